@@ -1,0 +1,35 @@
+"""The errors that a user can act on.
+
+Each says in one line what is wrong, where (file, row, key), and what to do; the command line prints that line
+without a stack trace. A programming error is none of these and keeps its trace.
+"""
+
+from __future__ import annotations
+
+
+class LongtailError(Exception):
+    """Base of every error with a message for the user."""
+
+
+class StudyError(LongtailError):
+    """A study file is malformed: the message names file, key and the allowed values."""
+
+
+class SourceError(LongtailError):
+    """A source of facts, views or texts cannot be used: missing file, refused contact, service down."""
+
+
+class LakeError(LongtailError):
+    """A table or partition of the lake is missing, damaged, or does not fit its schema."""
+
+
+class IndexMissingError(LongtailError):
+    """A retrieval index was asked for before it was built."""
+
+
+class BackendError(LongtailError):
+    """A generation backend is unknown, cannot do what is asked, or cannot load its model."""
+
+
+class PublishError(LongtailError):
+    """The warehouse was not published; the version published before stays in place."""

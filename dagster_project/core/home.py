@@ -1,0 +1,83 @@
+"""Where a study keeps its state: every path that Longtail writes to is derived here and nowhere else.
+
+The default study lies directly under `$LONGTAIL_HOME`, any other under `$LONGTAIL_HOME/<study>`; the row cache is
+shared by all studies of one home.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
+RESERVED_NAMES = frozenset({"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"})
+
+
+def longtail_home() -> Path:
+    """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project."""
+    return Path(os.environ.get("LONGTAIL_HOME") or PROJECT_ROOT / "data").expanduser().resolve()
+
+
+def study_file() -> Path:
+    """The chosen study file: `$LONGTAIL_STUDY`, or the project's `study.yaml`."""
+    chosen = os.environ.get("LONGTAIL_STUDY")
+    return Path(chosen).expanduser().resolve() if chosen else DEFAULT_STUDY_FILE
+
+
+@dataclass(frozen=True)
+class StudyHome:
+    """The folders of one study."""
+
+    home: Path
+    root: Path
+
+    @classmethod
+    def of(cls, study_path: Path, study_name: str, home: Path | None = None) -> StudyHome:
+        """The home of the study `study_name` that was read from `study_path`."""
+        base = home or longtail_home()
+        is_default = study_path.resolve() == DEFAULT_STUDY_FILE
+        return cls(home=base, root=base if is_default else base / study_name)
+
+    @property
+    def lake(self) -> Path:
+        return self.root / "lake"
+
+    @property
+    def indexes(self) -> Path:
+        return self.root / "indexes"
+
+    @property
+    def build(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def build_warehouse(self) -> Path:
+        return self.build / "warehouse.duckdb"
+
+    @property
+    def published(self) -> Path:
+        return self.root / "published"
+
+    @property
+    def published_warehouse(self) -> Path:
+        return self.published / "warehouse.duckdb"
+
+    @property
+    def dagster(self) -> Path:
+        return self.root / "dagster"
+
+    @property
+    def locks(self) -> Path:
+        return self.root / "locks"
+
+    @property
+    def cache(self) -> Path:
+        """HTTP responses and downloads: shared by all studies of this home."""
+        return self.home / "cache"
+
+    @property
+    def row_cache(self) -> Path:
+        """Finished generations: shared by all studies of this home."""
+        return self.home / "row_cache"

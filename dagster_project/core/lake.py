@@ -1,0 +1,243 @@
+"""The lake: Parquet files that appear whole or not at all, one a partition, one writer a table.
+
+What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
+(`tables`), generation's row cache (`generation.row_cache`), and anything that computes.
+
+A file carries two stamps in its Parquet metadata: `fingerprint`, a hash of all that went in (so that "materialised"
+can be told from "current"), and `content`, a hash of the rows (what downstream fingerprints are built from).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.tables import TABLES
+
+WHOLE = "all"
+_STAMP = b"longtail"
+_SCHEMA_FILE = "_schema"
+_RAW_LIMIT = 2_000
+_VOLATILE = frozenset({"run_id", "latency_ms", "batch_size", "cost_usd", "is_reused", "code_version"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class QuarantinedRow:
+    """A row put aside: its key in the source, the reason, and the original."""
+
+    row_key: str
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a partition's file says of itself."""
+
+    fingerprint: str
+    content: str
+    n_rows: int
+    n_quarantined: int
+
+
+def fingerprint(*parts: object) -> str:
+    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs, equal fingerprint."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def code_version(*modules: str) -> str:
+    """A hash of the source of `modules` (files or folders below `core`): changed code makes partitions stale."""
+    core = Path(__file__).parent
+    digest = hashlib.sha256()
+    for module in modules:
+        path = core / module
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+        for file in files:
+            digest.update(str(file.relative_to(core)).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a staging path on the same file system; on success fsync it and rename it to `path`.
+
+    The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
+    files only. On any error the staging file is removed and `path` is left as it was.
+    """
+    staging = path.parent.parent / ".staging"
+    staging.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = staging / f"{uuid.uuid4().hex}-{path.name}"
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    except OSError as error:
+        raise LakeError(f"{path}: could not be written ({error.strerror or error}); what was there is unchanged") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Flush a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Lake:
+    """The lake of one study: `<root>/<table>/<partition>.parquet`.
+
+    A partition's name joins its keys with `|`, as Dagster does (`model|method`); in file names that becomes `__`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, table: str, partition: str = WHOLE) -> Path:
+        """The file of one partition."""
+        return self.root / table / f"{partition.replace('|', '__')}.parquet"
+
+    def ensure_schemas(self) -> None:
+        """Write every table's zero-row schema file where it is missing or its columns have changed."""
+        for name, table in TABLES.items():
+            path = self.path(name, _SCHEMA_FILE)
+            if path.exists() and pq.read_schema(path).equals(table.schema):
+                continue
+            with atomic_file(path) as temporary:
+                pq.write_table(table.schema.empty_table(), temporary)
+
+    def write(
+        self,
+        table: str,
+        rows: pa.Table | Sequence[Mapping[str, Any]],
+        *,
+        fingerprint: str,
+        partition: str = WHOLE,
+        quarantined: Iterable[QuarantinedRow] = (),
+    ) -> Stamp:
+        """Write one partition whole, and its quarantine before it; returns its stamp.
+
+        Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
+        """
+        data = self._conform(table, rows)
+        aside = list(quarantined)
+        if table != "quarantine":
+            self._write_quarantine(table, partition, aside, fingerprint)
+        stamp = Stamp(fingerprint, content_hash(data), data.num_rows, len(aside))
+        data = data.replace_schema_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
+        with atomic_file(self.path(table, partition)) as temporary:
+            pq.write_table(data, temporary, compression="zstd")
+        return stamp
+
+    def read(self, table: str, partition: str = WHOLE, columns: list[str] | None = None) -> pa.Table:
+        """Read one partition. Errors: `LakeError` naming the table, the partition and what to materialise."""
+        path = self.path(table, partition)
+        if not path.exists():
+            where = "" if partition == WHOLE else f", partition {partition}"
+            raise LakeError(f"lake table {table}{where} is missing ({path}); materialise asset lake/{table} first")
+        try:
+            return pq.read_table(path, columns=columns, partitioning=None)
+        except (pa.ArrowException, OSError) as error:
+            raise LakeError(f"{path} cannot be read ({error}); delete it and materialise lake/{table} again") from error
+
+    def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
+        """Read every partition of a table; without any, zero rows."""
+        parts = [self.read(table, partition, columns) for partition in self.partitions(table)]
+        schema = TABLES[table].schema
+        empty = schema.empty_table().select(columns) if columns else schema.empty_table()
+        return pa.concat_tables([empty, *(part.replace_schema_metadata(None) for part in parts)])
+
+    def partitions(self, table: str) -> list[str]:
+        """The partitions that have a file, sorted."""
+        files = (self.root / table).glob("*.parquet")
+        return sorted(f.stem.replace("__", "|") for f in files if f.stem != _SCHEMA_FILE)
+
+    def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
+        """The stamp of a partition's file; None where the file is missing, damaged or unstamped."""
+        try:
+            metadata = pq.read_schema(self.path(table, partition)).metadata or {}
+            return Stamp(**json.loads(metadata[_STAMP]))
+        except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+            return None
+
+    def current(self, table: str, fingerprint: str, partition: str = WHOLE) -> Stamp | None:
+        """The stamp of a partition that was made from exactly these inputs; None where it must be computed."""
+        stamp = self.stamp(table, partition)
+        return stamp if stamp and stamp.fingerprint == fingerprint else None
+
+    def content(self, table: str, partition: str = WHOLE) -> str:
+        """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing."""
+        stamp = self.stamp(table, partition)
+        if stamp is None:
+            self.read(table, partition)
+            raise LakeError(f"{self.path(table, partition)} carries no stamp; materialise lake/{table} again")
+        return stamp.content
+
+    def _conform(self, table: str, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
+        schema = TABLES[table].schema
+        try:
+            if not isinstance(rows, pa.Table):
+                return _with_nulls_checked(table, pa.Table.from_pylist([dict(row) for row in rows], schema=schema))
+            return _with_nulls_checked(table, rows.select(schema.names).cast(schema))
+        except (pa.ArrowException, KeyError, UnicodeEncodeError) as error:
+            raise LakeError(f"lake table {table}: rows do not fit its columns: {error}") from error
+
+    def _write_quarantine(self, table: str, partition: str, aside: list[QuarantinedRow], stamp: str) -> None:
+        name = f"{table}|{partition}"
+        path = self.path("quarantine", name)
+        if not aside:
+            path.unlink(missing_ok=True)
+            return
+        rows = [
+            {
+                "table_name": table,
+                "partition": "" if partition == WHOLE else partition,
+                "row_key": printable(row.row_key),
+                "reason": row.reason,
+                "raw": printable(row.raw[:_RAW_LIMIT]),
+            }
+            for row in aside
+        ]
+        self.write("quarantine", rows, fingerprint=stamp, partition=name)
+
+
+def _with_nulls_checked(name: str, data: pa.Table) -> pa.Table:
+    for column in TABLES[name].columns:
+        if not column.nullable and data[column.name].null_count:
+            first = pc.index(data[column.name].is_null(), True).as_py()
+            raise LakeError(f"lake table {name}: column {column.name} is null in row {first}; it may not be")
+    return data
+
+
+def content_hash(data: pa.Table) -> str:
+    """A hash of the rows, in their order, without the columns that tell only of the run that wrote them."""
+    kept = data.select([name for name in data.column_names if name not in _VOLATILE])
+    sink = pa.BufferOutputStream()
+    pq.write_table(kept.replace_schema_metadata(None).combine_chunks(), sink, compression="none")
+    return hashlib.sha256(sink.getvalue()).hexdigest()[:32]
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and lone surrogates escaped, so that any viewer can show it."""
+    escaped = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+    return escaped.encode("utf-8", "backslashreplace").decode()

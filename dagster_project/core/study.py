@@ -1,0 +1,350 @@
+"""study.yaml as frozen objects, checked on load.
+
+What belongs here: the keys of a study, their defaults and allowed values. What does not: what the keys make happen.
+Every error names the file, the key and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.home import RESERVED_NAMES, StudyHome
+from dagster_project.core.questions.relations import RELATIONS
+
+SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
+BACKENDS = ("transformers", "fake")
+DTYPES = ("float32", "bfloat16", "float16")
+METHODS = ("closed_book", "bm25", "dense", "oracle")
+RETRIEVERS = ("bm25", "dense", "oracle")
+PROMPT_FORMATS = ("qa", "question_answer")
+DRAWS = ("per_question", "per_relation")
+MEASURES = ("page_views", "sitelinks")
+RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
+_MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where facts, views and texts come from.
+
+    `sandbox`: a synthetic world of `facts_per_relation` questions a relation, made from `seed`.
+    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
+    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
+    `snapshot` is the month that the facts are pinned to; changing it fetches them again.
+    """
+
+    kind: str
+    snapshot: str
+    seed: int = 0
+    facts_per_relation: int = 140
+    path_env: str = "LONGTAIL_RDF_FILE"
+    contact_env: str = "LONGTAIL_CONTACT"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A set of questions: all facts of `relations`, at most `max_questions_per_relation` of each (a seeded draw)."""
+
+    name: str
+    relations: tuple[str, ...] = RELATION_NAMES
+    max_questions_per_relation: int | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """How a question is put (SPEC §3). `qa`: `Q: … A:`; `question_answer`: `Question: …` and `Answer:` on two lines."""
+
+    name: str
+    format: str = "qa"
+    shots: int = 0
+    draw: str | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A language model.
+
+    `path` is a hub id, a folder, or `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models. `device` is a torch
+    device or `auto`. `batch_tokens` bounds the padded tokens of a batch. `device_hour_usd` prices local computing.
+    """
+
+    name: str
+    path: str
+    backend: str = "transformers"
+    family: str = ""
+    n_parameters: int | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    device: str = "auto"
+    batch_tokens: int = 16_384
+    device_hour_usd: float | None = None
+
+    quantisation: str = "none"
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest)."""
+
+    measure: str = "page_views"
+    n_months: int = 12
+    last_month: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study: everything that `make run` does is named here."""
+
+    name: str
+    description: str
+    source: Source
+    datasets: tuple[Dataset, ...]
+    prompts: tuple[Prompt, ...]
+    models: tuple[Model, ...]
+    methods: tuple[str, ...]
+    popularity: Popularity
+    path: Path
+    paraphrase_prompt: str | None = None
+    top_k: int = 5
+    max_new_tokens: int = 15
+    seed: int = 0
+
+    @property
+    def home(self) -> StudyHome:
+        return StudyHome.of(self.path, self.name)
+
+    @property
+    def retrievers(self) -> tuple[str, ...]:
+        return tuple(method for method in self.methods if method in RETRIEVERS)
+
+    def model(self, name: str) -> Model:
+        return _named(self.models, name, "model", self.path)
+
+    def prompt(self, name: str) -> Prompt:
+        return _named(self.prompts, name, "prompt", self.path)
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read ({error})") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
+    return _study(_Reader(path, "", raw))
+
+
+class _Reader:
+    """One mapping of the file, with the key path for messages."""
+
+    def __init__(self, path: Path, where: str, raw: object) -> None:
+        self.path, self.where = path, where
+        if not isinstance(raw, Mapping):
+            raise StudyError(f"{path}: {where or 'the file'} must be a mapping of keys, not {_kind(raw)}")
+        self.raw: Mapping[str, Any] = raw
+
+    def fail(self, key: str, message: str) -> StudyError:
+        place = f"{self.where}.{key}" if self.where else key
+        return StudyError(f"{self.path}: {place}: {message}")
+
+    def only(self, *allowed: str) -> None:
+        for key in self.raw:
+            if key not in allowed:
+                near = difflib.get_close_matches(str(key), allowed, n=1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise self.fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.raw.get(key, default)
+        if not isinstance(value, str) or not value.strip():
+            raise self.fail(key, f"must be a text, not {_kind(value)}")
+        return value
+
+    def slug(self, key: str) -> str:
+        value = self.text(key)
+        if not _SLUG.fullmatch(value) or "__" in value:
+            raise self.fail(key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60")
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+        value = self.raw.get(key, default)
+        if value not in allowed:
+            raise self.fail(key, f"{value!r} is not one of: {', '.join(allowed)}")
+        return str(value)
+
+    def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.fail(key, f"must be a whole number of {low} to {high}, not {value!r}")
+        return value
+
+    def optional(self, key: str, read: Callable[[str], Any]) -> Any:
+        return read(key) if self.raw.get(key) is not None else None
+
+    def month(self, key: str) -> str:
+        value = self.raw.get(key)
+        if not isinstance(value, str) or not _MONTH.fullmatch(value):
+            raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {value!r}")
+        return value
+
+    def price(self, key: str) -> float:
+        value = self.raw.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
+            raise self.fail(key, f"must be a number of at least 0 (dollars), not {value!r}")
+        return float(value)
+
+    def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self.raw.get(key, list(default))
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
+        for item in value:
+            if item not in allowed:
+                raise self.fail(key, f"{item!r} is not one of: {', '.join(allowed)}")
+        if len(set(value)) < len(value):
+            raise self.fail(key, "names something twice")
+        return tuple(value)
+
+    def child(self, key: str) -> _Reader:
+        where = f"{self.where}.{key}" if self.where else key
+        if key not in self.raw:
+            raise self.fail(key, "is missing")
+        return _Reader(self.path, where, self.raw[key])
+
+    def children(self, key: str) -> list[_Reader]:
+        value = self.raw.get(key)
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, "must be a list with at least one entry")
+        return [_Reader(self.path, f"{key}[{i}]", item) for i, item in enumerate(value)]
+
+
+def _study(read: _Reader) -> Study:
+    read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
+    name = read.slug("name")
+    if name in RESERVED_NAMES:
+        raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
+    study = Study(
+        name=name,
+        description=read.text("description"),
+        source=_source(read.child("source")),
+        datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
+        prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
+        models=_unique(read, "models", tuple(_model(r) for r in read.children("models"))),
+        methods=read.choices("methods", METHODS, METHODS),
+        popularity=_popularity(read.child("popularity")),
+        path=read.path,
+        paraphrase_prompt=read.optional("paraphrase_prompt", read.slug),
+        top_k=read.number("top_k", 5, 1, 100),
+        max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
+        seed=read.number("seed", 0, 0),
+    )
+    _check_whole(read, study)
+    return study
+
+
+def _check_whole(read: _Reader, study: Study) -> None:
+    names = [prompt.name for prompt in study.prompts]
+    if study.paraphrase_prompt is not None:
+        if study.paraphrase_prompt not in names:
+            raise read.fail("paraphrase_prompt", f"{study.paraphrase_prompt!r} is not one of: {', '.join(names)}")
+        if study.prompt(study.paraphrase_prompt).shots:
+            raise read.fail("paraphrase_prompt", f"{study.paraphrase_prompt!r} must be a prompt of 0 shots (SPEC §3)")
+    if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
+        raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+
+
+def _source(read: _Reader) -> Source:
+    kind = read.choice("kind", SOURCE_KINDS)
+    keys = {
+        "sandbox": ("seed", "facts_per_relation"),
+        "wikidata": ("contact_env",),
+        "rdf_file": ("path_env",),
+    }[kind]
+    read.only("kind", "snapshot", *keys)
+    return Source(
+        kind=kind,
+        snapshot=read.month("snapshot"),
+        seed=read.number("seed", 0, 0),
+        facts_per_relation=read.number("facts_per_relation", 140, 1, 1_000_000),
+        path_env=read.text("path_env", Source.path_env),
+        contact_env=read.text("contact_env", Source.contact_env),
+    )
+
+
+def _dataset(read: _Reader) -> Dataset:
+    read.only(*(f.name for f in dataclasses.fields(Dataset)))
+    return Dataset(
+        name=read.slug("name"),
+        relations=read.choices("relations", RELATION_NAMES, RELATION_NAMES),
+        max_questions_per_relation=read.optional(
+            "max_questions_per_relation", lambda key: read.number(key, 1, 1)
+        ),
+    )
+
+
+def _prompt(read: _Reader) -> Prompt:
+    read.only(*(f.name for f in dataclasses.fields(Prompt)))
+    shots = read.number("shots", 0, 0, 64)
+    draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
+    if (shots > 0) != (draw is not None):
+        raise read.fail("draw", f"goes with shots above 0, and is one of: {', '.join(DRAWS)}")
+    return Prompt(name=read.slug("name"), format=read.choice("format", PROMPT_FORMATS, "qa"), shots=shots, draw=draw)
+
+
+def _model(read: _Reader) -> Model:
+    read.only(*(f.name for f in dataclasses.fields(Model) if f.name != "quantisation"))
+    name = read.slug("name")
+    return Model(
+        name=name,
+        path=read.text("path"),
+        backend=read.choice("backend", BACKENDS, "transformers"),
+        family=read.text("family", name),
+        n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
+        revision=read.optional("revision", read.text),
+        dtype=read.choice("dtype", DTYPES, "float32"),
+        device=read.text("device", "auto"),
+        batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
+        device_hour_usd=read.optional("device_hour_usd", read.price),
+    )
+
+
+def _popularity(read: _Reader) -> Popularity:
+    read.only(*(f.name for f in dataclasses.fields(Popularity)))
+    return Popularity(
+        measure=read.choice("measure", MEASURES, "page_views"),
+        n_months=read.number("n_months", 12, 1, 240),
+        last_month=read.optional("last_month", read.month),
+    )
+
+
+def _unique(read: _Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise read.fail(key, f"{item.name!r} is there twice")
+        seen.add(item.name)
+    return items
+
+
+def _named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
+    for item in items:
+        if item.name == name:
+            return item
+    raise StudyError(f"{path}: {what} {name!r} is not one of: {', '.join(item.name for item in items)}")
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"[:80]
