@@ -27,6 +27,7 @@ METHODS = ("closed_book", "bm25", "dense", "oracle")
 RETRIEVERS = ("bm25", "dense", "oracle")
 PROMPT_FORMATS = ("qa", "question_answer")
 DRAWS = ("per_question", "per_relation")
+ASKS = ("questions", "paraphrases")
 MEASURES = ("page_views", "sitelinks")
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
@@ -63,12 +64,16 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Prompt:
-    """How a question is put (SPEC §3). `qa`: `Q: … A:`; `question_answer`: `Question: …` and `Answer:` on two lines."""
+    """How a question is put (SPEC §3). `qa`: `Q: … A:`; `question_answer`: `Question: …` and `Answer:` on two lines.
+
+    `asks` says what it is used for: `questions` (lake table answers), `paraphrases` (paraphrase_answers), or both.
+    """
 
     name: str
     format: str = "qa"
     shots: int = 0
     draw: str | None = None
+    asks: tuple[str, ...] = ("questions",)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,10 @@ class Model:
     batch_tokens: int = 16_384
     device_hour_usd: float | None = None
 
-    quantisation: str = "none"
+    @property
+    def quantisation(self) -> str:
+        """The scheme of the weights' quantisation: none of the present backends has any."""
+        return "none"
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,6 @@ class Study:
     methods: tuple[str, ...]
     popularity: Popularity
     path: Path
-    paraphrase_prompt: str | None = None
     top_k: int = 5
     max_new_tokens: int = 15
     seed: int = 0
@@ -127,6 +134,16 @@ class Study:
     @property
     def retrievers(self) -> tuple[str, ...]:
         return tuple(method for method in self.methods if method in RETRIEVERS)
+
+    @property
+    def answer_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of lake table answers."""
+        return tuple(prompt for prompt in self.prompts if "questions" in prompt.asks)
+
+    @property
+    def paraphrase_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of lake table paraphrase_answers."""
+        return tuple(prompt for prompt in self.prompts if "paraphrases" in prompt.asks)
 
     def model(self, name: str) -> Model:
         return _named(self.models, name, "model", self.path)
@@ -246,7 +263,6 @@ def _study(read: _Reader) -> Study:
         methods=read.choices("methods", METHODS, METHODS),
         popularity=_popularity(read.child("popularity")),
         path=read.path,
-        paraphrase_prompt=read.optional("paraphrase_prompt", read.slug),
         top_k=read.number("top_k", 5, 1, 100),
         max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
         seed=read.number("seed", 0, 0),
@@ -256,12 +272,11 @@ def _study(read: _Reader) -> Study:
 
 
 def _check_whole(read: _Reader, study: Study) -> None:
-    names = [prompt.name for prompt in study.prompts]
-    if study.paraphrase_prompt is not None:
-        if study.paraphrase_prompt not in names:
-            raise read.fail("paraphrase_prompt", f"{study.paraphrase_prompt!r} is not one of: {', '.join(names)}")
-        if study.prompt(study.paraphrase_prompt).shots:
-            raise read.fail("paraphrase_prompt", f"{study.paraphrase_prompt!r} must be a prompt of 0 shots (SPEC §3)")
+    for i, prompt in enumerate(study.prompts):
+        if prompt.shots and "paraphrases" in prompt.asks:
+            raise read.fail(f"prompts[{i}].asks", "paraphrases are asked without demonstrations (SPEC §3): set shots to 0")
+    if not study.answer_prompts:
+        raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
 
@@ -301,11 +316,17 @@ def _prompt(read: _Reader) -> Prompt:
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
     if (shots > 0) != (draw is not None):
         raise read.fail("draw", f"goes with shots above 0, and is one of: {', '.join(DRAWS)}")
-    return Prompt(name=read.slug("name"), format=read.choice("format", PROMPT_FORMATS, "qa"), shots=shots, draw=draw)
+    return Prompt(
+        name=read.slug("name"),
+        format=read.choice("format", PROMPT_FORMATS, "qa"),
+        shots=shots,
+        draw=draw,
+        asks=read.choices("asks", ASKS, ("questions",)),
+    )
 
 
 def _model(read: _Reader) -> Model:
-    read.only(*(f.name for f in dataclasses.fields(Model) if f.name != "quantisation"))
+    read.only(*(f.name for f in dataclasses.fields(Model)))
     name = read.slug("name")
     return Model(
         name=name,

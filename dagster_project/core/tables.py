@@ -105,7 +105,7 @@ _ALL = (
             _c("format", pa.string(), "template of question and answer"),
             _c("shots", pa.int32(), "number of demonstrations"),
             _c("draw", pa.string(), "how demonstrations are drawn; null without any", null=True),
-            _c("is_paraphrase_prompt", pa.bool_(), "also used for paraphrase_answers"),
+            _c("asks", TEXTS, "questions, paraphrases or both"),
         ),
     ),
     Table(
