@@ -15,8 +15,8 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,26 @@ class Stamp:
     content: str
     n_rows: int
     n_quarantined: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a computation gives to the lake: rows, rows put aside, and notes for people (counts, rates)."""
+
+    rows: pa.Table | Sequence[Mapping[str, Any]]
+    quarantined: Sequence[QuarantinedRow] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What materialising one partition came to. `was_current`: nothing was computed, the file already fitted."""
+
+    table: str
+    partition: str
+    stamp: Stamp
+    was_current: bool
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fingerprint(*parts: object) -> str:
@@ -148,6 +168,23 @@ class Lake:
         with atomic_file(self.path(table, partition)) as temporary:
             pq.write_table(data, temporary, compression="zstd")
         return stamp
+
+    def materialise(
+        self, table: str, fingerprint: str, compute: Callable[[], Computed], partition: str = WHOLE
+    ) -> Outcome:
+        """Keep a partition that is current; compute and write it otherwise."""
+        stamp = self.current(table, fingerprint, partition)
+        if stamp:
+            return Outcome(table, partition, stamp, was_current=True)
+        computed = compute()
+        stamp = self.write(
+            table,
+            computed.rows,
+            fingerprint=fingerprint,
+            partition=partition,
+            quarantined=computed.quarantined,
+        )
+        return Outcome(table, partition, stamp, was_current=False, notes=computed.notes)
 
     def read(self, table: str, partition: str = WHOLE, columns: list[str] | None = None) -> pa.Table:
         """Read one partition. Errors: `LakeError` naming the table, the partition and what to materialise."""
