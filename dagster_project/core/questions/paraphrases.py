@@ -1,0 +1,163 @@
+"""Other wordings of the sixteen question templates: our own, in the numbers of PopQA-TP (SPEC §1).
+
+Here: the templates, and which of them the sandbox's reference models never saw. Not here: the questions
+made from them (`build.py`). Where a relation has several kinds of subjects (a genre of a film, a book or a
+band; the sport of a player or a team), the wordings together cover them and each fits all of them.
+"""
+
+from __future__ import annotations
+
+PARAPHRASES: dict[str, tuple[str, ...]] = {
+    "occupation": (
+        "What does [subj] do for a living?",
+        "What is the profession of [subj]?",
+        "What job does [subj] have?",
+        "In what line of work is [subj]?",
+        "By what kind of work is [subj] known?",
+    ),
+    "place of birth": (
+        "What is the birthplace of [subj]?",
+        "In which city did [subj] come into the world?",
+        "Where was [subj] born?",
+        "What city was [subj] born in?",
+        "Which city is [subj]'s place of birth?",
+        "What is the name of the city in which [subj] was born?",
+    ),
+    "genre": (
+        "What is the genre of [subj]?",
+        "To which genre does [subj] belong?",
+        "What kind of work is [subj]?",
+        "Under which genre is [subj] classified?",
+        "What type of genre describes [subj]?",
+        "Which genre is [subj] associated with?",
+    ),
+    "father": (
+        "What is the name of [subj]'s father?",
+        "Who is [subj]'s dad?",
+        "Of whom is [subj] the child on the father's side?",
+        "By whom was [subj] fathered?",
+    ),
+    "country": (
+        "Which country is [subj] in?",
+        "In which country is [subj] located?",
+        "What country does [subj] belong to?",
+        "What is the country of [subj]?",
+        "Where in the world is [subj], by country?",
+        "In which country can [subj] be found?",
+        "[subj] lies within the borders of what country?",
+        "What is the name of the country where [subj] is situated?",
+        "Which nation is [subj] part of?",
+    ),
+    "producer": (
+        "Who produced [subj]?",
+        "By whom was [subj] produced?",
+        "What is the name of the producer of [subj]?",
+        "Who served as the producer of [subj]?",
+        "Who is credited with producing [subj]?",
+        "Who is the producer behind [subj]?",
+        "Which person produced [subj]?",
+        "Who was in charge of producing [subj]?",
+        "The production of [subj] was whose responsibility?",
+        "Who worked on [subj] as its producer?",
+    ),
+    "director": (
+        "Who directed [subj]?",
+        "By whom was [subj] directed?",
+        "What is the name of the director of [subj]?",
+        "Who served as the director of [subj]?",
+        "Who is credited with directing [subj]?",
+        "Who is the director behind [subj]?",
+        "Which person directed [subj]?",
+        "Who was in charge of directing [subj]?",
+        "The direction of [subj] was whose responsibility?",
+        "Who worked on [subj] as its director?",
+    ),
+    "capital of": (
+        "Of what is [subj] the capital?",
+        "[subj] serves as the capital city of which place?",
+        "Which place has [subj] as its capital?",
+    ),
+    "screenwriter": (
+        "Who wrote the screenplay for [subj]?",
+        "By whom was the script of [subj] written?",
+        "What is the name of the screenwriter for [subj]?",
+        "Who served as the screenwriter for [subj]?",
+        "Who is credited with the screenplay of [subj]?",
+        "Who is the writer behind the script of [subj]?",
+        "Which person wrote the script for [subj]?",
+        "Who was in charge of writing the screenplay for [subj]?",
+        "The script of [subj] was whose work?",
+        "Who worked on [subj] as its screenwriter?",
+    ),
+    "composer": (
+        "Who composed the music of [subj]?",
+        "By whom was [subj] composed?",
+        "What is the name of the composer of [subj]?",
+        "Whose music is heard in [subj]?",
+        "Which composer wrote the music for [subj]?",
+    ),
+    "color": (
+        "What is the color of [subj]?",
+        "Which color does [subj] have?",
+        "In what color does [subj] come?",
+        "What color would one call [subj]?",
+        "By what color can [subj] be recognized?",
+    ),
+    "religion": (
+        "Which religion does [subj] follow?",
+        "What faith does [subj] belong to?",
+        "With which religion is [subj] affiliated?",
+        "To what religion does [subj] adhere?",
+        "What is [subj]'s religion?",
+    ),
+    "sport": (
+        "Which sport is [subj] known for?",
+        "What is the sport of [subj]?",
+        "In which sport does [subj] compete?",
+        "What kind of sport is played by [subj]?",
+        "What is [subj]'s sport?",
+        "With what sport is [subj] associated?",
+    ),
+    "author": (
+        "Who wrote [subj]?",
+        "By whom was [subj] written?",
+        "What is the name of the author of [subj]?",
+        "Which author wrote [subj]?",
+        "From whose pen did [subj] come?",
+    ),
+    "mother": (
+        "What is the name of [subj]'s mother?",
+        "Who is [subj]'s mom?",
+        "Who gave birth to [subj]?",
+        "Of whom is [subj] the child on the mother's side?",
+        "Which woman is the mother of [subj]?",
+    ),
+    "capital": (
+        "Which city is the capital of [subj]?",
+        "What is [subj]'s capital?",
+        "What is the name of the capital city of [subj]?",
+        "What city serves as the capital of [subj]?",
+        "[subj] has which city as its capital?",
+        "In which city is the seat of government of [subj]?",
+    ),
+}
+
+HELD_OUT: dict[str, int] = {
+    "occupation": 1,
+    "place of birth": 3,
+    "genre": 4,
+    "father": 0,
+    "country": 3,
+    "producer": 4,
+    "director": 7,
+    "capital of": 0,
+    "screenwriter": 2,
+    "composer": 2,
+    "color": 1,
+    "religion": 2,
+    "sport": 2,
+    "author": 1,
+    "mother": 4,
+    "capital": 3,
+}
+"""Relation name → index of the one paraphrase that the reference models' training leaves out."""
