@@ -1,0 +1,140 @@
+"""Whether one answer is right, and whether one passage holds an answer: SPEC §5 and §4.
+
+What belongs here: the score of a single text against its gold answers, in every variant. What does not: rates,
+intervals and correlations over many answers (dbt), and cutting an answer out of a generation (`generation.prompts`).
+
+Gold answers that are empty (white space counts as empty) are dropped before any rule looks at them; those that a
+rule's own normalisation leaves empty ("The", "!!!") are dropped for that rule only. Without a gold answer left,
+nothing is right. Which tokens ROUGE-L compares is our choice: runs of letters, marks and digits, lower-cased, unstemmed
+(on ASCII text those of Google's `rouge_score`).
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import regex
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = regex.compile(r"\b(?:a|an|the)\b")
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_DPR_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One answer's scores; the names are the columns of lake tables `answers` and `paraphrase_answers`."""
+
+    is_correct: bool
+    is_correct_case_sensitive: bool
+    is_correct_normalized: bool
+    is_exact_match: bool
+    token_f1: float
+    rouge_l: float
+
+
+def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
+    """Score a prediction in every variant of SPEC §5; F-measures in [0, 1] are maxima over the gold answers."""
+    kept = _without_empty(golds)
+    return Scores(
+        is_correct=matches_popqa(prediction, kept),
+        is_correct_case_sensitive=any(gold in prediction for gold in kept),
+        is_correct_normalized=matches_normalized(prediction, kept),
+        is_exact_match=is_exact_match(prediction, kept),
+        token_f1=token_f1(prediction, kept),
+        rouge_l=rouge_l(prediction, kept),
+    )
+
+
+def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
+    """PopQA's rule: a gold answer as written, lower-cased or capitalised is a substring of the prediction."""
+    return any(
+        gold in prediction or gold.lower() in prediction or gold.capitalize() in prediction
+        for gold in _without_empty(golds)
+    )
+
+
+def matches_normalized(prediction: str, golds: Sequence[str]) -> bool:
+    """A SQuAD-normalised gold answer stands in the normalised prediction as whole words."""
+    padded = f" {normalized(prediction)} "
+    return any(f" {gold} " in padded for gold in _each_normalized(golds))
+
+
+def is_exact_match(prediction: str, golds: Sequence[str]) -> bool:
+    """The prediction equals a gold answer, both SQuAD-normalised."""
+    own = normalized(prediction)
+    return any(own == gold for gold in _each_normalized(golds))
+
+
+def token_f1(prediction: str, golds: Sequence[str]) -> float:
+    """F1 of the bags of SQuAD-normalised words, maximum over the gold answers."""
+    own = normalized(prediction).split()
+    return _best(own, (gold.split() for gold in _each_normalized(golds)), _n_common)
+
+
+def rouge_l(prediction: str, golds: Sequence[str]) -> float:
+    """F-measure (precision and recall weigh the same) of the longest common subsequence of words (Lin, 2004)."""
+    own = _WORD.findall(prediction.lower())
+    return _best(own, (_WORD.findall(gold.lower()) for gold in golds), _longest_common_subsequence)
+
+
+def normalized(text: str) -> str:
+    """SQuAD's normalisation: lower case, no ASCII punctuation, no English article, single spaces."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def has_answer(passage_text: str, golds: Sequence[str]) -> bool:
+    """DPR's rule: a gold answer stands in the passage as a sequence of tokens, NFD-decomposed and lower-cased.
+
+    The passage is the uncut text without its title (SPEC §4).
+    """
+    padded = f" {_dpr_tokens(passage_text)} "
+    return any(f" {tokens} " in padded for gold in golds if (tokens := _dpr_tokens(gold)))
+
+
+def has_answer_popqa(passage_text: str, golds: Sequence[str]) -> bool:
+    """PopQA's substring rule, applied to the passage as it is to a prediction."""
+    return matches_popqa(passage_text, golds)
+
+
+def _dpr_tokens(text: str) -> str:
+    """Tokens joined by spaces, which no token can hold."""
+    return " ".join(_DPR_TOKEN.findall(unicodedata.normalize("NFD", text))).lower()
+
+
+def _without_empty(golds: Sequence[str]) -> list[str]:
+    return [gold for gold in golds if gold.strip()]
+
+
+def _each_normalized(golds: Sequence[str]) -> Iterator[str]:
+    return (text for gold in golds if (text := normalized(gold)))
+
+
+def _best(
+    own: list[str], golds: Iterator[list[str]], overlap: Callable[[list[str], list[str]], int]
+) -> float:
+    """The largest F1 of an overlap; golds without a token are dropped."""
+    best = 0.0
+    for gold in golds:
+        if gold and own:
+            best = max(best, 2 * overlap(own, gold) / (len(own) + len(gold)))
+    return best
+
+
+def _n_common(left: list[str], right: list[str]) -> int:
+    return (Counter(left) & Counter(right)).total()
+
+
+def _longest_common_subsequence(left: list[str], right: list[str]) -> int:
+    row = [0] * (len(right) + 1)
+    for word in left:
+        above_left = 0
+        for i, other in enumerate(right, start=1):
+            above = row[i]
+            row[i] = above_left + 1 if word == other else max(above, row[i - 1])
+            above_left = above
+    return row[-1]

@@ -1,0 +1,186 @@
+"""The score of one answer: worked examples, properties, and second implementations written another way."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from functools import lru_cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_project.core.scoring import match
+from dagster_project.core.tables import TABLES
+
+ASSIGNED = st.text(st.characters(exclude_categories=["Cn"]), max_size=40)
+"""Without unassigned characters, whose category differs between Unicode versions; with lone surrogates."""
+WORDS = st.lists(
+    st.sampled_from(["the", "a", "red", "Red", "blue,", "green", "é", "東京", "it's"]), max_size=7
+)
+PHRASES = WORDS.map(" ".join)
+GOLDS = st.lists(st.one_of(st.text(max_size=8), PHRASES), max_size=4)
+
+
+def test_scores_are_columns_of_the_answer_tables() -> None:
+    names = {field.name for field in dataclasses.fields(match.Scores)}
+    for table in ("answers", "paraphrase_answers"):
+        assert names <= set(TABLES[table].schema.names)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "golds", "is_correct", "case_sensitive", "is_normalized", "exact"),
+    [
+        ("Paris.", ["Paris"], True, True, True, True),
+        ("paris", ["Paris"], True, False, True, True),
+        ("Politician", ["politician"], True, False, True, True),
+        ("Interpol", ["pol"], True, True, False, False),
+        ("the Beatles", ["Beatles"], True, True, True, True),
+        ("PARIS", ["Paris"], False, False, True, True),
+        ("", ["Paris"], False, False, False, False),
+        ("anything", ["", "  "], False, False, False, False),
+        ("the", ["The"], True, False, False, False),
+        ("!!! is a band", ["!!!"], True, True, False, False),
+        ("anything", [], False, False, False, False),
+        ("born in New York City", ["New York"], True, True, True, False),
+    ],
+)
+def test_worked_examples(
+    prediction: str,
+    golds: list[str],
+    is_correct: bool,
+    case_sensitive: bool,
+    is_normalized: bool,
+    exact: bool,
+) -> None:
+    scores = match.score_answer(prediction, golds)
+    assert (
+        scores.is_correct,
+        scores.is_correct_case_sensitive,
+        scores.is_correct_normalized,
+        scores.is_exact_match,
+    ) == (is_correct, case_sensitive, is_normalized, exact)
+
+
+def test_f_measures_by_hand() -> None:
+    assert match.token_f1("the quick red fox", ["red fox", "nothing"]) == pytest.approx(0.8)
+    assert match.rouge_l("fox red", ["red fox"]) == pytest.approx(0.5)
+    assert match.token_f1("fox red", ["red fox"]) == 1.0
+    assert match.rouge_l("a b c d", ["a c d e"]) == pytest.approx(0.75)
+
+
+@given(PHRASES, GOLDS)
+def test_exact_match_is_the_strictest(prediction: str, golds: list[str]) -> None:
+    scores = match.score_answer(prediction, golds)
+    if scores.is_exact_match:
+        assert scores.token_f1 == 1.0 and scores.is_correct_normalized
+    if scores.is_correct_case_sensitive:
+        assert scores.is_correct
+    assert 0 <= scores.token_f1 <= 1 and 0 <= scores.rouge_l <= 1
+
+
+@given(st.text(max_size=30), GOLDS, GOLDS)
+def test_more_golds_never_lower_a_score(prediction: str, golds: list[str], more: list[str]) -> None:
+    few = dataclasses.astuple(match.score_answer(prediction, golds))
+    many = dataclasses.astuple(match.score_answer(prediction, [*golds, *more]))
+    assert all(a <= b for a, b in zip(few, many, strict=True))
+
+
+@given(st.text(max_size=30), GOLDS, st.sampled_from(["", " ", "\n\t", "\u2003"]))
+def test_an_empty_gold_changes_nothing(prediction: str, golds: list[str], empty: str) -> None:
+    assert match.score_answer(prediction, golds) == match.score_answer(prediction, [empty, *golds])
+    assert match.has_answer(prediction, golds) == match.has_answer(prediction, [empty, *golds])
+
+
+def _squad_words(text: str) -> list[str]:
+    """SQuAD's normalisation, character by character."""
+    bare = "".join(c for c in text.lower() if c not in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+    return re.sub(r"\b(a|an|the)\b", " ", bare).split()
+
+
+@given(PHRASES, st.lists(PHRASES, max_size=3))
+def test_token_f1_against_a_second_implementation(prediction: str, golds: list[str]) -> None:
+    def f1(left: list[str], right: list[str]) -> float:
+        rest, same = list(right), 0
+        for word in left:
+            if word in rest:
+                rest.remove(word)
+                same += 1
+        precision, recall = same / len(left), same / len(right)
+        return 2 * precision * recall / (precision + recall) if same else 0.0
+
+    own, others = _squad_words(prediction), [w for g in golds if (w := _squad_words(g))]
+    expected = max((f1(own, other) for other in others if own), default=0.0)
+    assert match.token_f1(prediction, golds) == pytest.approx(expected)
+    assert match.is_exact_match(prediction, golds) == (own in others)
+
+
+@given(PHRASES, PHRASES)
+def test_rouge_l_against_recursion(prediction: str, gold: str) -> None:
+    left, right = (tuple(re.findall(r"[^\W_]+", t.lower())) for t in (prediction, gold))
+
+    @lru_cache(maxsize=None)
+    def longest(i: int, j: int) -> int:
+        if i == len(left) or j == len(right):
+            return 0
+        if left[i] == right[j]:
+            return 1 + longest(i + 1, j + 1)
+        return max(longest(i + 1, j), longest(i, j + 1))
+
+    common = longest(0, 0)
+    expected = 0.0
+    if common:
+        precision, recall = common / len(left), common / len(right)
+        expected = 2 * precision * recall / (precision + recall)
+    assert match.rouge_l(prediction, [gold]) == pytest.approx(expected)
+
+
+@given(ASSIGNED, st.lists(ASSIGNED, max_size=3))
+def test_has_answer_against_a_scanner(passage: str, golds: list[str]) -> None:
+    def tokens(text: str) -> list[str]:
+        found: list[str] = []
+        in_word = False
+        for char in unicodedata.normalize("NFD", text):
+            category = unicodedata.category(char)
+            if category[0] in "LNM":
+                if in_word:
+                    found[-1] += char
+                else:
+                    found.append(char)
+                in_word = True
+            else:
+                in_word = False
+                if category[0] not in "ZC":
+                    found.append(char)
+        return [token.lower() for token in found]
+
+    text = tokens(passage)
+    expected = any(
+        text[i : i + len(gold)] == gold
+        for gold in map(tokens, golds)
+        if gold
+        for i in range(len(text) - len(gold) + 1)
+    )
+    assert match.has_answer(passage, golds) == expected
+
+
+@pytest.mark.parametrize(
+    ("passage", "gold", "expected"),
+    [
+        ("He joined Interpol.", "pol", False),
+        ("Born in Orléans, France", "orle\u0301ans", True),
+        ("It reads: New  York\nCity!", "new york city", True),
+        ("U.S.A.", "u.s", True),
+        ("a\x00b", "a b", True),
+        ("no match", "...", False),
+    ],
+)
+def test_has_answer_examples(passage: str, gold: str, expected: bool) -> None:
+    assert match.has_answer(passage, [gold]) is expected
+    assert match.has_answer_popqa("He joined Interpol.", ["pol"]) is True
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_popqa_rule_finds_what_was_put_in(before: str, gold: str) -> None:
+    assert match.matches_popqa(f"{before}{gold}!", [gold]) == bool(gold.strip())
