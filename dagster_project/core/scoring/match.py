@@ -1,12 +1,13 @@
 """Whether one answer is right, and whether one passage holds an answer: SPEC §5 and §4.
 
-What belongs here: the score of a single text against its gold answers, in every variant. What does not: rates,
-intervals and correlations over many answers (dbt), and cutting an answer out of a generation (`generation.prompts`).
+What belongs here: the score of a single text against its gold answers, in every variant. What does not:
+rates, intervals and correlations over many answers (dbt), and cutting an answer out of a generation
+(`generation.prompts`).
 
-Gold answers that are empty (white space counts as empty) are dropped before any rule looks at them; those that a
-rule's own normalisation leaves empty ("The", "!!!") are dropped for that rule only. Without a gold answer left,
-nothing is right. Which tokens ROUGE-L compares is our choice: runs of letters, marks and digits, lower-cased, unstemmed
-(on ASCII text those of Google's `rouge_score`).
+Gold answers that are empty (white space counts as empty) are dropped before any rule looks at them; those
+that a rule's own normalisation leaves empty ("The", "!!!") are dropped for that rule only. Without a gold
+answer left, nothing is right. Which tokens ROUGE-L compares is our choice: runs of letters, marks and digits,
+lower-cased, unstemmed (on ASCII text those of Google's `rouge_score`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Scores:
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
-    """Score a prediction in every variant of SPEC §5; F-measures in [0, 1] are maxima over the gold answers."""
+    """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the golds."""
     kept = _without_empty(golds)
     return Scores(
         is_correct=matches_popqa(prediction, kept),
@@ -77,7 +78,7 @@ def token_f1(prediction: str, golds: Sequence[str]) -> float:
 
 
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:
-    """F-measure (precision and recall weigh the same) of the longest common subsequence of words (Lin, 2004)."""
+    """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the golds."""
     own = _WORD.findall(prediction.lower())
     return _best(own, (_WORD.findall(gold.lower()) for gold in golds), _longest_common_subsequence)
 
@@ -88,7 +89,7 @@ def normalized(text: str) -> str:
 
 
 def has_answer(passage_text: str, golds: Sequence[str]) -> bool:
-    """DPR's rule: a gold answer stands in the passage as a sequence of tokens, NFD-decomposed and lower-cased.
+    """DPR's rule: a gold answer stands in the passage as a sequence of tokens, in NFD and lower-cased.
 
     The passage is the uncut text without its title (SPEC §4).
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ def test_scores_are_columns_of_the_answer_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prediction", "golds", "is_correct", "case_sensitive", "is_normalized", "exact"),
+    ("prediction", "golds", "is_correct", "case_sensitive", "normalized", "exact"),
     [
         ("Paris.", ["Paris"], True, True, True, True),
         ("paris", ["Paris"], True, False, True, True),
@@ -60,7 +60,7 @@ def test_worked_examples(
         scores.is_correct_case_sensitive,
         scores.is_correct_normalized,
         scores.is_exact_match,
-    ) == (is_correct, case_sensitive, is_normalized, exact)
+    ) == (is_correct, case_sensitive, normalized, exact)
 
 
 def test_f_measures_by_hand() -> None:
@@ -74,10 +74,12 @@ def test_f_measures_by_hand() -> None:
 def test_exact_match_is_the_strictest(prediction: str, golds: list[str]) -> None:
     scores = match.score_answer(prediction, golds)
     if scores.is_exact_match:
-        assert scores.token_f1 == 1.0 and scores.is_correct_normalized
+        assert scores.token_f1 == 1.0
+        assert scores.is_correct_normalized
     if scores.is_correct_case_sensitive:
         assert scores.is_correct
-    assert 0 <= scores.token_f1 <= 1 and 0 <= scores.rouge_l <= 1
+    assert 0 <= scores.token_f1 <= 1
+    assert 0 <= scores.rouge_l <= 1
 
 
 @given(st.text(max_size=30), GOLDS, GOLDS)
@@ -120,7 +122,7 @@ def test_token_f1_against_a_second_implementation(prediction: str, golds: list[s
 def test_rouge_l_against_recursion(prediction: str, gold: str) -> None:
     left, right = (tuple(re.findall(r"[^\W_]+", t.lower())) for t in (prediction, gold))
 
-    @lru_cache(maxsize=None)
+    @cache
     def longest(i: int, j: int) -> int:
         if i == len(left) or j == len(right):
             return 0
