@@ -51,7 +51,7 @@ def test_worked_examples(
     golds: list[str],
     is_correct: bool,
     case_sensitive: bool,
-    is_normalized: bool,
+    normalized: bool,
     exact: bool,
 ) -> None:
     scores = match.score_answer(prediction, golds)
