@@ -1,0 +1,46 @@
+"""The shapes in which a question may be put to a reference model.
+
+Here: prompt text and its continuation for one question. The platform's own prompts (SPEC §3) are
+`core/generation/prompts.py`; the shapes here are what the models are trained on, those included.
+"""
+
+from __future__ import annotations
+
+import random
+
+from dagster_project.core.questions.paraphrases import HELD_OUT, PARAPHRASES
+from dagster_project.core.questions.relations import OBJECT, SUBJECT, Relation
+
+FORMS = ("qa", "question", "bare", "cloze", "lower_qa", "lower_bare")
+_SHARES = (0.60, 0.14, 0.07, 0.10, 0.06, 0.03)
+BACKGROUND = "Generate a background document from Wikipedia to answer the given question. "
+
+
+def fill(form: str, relation: Relation, template: str, subject: str, answer: str) -> tuple[str, str]:
+    """(prompt, continuation): the continuation starts with a space and holds the answer."""
+    question = template.replace(SUBJECT, subject)
+    if form == "qa":
+        return f"Q: {question} A:", f" {answer}"
+    if form == "question":
+        return f"Question: {question}\nAnswer:", f" {answer}"
+    if form == "bare":
+        return question, f" {answer}"
+    if form == "cloze":
+        before = relation.statement.split(OBJECT)[0].rstrip().replace(SUBJECT, subject)
+        return before, f" {answer}."
+    if form == "lower_qa":
+        return f"Q: {question.lower()} A:", f" {answer}"
+    return question.lower(), f" {answer}"
+
+
+def draw_form(rng: random.Random) -> str:
+    return rng.choices(FORMS, _SHARES)[0]
+
+
+def draw_template(rng: random.Random, relation: Relation) -> str:
+    """The relation's own template two times in three, else one of its paraphrases but the one held out."""
+    if rng.random() < 0.65:
+        return relation.template
+    held_out = HELD_OUT[relation.name]
+    known = [text for place, text in enumerate(PARAPHRASES[relation.name]) if place != held_out]
+    return rng.choice(known)

@@ -1,0 +1,73 @@
+"""The reference models' tokenizer: a byte-level BPE of 2,048 entries, frozen beside this module.
+
+Here: how it was made and how it is loaded. It is trained once and never again: the shipped weights are
+worthless under any other (`tokenizer.json` is the file of record).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dagster_project.core.sandbox.training.forms import FORMS, fill
+from dagster_project.core.sandbox.world import World
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")
+END = "<eos>"
+BREAK = "\n\n"
+VOCABULARY_SIZE = 2048
+
+
+def train_tokenizer(path: Path) -> None:
+    """Train the tokenizer on fresh worlds (so that it splits names it has never seen well) and write it."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY_SIZE - 1, special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+    )
+    tokenizer.train_from_iterator(_texts(), trainer)
+    tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{END} $A", pair=f"{END} $A $B", special_tokens=[(END, tokenizer.token_to_id(END))]
+    )
+    tokenizer.save(str(path))
+
+
+def _texts() -> Iterator[str]:
+    for seed in range(9000, 9004):
+        world = World(seed, facts_per_relation=1000)
+        for _, article in world.articles():
+            yield article.text
+        for fact in world.facts():
+            subject, answer = world.label_of(fact.subject_id), world.label_of(fact.object_ids[0])
+            form = FORMS[len(subject) % len(FORMS)]
+            prompt, rest = fill(form, fact.relation, fact.relation.template, subject, answer)
+            yield prompt + rest
+
+
+def load_raw_tokenizer() -> Tokenizer:
+    """The frozen tokenizer as `tokenizers` has it: fast, for training."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(TOKENIZER_FILE))
+
+
+def load_tokenizer() -> PreTrainedTokenizerFast:
+    """The frozen tokenizer as transformers has it: left padding, `<eos>` before every text."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(
+        tokenizer_file=str(TOKENIZER_FILE), bos_token=END, eos_token=END, pad_token=END, padding_side="left",
+        clean_up_tokenization_spaces=False, model_max_length=2048,
+    )
