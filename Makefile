@@ -1,0 +1,76 @@
+# Two commands: `make run` and `make test`. `make help` lists the others.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run ui sql test check reference-models install install-dev clean-venv
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STUDY ?=
+PORT ?= 3000
+Q ?=
+PIP_ARGS ?=
+FAISS ?= faiss-cpu
+export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
+export PORT
+# nothing is looked up on a hub, nothing phones home, threads do not spin against each other
+export DAGSTER_DISABLE_TELEMETRY := 1
+export DBT_SEND_ANONYMOUS_USAGE_STATS := false
+export DO_NOT_TRACK := 1
+export OMP_WAIT_POLICY := PASSIVE
+export PYTHONWARNINGS := ignore
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish (STUDY=file)
+	@$(PY) -m dagster_project.run
+
+ui: $(VENV)/.installed ## Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
+	@exec $(PY) -m dagster_project.ui
+
+sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (STUDY=file, Q='select …')
+	@$(PY) -m dagster_project.sql $(if $(Q),"$(Q)")
+
+test: $(VENV)/.installed-dev ## the whole test suite
+	@$(PY) -m pytest -q -n 2 --dist loadgroup
+
+check: $(VENV)/.installed-dev ## style, types, layers, SQL, definitions
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m dagster_project.checks
+
+reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
+	@$(PY) -m dagster_project.core.sandbox.train
+
+install: $(VENV)/.installed ## only install
+
+install-dev: $(VENV)/.installed-dev ## install with the tools of tests and checks
+
+clean-venv: ## remove .venv
+	rm -rf $(VENV)
+
+define pip_install
+	@echo "installing $(1) (a few minutes on a new machine)"
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) -c constraints.txt -e '.[$(1)]' 2>&1 \
+		| awk '/^ERROR|^error|No matching/ {print; next} /^(Collecting|Downloading|Installing|Building|Successfully)/ {n++; if (n % 25 == 0 || /^Installing/) print "  " substr($$0, 1, 90)} {fflush()}'
+endef
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 to 3.13, or name one: make run PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "error: $(PYTHON) is $$($(PYTHON) --version); Longtail needs Python 3.11 to 3.13: make run PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(call pip_install,platform$(comma)$(FAISS))
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(call pip_install,platform$(comma)$(FAISS)$(comma)dev)
+	@touch $@ $(VENV)/.installed
+
+comma := ,

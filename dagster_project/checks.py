@@ -1,0 +1,44 @@
+"""The part of `make check` that needs a study's home: dbt parse, the dbt rules, SQL style, Dagster's own check.
+
+All of it works in a home of its own that is thrown away: nothing of a user's state is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
+from dagster_project.core.lake import Lake
+from dagster_project.core.study import load_study
+from dagster_project.core.warehouse.build import dbt_environment
+
+
+def main() -> int:
+    """Run each check; returns 0 only if all pass."""
+    with tempfile.TemporaryDirectory(prefix="longtail-check-") as folder:
+        os.environ["LONGTAIL_HOME"] = folder
+        os.environ.pop("LONGTAIL_STUDY", None)
+        study = load_study(DEFAULT_STUDY_FILE)
+        Lake(study.home.lake).ensure_schemas()
+        study.home.build.mkdir(parents=True, exist_ok=True)
+        bin_dir = Path(sys.executable).parent
+        environment = {**os.environ, **dbt_environment(study), "DAGSTER_HOME": folder}
+        environment["PATH"] = f"{bin_dir}{os.pathsep}{environment['PATH']}"
+        environment["DBT_TARGET_PATH"] = str(study.home.build / "dbt")
+        commands = (
+            ["dbt", "--quiet", "parse", "--project-dir", "dbt", "--profiles-dir", "dbt"],
+            ["dbt-bouncer", "--config-file", "dbt/dbt-bouncer.yml"],
+            ["sqlfluff", "lint", "--disable-progress-bar", "dbt/models", "dbt/macros", "dbt/tests", "dbt/analyses"],
+            ["dg", "check", "defs"],
+        )
+        failed = [c[0] for c in commands if subprocess.run(c, cwd=PROJECT_ROOT, env=environment).returncode]
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Who is alive: a lock file a run, held by its process, so that a run killed with -9 can be told from a living one.
+
+What belongs here: taking and testing locks. What does not: what is done about dead runs (`run.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.core.errors import LongtailError
+
+_HELD: dict[Path, int] = {}
+
+
+def hold_run(locks: Path, run_id: str) -> None:
+    """Hold the lock of `run_id` until this process ends, however it ends. Holding it twice is one hold."""
+    path = _run_lock(locks, run_id)
+    if path in _HELD:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # shared: every process of a run may hold it
+    _HELD[path] = descriptor
+
+
+def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: float = 60.0) -> bool:
+    """Whether no process holds the lock of a run that ought to be running.
+
+    A run without a lock file is dead only `grace_s` seconds after `started_at` (seconds since the epoch): it may
+    not have come to taking its lock.
+    """
+    path = _run_lock(locks, run_id)
+    if path in _HELD:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return started_at is None or time.time() - started_at > grace_s
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def forget_run(locks: Path, run_id: str) -> None:
+    """Remove the lock file of a run that has ended, releasing it if this process holds it."""
+    path = _run_lock(locks, run_id)
+    descriptor = _HELD.pop(path, None)
+    path.unlink(missing_ok=True)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def only_one(path: Path, message: str) -> Iterator[None]:
+    """Hold `path` exclusively. Errors: `LongtailError(message)` if another living process holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise LongtailError(message) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _run_lock(locks: Path, run_id: str) -> Path:
+    return locks / "runs" / f"{run_id}.lock"

@@ -1,0 +1,41 @@
+"""Facts and page views: from the sandbox, an RDF file, or Wikimedia, through the same clients."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_views, ingest_triples
+from dagster_project.defs.partitions import months
+from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.results import clear_errors, result
+
+
+@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet", "wikidata"})
+def triples(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (subject, property, object): the facts of the study's relations."""
+    with clear_errors():
+        return result(study.lake, [ingest_triples(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet", "wikidata"}, deps=[triples])
+def entities(study: StudyResource) -> dg.MaterializeResult:
+    """One row per entity: labels, aliases, article and sitelinks of every subject and object."""
+    with clear_errors():
+        return result(study.lake, [ingest_entities(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="ingest",
+    kinds={"parquet", "wikipedia"},
+    partitions_def=months,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[entities],
+)
+def page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (entity with an article, month): page views, where missing is not zero."""
+    with clear_errors():
+        keys = context.partition_keys
+        return result(
+            study.lake, [ingest_page_views(study.study, study.lake, month, LOG) for month in keys]
+        )

@@ -1,0 +1,34 @@
+"""The partitions of the chosen study's assets, and the names that lake and Dagster give them.
+
+Partitions come from study.yaml: adding a model there adds its partitions here when the code location is reloaded.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import dagster as dg
+
+from dagster_project.core.home import study_file
+from dagster_project.core.study import Study, load_study
+
+
+@functools.cache
+def chosen_study() -> Study:
+    """The study that this process works on: `$LONGTAIL_STUDY`, or the project's study.yaml."""
+    return load_study(study_file())
+
+
+FIRST_MONTH = "2015-07"  # the Pageviews API knows no earlier one
+
+months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
+models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])
+methods = dg.StaticPartitionsDefinition(list(chosen_study().methods))
+retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrievers))
+model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
+
+
+def model_and_method(partition_key: str) -> tuple[str, str]:
+    """Model and method of a key of `model_by_method`, whose text joins dimensions in alphabetical order."""
+    keys = model_by_method.get_partition_key_from_str(partition_key).keys_by_dimension
+    return keys["model"], keys["method"]

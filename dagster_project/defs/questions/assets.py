@@ -1,0 +1,47 @@
+"""Questions and paraphrases from facts."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.study import Study
+from dagster_project.defs.ingest.assets import entities, triples
+from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.results import clear_errors, result
+
+
+@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[triples, entities])
+def questions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question): one question per (subject, relation), with every gold answer."""
+    with clear_errors():
+        return result(study.lake, [build_questions(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
+def paraphrases(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
+    with clear_errors():
+        return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
+
+
+@dg.asset_check(asset=questions, blocking=True)
+def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
+    """Each relation that a dataset names has at least one question; nothing downstream runs otherwise."""
+    missing = _relations_without_questions(study.study, study)
+    return dg.AssetCheckResult(
+        passed=not missing,
+        description=f"no question for: {', '.join(missing)}" if missing else "every relation has questions",
+        metadata={"n_relations_without_questions": len(missing)},
+    )
+
+
+def _relations_without_questions(study: Study, resource: StudyResource) -> list[str]:
+    rows = resource.lake.read("questions", columns=["dataset", "relation"]).to_pylist()
+    present = {(row["dataset"], row["relation"]) for row in rows}
+    return [
+        f"{dataset.name}/{relation}"
+        for dataset in study.datasets
+        for relation in dataset.relations
+        if (dataset.name, relation) not in present
+    ]

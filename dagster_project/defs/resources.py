@@ -1,0 +1,65 @@
+"""What assets are given: the study and its lake, a loaded model that outlives one partition, and dbt.
+
+A run holds a lock file as long as its process lives; `core.runs` and `run.py` tell dead runs by it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import dagster as dg
+from dagster_dbt import DbtCliResource, DbtProject
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import Lake
+from dagster_project.core.ownership import hold_run
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import dbt_environment
+from dagster_project.defs.partitions import chosen_study
+
+LOG = logging.getLogger("longtail")
+
+
+class StudyResource(dg.ConfigurableResource):
+    """The chosen study. Its set-up takes the run's lock, which dies with the process."""
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        run = context.run
+        if run is not None:
+            hold_run(self.study.home.locks, run.run_id)
+
+    @property
+    def study(self) -> Study:
+        return chosen_study()
+
+    @property
+    def lake(self) -> Lake:
+        """The study's lake, with a zero-row schema file for every table."""
+        lake = Lake(self.study.home.lake)
+        lake.ensure_schemas()
+        return lake
+
+
+def dbt_project() -> DbtProject:
+    """The dbt project, its target inside the study's build folder; parsed again only where models are newer."""
+    study = chosen_study()
+    os.environ.update(dbt_environment(study))
+    project = DbtProject(project_dir=PROJECT_ROOT / "dbt", target_path=study.home.build / "dbt")
+    if _is_stale(project.manifest_path, project.project_dir):
+        Lake(study.home.lake).ensure_schemas()
+        project.preparer.prepare(project)
+    return project
+
+
+def _is_stale(manifest: Path, project_dir: Path) -> bool:
+    if not manifest.exists():
+        return True
+    built = manifest.stat().st_mtime
+    sources = (path for kind in ("*.sql", "*.yml", "*.csv") for path in project_dir.rglob(kind))
+    return any(path.stat().st_mtime > built for path in sources)
+
+
+def dbt_resource(project: DbtProject) -> DbtCliResource:
+    return DbtCliResource(project_dir=project)

@@ -1,0 +1,93 @@
+"""How an outcome of `core` looks in Dagster: row counts, a small preview, notes, and errors without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.lake import Lake, Outcome, fingerprint, printable
+
+_PREVIEW_ROWS = 5
+_CELL = 60
+
+
+@contextlib.contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn an error that the user can act on into a failure that shows its one line and is not retried."""
+    try:
+        yield
+    except LongtailError as error:
+        raise dg.Failure(description=str(error), allow_retries=False) from error
+
+
+def result(lake: Lake, outcomes: Sequence[Outcome], asset_key: dg.AssetKey | None = None) -> dg.MaterializeResult:
+    """One result for the outcomes of one asset: one, or one for each partition of the run."""
+    versions = [outcome.stamp.fingerprint for outcome in outcomes]
+    return dg.MaterializeResult(
+        asset_key=asset_key,
+        metadata=metadata(lake, outcomes),
+        data_version=dg.DataVersion(versions[0] if len(versions) == 1 else fingerprint(*versions)),
+    )
+
+
+def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Row counts, what was put aside, what was computed, notes, and a preview of the first partition."""
+    first = outcomes[0]
+    shown: dict[str, Any] = {
+        "dagster/row_count": sum(outcome.stamp.n_rows for outcome in outcomes),
+        "n_quarantined": sum(outcome.stamp.n_quarantined for outcome in outcomes),
+        "was_current": all(outcome.was_current for outcome in outcomes),
+        "path": dg.MetadataValue.path(lake.path(first.table, first.partition)),
+        "preview": dg.MetadataValue.md(_preview(lake, first)),
+    }
+    if len(outcomes) > 1:
+        shown["partitions"] = dg.MetadataValue.md(_partitions(outcomes))
+    else:
+        shown.update({f"note_{name}": _plain(value) for name, value in first.notes.items()})
+    return shown
+
+
+def _preview(lake: Lake, outcome: Outcome) -> str:
+    rows = lake.read(outcome.table, outcome.partition).slice(0, _PREVIEW_ROWS).to_pylist()
+    return markdown_table(rows) if rows else "no rows"
+
+
+def _partitions(outcomes: Sequence[Outcome]) -> str:
+    rows = [
+        {
+            "partition": outcome.partition,
+            "rows": outcome.stamp.n_rows,
+            "quarantined": outcome.stamp.n_quarantined,
+            "was current": outcome.was_current,
+            **outcome.notes,
+        }
+        for outcome in outcomes
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return markdown_table([{name: row.get(name, "") for name in names} for row in rows])
+
+
+def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
+    """A Markdown table whose cells are cut and escaped: a label from the world is text, never markup."""
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+    text = text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+    for mark in "\\|<>[]*_`&":
+        text = text.replace(mark, f"&#{ord(mark)};")
+    return text
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    return dg.MetadataValue.json(value) if isinstance(value, (dict, list)) else str(value)

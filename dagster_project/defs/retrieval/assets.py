@@ -1,0 +1,63 @@
+"""Passages, their indexes, and the passages retrieved for each question."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from dagster_project.core.retrieval.indexes import INDEXED, build_index
+from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.defs.ingest.assets import entities, triples
+from dagster_project.defs.partitions import chosen_study, retrievers
+from dagster_project.defs.questions.assets import questions
+from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.results import clear_errors, result
+
+
+@dg.asset(key_prefix="lake", group_name="retrieval", kinds={"parquet"}, deps=[triples, entities])
+def passages(study: StudyResource) -> dg.MaterializeResult:
+    """One row per passage: about 100 words of an article, or a subject's facts verbalised."""
+    with clear_errors():
+        return result(study.lake, [build_passages(study.study, study.lake, LOG)])
+
+
+def _index_asset(retriever: str) -> dg.AssetsDefinition:
+    @dg.asset(
+        name=retriever,
+        key_prefix="indexes",
+        group_name="retrieval",
+        kinds={"bm25s" if retriever == "bm25" else "faiss"},
+        deps=[passages],
+        description=f"The stored {retriever} index of all passages, reused until they change.",
+    )
+    def index(study: StudyResource) -> dg.MaterializeResult:
+        with clear_errors():
+            report = build_index(study.study, study.lake, retriever, LOG)
+        return dg.MaterializeResult(
+            metadata={
+                "n_passages": report.n_passages,
+                "was_current": report.was_current,
+                "path": dg.MetadataValue.path(report.path),
+            },
+            data_version=dg.DataVersion(report.fingerprint),
+        )
+
+    return index
+
+
+indexes = [_index_asset(name) for name in chosen_study().retrievers if name in INDEXED]
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="retrieval",
+    kinds={"parquet"},
+    partitions_def=retrievers,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[questions, passages, *indexes],
+)
+def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, retriever, rank)."""
+    with clear_errors():
+        keys = context.partition_keys
+        return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

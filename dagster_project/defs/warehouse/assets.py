@@ -1,0 +1,83 @@
+"""The warehouse: dbt in two passes with the bootstrap between them, then the publication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
+
+from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.warehouse.publish import publish_warehouse
+from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
+from dagster_project.defs.results import clear_errors, result
+
+SECOND_PASS = "source:lake.adaptive_gains+"
+
+
+class WarehouseTranslator(DagsterDbtTranslator):
+    """Sources are the lake's assets (by their meta key); models stand in groups by stage."""
+
+    def __init__(self) -> None:
+        super().__init__(DagsterDbtTranslatorSettings(enable_code_references=False))
+
+    def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
+        return "warehouse" if dbt_resource_props["resource_type"] == "model" else None
+
+
+_PROJECT = dbt_project()
+
+
+@dbt_assets(
+    manifest=_PROJECT.manifest_path,
+    project=_PROJECT,
+    exclude=SECOND_PASS,
+    pool="warehouse",
+    dagster_dbt_translator=WarehouseTranslator(),
+)
+def warehouse_models(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
+    """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
+    yield from dbt.cli(["build"], context=context).stream().fetch_column_metadata()
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="warehouse",
+    kinds={"parquet", "numpy"},
+    pool="warehouse",
+    deps=[dg.AssetKey(["intermediate", "int_answer_pairs"])],
+)
+def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (pair of methods, search, scope): the gain of adaptive retrieval with its bootstrap interval."""
+    with clear_errors():
+        return result(study.lake, [bootstrap_adaptive_gains(study.study, study.lake, LOG)])
+
+
+@dbt_assets(
+    manifest=_PROJECT.manifest_path,
+    project=_PROJECT,
+    select=SECOND_PASS,
+    pool="warehouse",
+    dagster_dbt_translator=WarehouseTranslator(),
+)
+def warehouse_adaptive(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
+    """The marts that carry the bootstrap's intervals."""
+    yield from dbt.cli(["build"], context=context).stream().fetch_column_metadata()
+
+
+@dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive])
+def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
+    """The marts alone, in a file that appears whole, with the last few versions kept beside it."""
+    with clear_errors():
+        report = publish_warehouse(study.study, LOG)
+    return dg.MaterializeResult(metadata=report.metadata(), data_version=dg.DataVersion(report.version))
+
+
+@dg.definitions
+def resources() -> dg.Definitions:
+    """What all assets are given; one process a run, so that a model stays loaded across its steps."""
+    return dg.Definitions(
+        resources={"study": StudyResource(), "dbt": dbt_resource(_PROJECT)},
+        executor=dg.in_process_executor,
+    )

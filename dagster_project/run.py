@@ -1,0 +1,191 @@
+"""What `make run` does: materialise the chosen study stage by stage, through Dagster, and show what came out.
+
+Every stage is a run in the UI's history. A stage whose partitions are current computes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.home import longtail_home, study_file
+from dagster_project.core.ownership import forget_run, only_one
+from dagster_project.core.study import Study, load_study
+from dagster_project.core.warehouse.headline import headline
+from dagster_project.operations import open_instance
+
+_RANGE_START = "dagster/asset_partition_range_start"
+_RANGE_END = "dagster/asset_partition_range_end"
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run: assets, and the first and last partition key where they have partitions."""
+
+    title: str
+    keys: tuple[str, ...]
+    first: str | None = None
+    last: str | None = None
+
+
+def main() -> int:
+    """Run the study; returns the exit code. A failure is one line on standard error."""
+    warnings.filterwarnings("ignore")
+    began = time.monotonic()
+    try:
+        study = load_study(study_file())
+        _listen()
+        print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
+        busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
+        with only_one(study.home.locks / "run.lock", busy):
+            n_failed = materialise(study)
+            if n_failed:
+                return 1
+            print(f"\n{headline(study.home.published_warehouse)}")
+            print(_where_next(study, time.monotonic() - began))
+        return 0
+    except LongtailError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
+        return 130
+
+
+def materialise(study: Study) -> int:
+    """Materialise every stage of the study; returns 0, or 1 after saying which step failed."""
+    with open_instance(study.home) as instance:
+        _say("loading definitions")
+        from dagster_project.definitions import defs
+
+        definitions = defs()
+        stages = plan(study)
+        for number, stage in enumerate(stages, 1):
+            started = time.monotonic()
+            _say(f"[{number}/{len(stages)}] {stage.title}")
+            failure = run_stage(definitions, instance, study, stage)
+            if failure:
+                print(f"error: {stage.title}: {failure}", file=sys.stderr)
+                return 1
+            _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
+    return 0
+
+
+def plan(study: Study) -> list[Stage]:
+    """The stages of a study, in order. Partition ranges are products by dimension: a model with all its methods."""
+    lake = [f"lake/{name}" for name in ("models", "methods", "prompts", "datasets", "popularity_windows")]
+    stages = [Stage("study, facts, entities", (*lake, "lake/triples", "lake/entities"))]
+    if study.popularity.measure == "page_views":
+        first, last = window(study)
+        stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views",), first, last))
+    indexes = [f"indexes/{name}" for name in study.retrievers if name != "oracle"]
+    texts = ("lake/questions", "lake/paraphrases", "lake/passages", *indexes)
+    stages.append(Stage("questions, paraphrases, passages, indexes", texts))
+    if study.retrievers:
+        first, last = study.retrievers[0], study.retrievers[-1]
+        stages.append(Stage("retrieval", ("lake/retrieved_passages",), first, last))
+    stages += [
+        Stage(
+            f"answers of {model.name}",
+            ("lake/answers",),
+            _multi_key(model.name, study.methods[0]),
+            _multi_key(model.name, study.methods[-1]),
+        )
+        for model in study.models
+    ]
+    if study.paraphrase_prompts:
+        stages += [
+            Stage(f"paraphrase answers of {m.name}", ("lake/paraphrase_answers",), m.name, m.name)
+            for m in study.models
+        ]
+        stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
+    return [*stages, Stage("warehouse: dbt, tests, publication, report", ("warehouse",))]
+
+
+def window(study: Study) -> tuple[str, str]:
+    """First and last month of the popularity window; the last is the newest complete one if the study names none."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    newest = today.replace(day=1) - datetime.timedelta(days=1)
+    last = study.popularity.last_month or f"{newest:%Y-%m}"
+    months = int(last[:4]) * 12 + int(last[5:]) - 1 - (study.popularity.n_months - 1)
+    return f"{months // 12:04d}-{months % 12 + 1:02d}", last
+
+
+def run_stage(definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage) -> str | None:
+    """Run one stage in this process; returns None, or the line that says what failed."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
+    outcome = job.execute_in_process(
+        instance=instance,
+        asset_selection=_selection(definitions, stage),
+        tags={**tags, "longtail/stage": stage.title},
+        run_config=_QUIET,
+        raise_on_error=False,
+    )
+    forget_run(study.home.locks, outcome.run_id)
+    return None if outcome.success else _why(outcome.all_events)
+
+
+def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
+    if stage.keys != ("warehouse",):
+        return [dg.AssetKey.from_user_string(key) for key in stage.keys]
+    graph = definitions.resolve_asset_graph()
+    groups = {"warehouse", "report"}
+    return [key for key in graph.materializable_asset_keys if graph.get(key).group_name in groups]
+
+
+def _multi_key(model: str, method: str) -> str:
+    return str(dg.MultiPartitionKey({"model": model, "method": method}))
+
+
+def _why(events: Sequence[Any]) -> str:
+    for event in events:
+        if event.is_step_failure:
+            data = event.step_failure_data
+            if data.user_failure_data and data.user_failure_data.description:
+                return str(data.user_failure_data.description)
+            error = data.error
+            while error.cause:
+                error = error.cause
+            return f"{event.step_key}: {error.message.strip()} (the run's page in `make ui` has the trace)"
+    checks = [event for event in events if event.event_type_value == "ASSET_CHECK_EVALUATION"]
+    failed = [event.event_specific_data.check_name for event in checks if not event.event_specific_data.passed]
+    return f"checks failed: {', '.join(failed)}" if failed else "the run failed; its page in `make ui` says why"
+
+
+def _listen() -> None:
+    """Show what the stages log, one line each, in the terminal too."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("      %(message)s"))
+    log = logging.getLogger("longtail")
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _where_next(study: Study, seconds: float) -> str:
+    chosen = "" if study.home.root == longtail_home() else f" STUDY={os.path.relpath(study.path)}"
+    return (
+        f"Done in {seconds:.0f} s. Where to look next:\n"
+        f"  make sql{chosen}    the published warehouse in SQL: {study.home.published_warehouse}\n"
+        f"  make ui{chosen}     assets, runs and plots in the browser\n"
+        f"  study.yaml   models, methods, prompts: add a model, then `make run` again"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

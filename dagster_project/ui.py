@@ -1,0 +1,97 @@
+"""What `make ui` does: Dagster's webserver and daemon on 127.0.0.1, both ended by one Ctrl-C.
+
+`dagster dev` in the background does not end on SIGTERM, and several daemons on one instance fail silently: so each
+is started on its own here, watched, and only one `make ui` works on a study.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from types import FrameType
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.home import PROJECT_ROOT, study_file
+from dagster_project.core.ownership import only_one
+from dagster_project.core.study import load_study
+from dagster_project.operations import open_instance
+
+_GRACE_S = 10.0
+
+
+def main() -> int:
+    """Serve the UI until a signal; returns the exit code."""
+    port = int(os.environ.get("PORT", "3000"))
+    try:
+        study = load_study(study_file())
+        os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
+        busy = f"another `make ui` serves study {study.name}; stop it first"
+        with only_one(study.home.locks / "ui.lock", busy):
+            _check_port(port)
+            with open_instance(study.home):
+                pass
+            return _serve(port)
+    except LongtailError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise LongtailError(f"port {port} is taken; choose another: make ui PORT=3001") from None
+
+
+def _serve(port: int) -> int:
+    bin_dir = os.path.dirname(sys.executable)
+    workspace = ["-w", str(PROJECT_ROOT / "workspace.yaml")]
+    web = [f"{bin_dir}/dagster-webserver", "-h", "127.0.0.1", "-p", str(port), *workspace]
+    commands = [web, [f"{bin_dir}/dagster-daemon", "run", *workspace]]
+    stop_at: list[float] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stop_at.append(time.monotonic() + _GRACE_S)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    children = [subprocess.Popen(command, cwd=PROJECT_ROOT, start_new_session=True) for command in commands]
+    print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    while not stop_at and all(child.poll() is None for child in children):
+        time.sleep(0.2)
+    died = [child for child in children if child.poll() is not None]
+    _end(children)
+    if died and not stop_at:
+        print("error: the webserver or the daemon ended by itself; its last lines above say why", file=sys.stderr)
+        return 1
+    print("ended", flush=True)
+    return 0
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    """End each child with its whole process group: first politely, after the grace period for good."""
+    for child in children:
+        _signal(child, signal.SIGINT)
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline and any(child.poll() is None for child in children):
+        time.sleep(0.1)
+    for child in children:
+        _signal(child, signal.SIGKILL)
+        child.wait()
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())
