@@ -1,0 +1,60 @@
+"""Which generation backends there are, as import strings: looking one up imports no engine.
+
+What belongs here: names, import strings and declared capabilities. What does not: the backends themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.base import GENERATE, Backend, Identity
+from dagster_project.core.study import Model
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A backend class as `module:class`, and what it can do."""
+
+    import_string: str
+    capabilities: frozenset[str]
+
+    def load(self) -> Any:
+        """The class, with `identify(model)` and a constructor that takes the model."""
+        module, name = self.import_string.split(":")
+        return getattr(importlib.import_module(module), name)
+
+
+_HERE = "dagster_project.core.generation"
+ENTRIES: dict[str, Entry] = {
+    "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE})),
+    "fake": Entry(f"{_HERE}.fake:FakeBackend", frozenset({GENERATE})),
+}
+
+
+def entry(model: Model, capability: str = GENERATE) -> Entry:
+    """The entry of a model's backend. Errors: `BackendError` where it is unknown or lacks the capability."""
+    found = ENTRIES.get(model.backend)
+    if found is None:
+        known = ", ".join(sorted(ENTRIES))
+        raise BackendError(f"model {model.name}: unknown backend {model.backend!r}; use one of: {known}")
+    if capability not in found.capabilities:
+        able = ", ".join(sorted(n for n, e in ENTRIES.items() if capability in e.capabilities)) or "none"
+        raise BackendError(
+            f"model {model.name}: backend {model.backend} cannot {capability}; backends that can: {able}"
+        )
+    return found
+
+
+def identify(model: Model) -> Identity:
+    """The identity of a model's weights, without loading them. Errors: `BackendError`."""
+    identity: Identity = entry(model).load().identify(model)
+    return identity
+
+
+def load_backend(model: Model, capability: str = GENERATE) -> Backend:
+    """Load a model. Errors: `BackendError`, in one line."""
+    backend: Backend = entry(model, capability).load()(model)
+    return backend
