@@ -1,0 +1,141 @@
+"""What the sandbox server serves: a synthetic world, or any RDF file.
+
+Here: the triple store behind either, and what is known of articles and their views. Not here: protocols
+(`sparql.py`, `wikibase.py`, `rest.py`) and HTTP (`server.py`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyoxigraph as ox
+
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.wikimedia.rdf import Reading, read_triples
+
+_LARGE = 200_000  # entities or megabytes-of-RDF scale above which the store lies on disk
+_LARGE_FILE = 200 << 20
+
+
+@dataclass(frozen=True)
+class ServedArticle:
+    """One article as the dump has it."""
+
+    entity_id: str
+    title: str
+    text: str
+
+
+class Content(Protocol):
+    """What a server needs to know. Reads are safe between threads."""
+
+    @property
+    def has_articles(self) -> bool:
+        """Whether there are articles, and so page views and a dump."""
+
+    @property
+    def broken(self) -> tuple[QuarantinedRow, ...]:
+        """Lines of the source that could not be read; known once the store was asked for."""
+
+    def store(self) -> ox.Store:
+        """The triples; loaded at the first call."""
+
+    def monthly_views(self, title: str, month: str) -> int | None:
+        """Views of an article (title with spaces) in YYYY-MM; None where there is no article."""
+
+    def articles(self) -> Iterator[ServedArticle]:
+        """All articles."""
+
+    def close(self) -> None:
+        """Free what the store took on disk."""
+
+
+class _StoreOwner:
+    """A store that is made at first use, in memory or, for large content, in a temporary folder."""
+
+    def __init__(self, is_large: bool) -> None:
+        self._is_large = is_large
+        self._lock = threading.Lock()
+        self._store: ox.Store | None = None
+        self._folder: Path | None = None
+
+    def store(self) -> ox.Store:
+        with self._lock:
+            if self._store is None:
+                if self._is_large:
+                    self._folder = Path(tempfile.mkdtemp(prefix="longtail-store-"))
+                store = ox.Store(str(self._folder)) if self._folder else ox.Store()
+                self._load(store)
+                self._store = store
+            return self._store
+
+    def _load(self, store: ox.Store) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        with self._lock:
+            self._store = None
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+
+
+class WorldContent(_StoreOwner):
+    """The synthetic world."""
+
+    has_articles = True
+    broken: tuple[QuarantinedRow, ...] = ()
+
+    def __init__(self, world: World) -> None:
+        super().__init__(is_large=world.n_entities > _LARGE)
+        self._world = world
+        self._titles_lock = threading.Lock()
+
+    def _load(self, store: ox.Store) -> None:
+        with tempfile.TemporaryDirectory(prefix="longtail-world-") as folder:
+            path = Path(folder) / "world.nt"
+            self._world.write_ntriples(path)
+            store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)
+
+    def monthly_views(self, title: str, month: str) -> int | None:
+        with self._titles_lock:  # the first call builds the world's table of titles
+            entity = self._world.entity_by_title(title)
+        return self._world.monthly_views(entity.entity_id, month) if entity else None
+
+    def articles(self) -> Iterator[ServedArticle]:
+        for entity_id, article in self._world.articles():
+            yield ServedArticle(entity_id, article.title, article.text)
+
+
+class RdfContent(_StoreOwner):
+    """An N-Triples file, plain or gzip; its broken lines are skipped and reported."""
+
+    has_articles = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(is_large=path.stat().st_size > _LARGE_FILE)
+        self._path = path
+        self._broken: tuple[QuarantinedRow, ...] = ()
+
+    @property
+    def broken(self) -> tuple[QuarantinedRow, ...]:
+        return self._broken
+
+    def _load(self, store: ox.Store) -> None:
+        reading = Reading(self._path)
+        for triples in read_triples(reading):
+            store.bulk_extend(triples)
+        self._broken = tuple(reading.broken)
+
+    def monthly_views(self, title: str, month: str) -> int | None:
+        return None
+
+    def articles(self) -> Iterator[ServedArticle]:
+        return iter(())

@@ -1,0 +1,113 @@
+"""The page view REST API and the article dump, as Wikimedia serves them.
+
+Here: their answers and errors. Not here: HTTP (`server.py`), how many views there were (`content.py`).
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from datetime import date, timedelta
+from urllib.parse import unquote
+
+from dagster_project.core.sandbox.content import Content
+from dagster_project.core.sandbox.replies import Reply
+
+PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article/"
+DUMP = "/other/cirrussearch/current/enwiki-content.json.gz"
+_ACCESS = ("all-access", "desktop", "mobile-app", "mobile-web")
+_AGENTS = ("all-agents", "user", "spider", "automated")
+_DAY = re.compile(r"(\d{4})(\d\d)(\d\d)(00)?")
+_DUMPED_AT = "2026-10-01T00:00:00Z"
+
+
+def page_views(content: Content, path: str) -> Reply:
+    """Monthly views of one article: those months that lie whole within [start, end]; problem JSON for the rest."""
+    parts = path.removeprefix(PER_ARTICLE).split("/")
+    if len(parts) != 7:
+        return _problem(404, "Not Found", "the route is project/access/agent/article/granularity/start/end", path)
+    project, access, agent, quoted, granularity, start, end = parts
+    first, last = _day(start), _day(end)
+    if access not in _ACCESS or agent not in _AGENTS or granularity != "monthly" or not (first and last):
+        detail = "access, agent, granularity (monthly) or one of the dates (YYYYMMDD or YYYYMMDDHH) is not valid"
+        return _problem(400, "Bad Request", detail, path)
+    if first > last:
+        return _problem(400, "Bad Request", "start lies after end", path)
+    title = unquote(quoted).replace("_", " ")
+    is_known = project.removesuffix(".org") == "en.wikipedia" and access == "all-access" and agent == "user"
+    items = []
+    for month in _whole_months(first, last) if is_known else ():
+        views = content.monthly_views(title, month)
+        if views is not None:
+            items.append(_item(title, month, views))
+    if not items:
+        detail = "The dates are valid, but there are no data for them, or the project or article is not known."
+        return _problem(404, "Not Found", detail, path)
+    return Reply.json(200, {"items": items})
+
+
+def _item(title: str, month: str, views: int) -> dict[str, object]:
+    return {
+        "project": "en.wikipedia",
+        "article": title.replace(" ", "_"),
+        "granularity": "monthly",
+        "timestamp": f"{month.replace('-', '')}0100",
+        "access": "all-access",
+        "agent": "user",
+        "views": views,
+    }
+
+
+def _problem(status: int, title: str, detail: str, path: str) -> Reply:
+    document = {"type": "about:blank", "title": title, "method": "get", "status": status, "detail": detail, "uri": path}
+    return Reply.json(status, document, "application/problem+json")
+
+
+def _day(text: str) -> date | None:
+    match = _DAY.fullmatch(text)
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3])) if match else None
+    except ValueError:
+        return None
+
+
+def _whole_months(first: date, last: date) -> Iterator[str]:
+    month = first if first.day == 1 else _next_month(first)
+    while _next_month(month) - timedelta(days=1) <= last:
+        yield f"{month:%Y-%m}"
+        month = _next_month(month)
+
+
+def _next_month(day: date) -> date:
+    return day.replace(day=1) + timedelta(days=calendar.monthrange(day.year, day.month)[1])
+
+
+def dump(content: Content) -> Reply:
+    """The articles as a CirrusSearch content dump: gzip, two lines an article, made while it is sent."""
+    return Reply(200, _gzip(_dump_lines(content)), "application/gzip")
+
+
+def _dump_lines(content: Content) -> Iterator[bytes]:
+    for number, article in enumerate(content.articles(), 1):
+        index = {"index": {"_type": "_doc", "_id": str(number)}}
+        document = {
+            "title": article.title,
+            "text": article.text,
+            "wikibase_item": article.entity_id,
+            "timestamp": _DUMPED_AT,
+            "namespace": 0,
+            "language": "en",
+        }
+        yield f"{json.dumps(index)}\n{json.dumps(document, ensure_ascii=False)}\n".encode()
+
+
+def _gzip(lines: Iterator[bytes]) -> Iterator[bytes]:
+    compressor = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    for line in lines:
+        piece = compressor.compress(line)
+        if piece:
+            yield piece
+    yield compressor.flush()

@@ -1,0 +1,227 @@
+"""The sandbox server: what Wikimedia serves, on 127.0.0.1, from a synthetic world or an RDF file.
+
+Here: HTTP, routes, the life of the server. Not here: what is answered (`sparql.py`, `wikibase.py`, `rest.py`),
+from what (`content.py`), and faults for tests (`faults.py`).
+
+    python -m dagster_project.core.sandbox.server --port 8123
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import parse_qsl, urlsplit
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.sandbox import rest, sparql, wikibase
+from dagster_project.core.sandbox.content import Content, RdfContent, WorldContent
+from dagster_project.core.sandbox.faults import Fault, Faults
+from dagster_project.core.sandbox.replies import Reply
+from dagster_project.core.sandbox.world import World
+
+_LONGEST_BODY = 8 << 20
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it was met; times in seconds of the monotonic clock."""
+
+    method: str
+    path: str
+    user_agent: str
+    started: float
+    ended: float
+
+
+class SandboxServer:
+    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free one. Closing ends all connections."""
+
+    def __init__(self, content: World | Content, port: int = 0, faults: Faults | None = None) -> None:
+        self.content: Content = WorldContent(content) if isinstance(content, World) else content
+        self.faults = faults or Faults()
+        self.requests: deque[Request] = deque(maxlen=10_000)
+        try:
+            self._http = _HttpServer(("127.0.0.1", port), self)
+        except OSError as error:
+            raise LongtailError(f"port {port} of 127.0.0.1 cannot be used ({error.strerror}); choose another") from None
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="sandbox", daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> SandboxServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._http.shutdown()
+        self._http.close_connections()
+        self._http.server_close()
+        self._thread.join()
+        self.content.close()
+
+    def answer(self, path: str, params: dict[str, str], accept: str) -> Reply:
+        """What the services answer, faults left out."""
+        if path in ("/sparql", "/bigdata/namespace/wdq/sparql"):
+            is_json = params.get("format") == "json"
+            return sparql.answer(self.content.store(), params.get("query", ""), "" if is_json else accept)
+        if path == "/w/api.php":
+            return wikibase.answer(self.content.store(), params)
+        if path.startswith(rest.PER_ARTICLE) and self.content.has_articles:
+            return rest.page_views(self.content, path)
+        if path == rest.DUMP and self.content.has_articles:
+            return rest.dump(self.content)
+        return Reply.text(404, f"nothing at {path}")
+
+
+class _HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], sandbox: SandboxServer) -> None:
+        self.sandbox = sandbox
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        super().__init__(address, _Handler)
+
+    @contextlib.contextmanager
+    def connection(self, peer: socket.socket) -> Iterator[None]:
+        with self._lock:
+            self._connections.add(peer)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections.discard(peer)
+
+    def close_connections(self) -> None:
+        """End the connections that clients keep alive, so that no thread outlives the server."""
+        with self._lock:
+            for peer in self._connections:
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):  # a client that hung up is no news
+            _LOG.exception("sandbox server: a request failed")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _HttpServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or every small answer waits for the client's delayed acknowledgement
+
+    def handle(self) -> None:
+        with self.server.connection(self.connection):
+            super().handle()
+
+    def log_message(self, format: str, *args: object) -> None:
+        _LOG.debug(format, *args)
+
+    def do_GET(self) -> None:
+        self._serve(dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > _LONGEST_BODY:
+            self.close_connection = True
+            return self._send(Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes"), None)
+        body = self.rfile.read(int(length)).decode("utf-8", "replace")
+        params = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        if self.headers.get("Content-Type", "").startswith("application/sparql-query"):
+            params["query"] = body
+        else:
+            params |= dict(parse_qsl(body, keep_blank_values=True))
+        self._serve(params)
+
+    def _serve(self, params: dict[str, str]) -> None:
+        started, path = time.monotonic(), urlsplit(self.path).path
+        sandbox = self.server.sandbox
+        fault = sandbox.faults.take(path)
+        try:
+            if fault and fault.delay_s:
+                time.sleep(fault.delay_s)
+            if fault and fault.is_closed:
+                self.close_connection = True
+                return
+            self._send(self._reply(path, params, fault), fault)
+        finally:
+            agent = self.headers.get("User-Agent", "")
+            sandbox.requests.append(Request(self.command, self.path, agent, started, time.monotonic()))
+
+    def _reply(self, path: str, params: dict[str, str], fault: Fault | None) -> Reply:
+        if fault and fault.status is not None:
+            return Reply(fault.status, fault.body or b"", fault.content_type, fault.headers)
+        try:
+            return self.server.sandbox.answer(path, params, self.headers.get("Accept", ""))
+        except LongtailError as error:
+            return Reply.text(500, str(error))
+
+    def _send(self, reply: Reply, fault: Fault | None) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if isinstance(reply.body, bytes):
+            self._send_whole(reply.body, fault)
+        else:
+            self._send_pieces(reply.body, fault)
+
+    def _send_whole(self, body: bytes, fault: Fault | None) -> None:
+        sent = body[: int(len(body) * fault.keep)] if fault else body
+        is_cut_off = fault is not None and fault.is_cut_off
+        self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
+        self.close_connection = self.close_connection or is_cut_off
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def _send_pieces(self, pieces: Iterator[bytes], fault: Fault | None) -> None:
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            if fault and fault.is_cut_off:
+                self.close_connection = True
+                return
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m dagster_project.core.sandbox.server", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the world")
+    parser.add_argument("--facts-per-relation", type=int, default=140, help="size of the world")
+    parser.add_argument("--rdf", type=Path, help="serve this N-Triples file (plain or gzip) in place of a world")
+    chosen = parser.parse_args(arguments)
+    try:
+        content: World | Content = (
+            RdfContent(chosen.rdf) if chosen.rdf else World(chosen.seed, chosen.facts_per_relation)
+        )
+        with SandboxServer(content, chosen.port) as server:
+            print(f"serving on {server.base_url} (/sparql, /w/api.php, page views, dump); Ctrl-C ends", flush=True)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        return 0
+    except (LongtailError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""How often and how many at once: the limits that Wikimedia puts on one operator.
+
+What belongs here: the limiter and the reading of Retry-After. What does not: requests and retries (`http`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time as the client sees it; tests pass one that does not wait. `now` is in Unix seconds."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Limiter:
+    """At most `max_parallel` requests at once, each starting at least `interval_s` seconds after the last one.
+
+    A pause (Retry-After) holds every thread, not only the one that was told to wait.
+    """
+
+    def __init__(self, interval_s: float, max_parallel: int, clock: Clock) -> None:
+        self.interval_s = interval_s
+        self._slots = threading.BoundedSemaphore(max_parallel)
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._next_start = clock.monotonic()
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Wait for a slot and for one's turn; the slot is held while the body runs."""
+        with self._slots:
+            with self._lock:
+                now = self._clock.monotonic()
+                start = max(now, self._next_start)
+                self._next_start = start + self.interval_s
+            if start > now:
+                self._clock.sleep(start - now)
+            yield
+
+    def pause(self, seconds: float) -> None:
+        """Let no request start for `seconds` from now."""
+        with self._lock:
+            self._next_start = max(self._next_start, self._clock.monotonic() + seconds)
+
+
+def retry_after_seconds(header: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for (a number of seconds, or an HTTP date); None where it asks nothing."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None

@@ -1,0 +1,29 @@
+"""Several requests at once, results in order.
+
+What belongs here: the pool and its end. What does not: limits between requests (`limits`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """`function` of each item in order, computed by `threads` at once; the first error ends it and drops the rest."""
+    source = iter(items)
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        running: deque[Future[Result]] = deque(pool.submit(function, item) for item in islice(source, 4 * threads))
+        try:
+            while running:
+                result = running.popleft().result()
+                running.extend(pool.submit(function, item) for item in islice(source, 1))
+                yield result
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

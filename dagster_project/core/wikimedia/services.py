@@ -1,0 +1,83 @@
+"""Which services a study talks to: Wikimedia's own, or the same protocols served by this process on 127.0.0.1.
+
+What belongs here: addresses, and the life of an in-process server. What does not: what is asked of the services.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dagster_project.core.errors import LongtailError, SourceError
+from dagster_project.core.home import StudyHome
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.study import Source
+from dagster_project.core.wikimedia.http import HttpClient, missing_contact
+from dagster_project.core.wikimedia.rdf import rdf_path
+
+_SPARQL = "https://query.wikidata.org/sparql"
+_ENTITIES = "https://www.wikidata.org/w/api.php"
+_PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
+
+
+@dataclass(frozen=True)
+class Services:
+    """Where to ask, and the client to ask with. None where a source has no such thing.
+
+    `label` is the value of column `source`. `broken_lines` gives what a file's reader put aside; it is known once
+    the SPARQL service has answered something.
+    """
+
+    label: str
+    client: HttpClient
+    sparql_url: str
+    entities_url: str
+    pageviews_url: str | None = None
+    articles_url: str | None = None
+    broken_lines: Callable[[], tuple[QuarantinedRow, ...]] = tuple
+
+
+@contextlib.contextmanager
+def open_services(source: Source, home: StudyHome, client: HttpClient | None = None) -> Iterator[Services]:
+    """The services of a study's source, usable while the context is open.
+
+    Errors: `SourceError` where the operator's contact, or the RDF file, is missing: before anything is requested.
+    """
+    if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
+        raise SourceError(missing_contact("study source wikidata", source.contact_env))
+    with client or HttpClient(source.contact_env) as http:
+        if source.kind == "wikidata":
+            # No dump of all articles: tens of gigabytes for what verbalised triples replace.
+            yield Services("wikidata", http, _SPARQL, _ENTITIES, f"https://wikimedia.org{_PAGE_VIEWS}")
+        else:
+            with _local_services(source, http) as services:
+                yield services
+
+
+@contextlib.contextmanager
+def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
+    from dagster_project.core.sandbox.content import RdfContent, WorldContent
+    from dagster_project.core.sandbox.rest import DUMP
+    from dagster_project.core.sandbox.server import SandboxServer
+    from dagster_project.core.sandbox.world import World
+
+    is_world = source.kind == "sandbox"
+    content = WorldContent(World(source.seed, source.facts_per_relation)) if is_world else RdfContent(rdf_path(source))
+    if not is_world:
+        content.store()  # a file that cannot be read is the user's to mend: say so here, not through the server
+    try:
+        server = SandboxServer(content)
+    except OSError as error:
+        raise LongtailError(f"no server could be started on 127.0.0.1 ({error.strerror})") from None
+    with server:
+        yield Services(
+            label=source.kind,
+            client=client,
+            sparql_url=f"{server.base_url}/sparql",
+            entities_url=f"{server.base_url}/w/api.php",
+            pageviews_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
+            articles_url=f"{server.base_url}{DUMP}" if is_world else None,
+            broken_lines=lambda: content.broken,
+        )
