@@ -1,0 +1,1 @@
+"""Bootstraps and fits whose results land in the lake like any table; rates and thresholds are dbt models."""

@@ -1,0 +1,31 @@
+{#-
+  What the last run of each node came to, kept in the build beside the tables themselves (schema audit), so that
+  publishing can refuse a build whose tests failed, whichever command ran them, and whichever was killed.
+-#}
+{% macro start_audit() -%}
+    create schema if not exists audit;
+    create table if not exists audit.invocations (
+        invocation_id varchar, dbt_version varchar, started_at timestamptz, finished_at timestamptz
+    );
+    create table if not exists audit.results (
+        unique_id varchar primary key, resource_type varchar, name varchar, status varchar, message varchar,
+        invocation_id varchar
+    );
+    insert into audit.invocations values ('{{ invocation_id }}', '{{ dbt_version }}', now(), null);
+{%- endmacro %}
+
+{% macro finish_audit(results) -%}
+    {%- if execute -%}
+    {%- set known = graph.nodes.keys() | list + graph.get('unit_tests', {}).keys() | list -%}
+    {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}
+    insert or replace into audit.results values (
+        '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
+        '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}'
+    );
+    {%- endfor %}
+    delete from audit.results
+    where unique_id not in ({% for id in known %}'{{ id }}'{{ ', ' if not loop.last }}{% endfor %});
+    update audit.invocations set finished_at = now() where invocation_id = '{{ invocation_id }}';
+    delete from audit.invocations where started_at < (select max(started_at) from audit.invocations where finished_at is not null);
+    {%- endif -%}
+{%- endmacro %}

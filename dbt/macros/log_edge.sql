@@ -1,0 +1,13 @@
+{#-
+  Edge number `index` of `n_bins` bins that are of equal width in the logarithm, from `low` to `high` (both > 0).
+  The outer edges are exactly `low` and `high`, so that filtering by an edge gives the bin's rows again.
+-#}
+{% macro log_edge(low, high, index, n_bins) -%}
+    case
+        when {{ index }} <= 0 then {{ low }}
+        when {{ index }} >= {{ n_bins }} then {{ high }}
+        else least({{ high }}, greatest({{ low }}, pow(
+            10.0, log10({{ low }}) + (log10({{ high }}) - log10({{ low }})) * ({{ index }}) / {{ n_bins }}
+        )))
+    end
+{%- endmacro %}

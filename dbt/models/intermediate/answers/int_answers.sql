@@ -1,0 +1,60 @@
+with answers as (
+
+    select * from {{ ref('stg_generation__answers') }}
+
+),
+
+questions as (
+
+    select * from {{ ref('int_questions') }}
+
+),
+
+retrieved_passages as (
+
+    select * from {{ ref('stg_retrieval__retrieved_passages') }}
+
+),
+
+-- Two retrieved passages of a question may be the same one; whether it holds an answer is then the same too.
+passages as (
+
+    select
+        dataset,
+        question_id,
+        retriever,
+        passage_id,
+        bool_or(has_answer) as has_answer
+    from retrieved_passages
+    group by dataset, question_id, retriever, passage_id
+
+),
+
+final as (
+
+    select
+        answers.*,
+        questions.relation,
+        questions.subject_id,
+        questions.subject,
+        questions.question,
+        questions.gold_answers,
+        questions.subject_popularity,
+        questions.popularity_measure,
+        questions.n_popularity_months,
+        passages.has_answer
+    from answers
+    left join questions
+        on
+            answers.dataset = questions.dataset
+            and answers.question_id = questions.question_id
+    left join passages
+        on
+            answers.dataset = passages.dataset
+            and answers.question_id = passages.question_id
+            and answers.method = passages.retriever
+            and answers.passage_id = passages.passage_id
+
+)
+
+select * from final

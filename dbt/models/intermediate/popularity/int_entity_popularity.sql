@@ -1,0 +1,51 @@
+with entities as (
+
+    select * from {{ ref('stg_wikimedia__entities') }}
+
+),
+
+page_views as (
+
+    select * from {{ ref('stg_wikimedia__page_views') }}
+
+),
+
+popularity_window as (
+
+    select * from {{ ref('int_popularity_window') }}
+
+),
+
+-- Months without a row, or whose views are null, are missing: they neither count nor pull the mean down.
+mean_views as (
+
+    select
+        page_views.entity_id,
+        avg(page_views.views) as views,
+        count(page_views.views) as n_months
+    from page_views
+    inner join popularity_window
+        on page_views.month between popularity_window.first_month and popularity_window.last_month
+    group by page_views.entity_id
+
+),
+
+final as (
+
+    select
+        entities.entity_id,
+        popularity_window.measure as popularity_measure,
+        case popularity_window.measure
+            when 'page_views' then mean_views.views
+            when 'sitelinks' then entities.sitelinks::double
+        end as popularity,
+        case popularity_window.measure
+            when 'page_views' then coalesce(mean_views.n_months, 0)
+        end as n_popularity_months
+    from entities
+    left join popularity_window on true
+    left join mean_views on entities.entity_id = mean_views.entity_id
+
+)
+
+select * from final

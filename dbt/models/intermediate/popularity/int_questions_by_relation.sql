@@ -1,0 +1,18 @@
+with questions as (
+
+    select * from {{ ref('int_questions') }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        unnest([relation, 'all']) as relation,
+        subject_popularity
+    from questions
+
+)
+
+select * from final

@@ -1,0 +1,34 @@
+with thresholds as (
+
+    select * from {{ ref('int_adaptive_thresholds') }}
+
+),
+
+method_pairs as (
+
+    select * from {{ ref('int_method_pairs') }}
+
+),
+
+final as (
+
+    select
+        method_pairs.dataset,
+        method_pairs.prompt,
+        method_pairs.model,
+        method_pairs.parametric_method,
+        method_pairs.retrieval_method,
+        thresholds.relation,
+        thresholds.search,
+        thresholds.threshold as threshold_popularity,
+        thresholds.n,
+        (thresholds.n_parametric + thresholds.gain) / thresholds.n as accuracy,
+        thresholds.n_retrieval / thresholds.n as accuracy_always,
+        thresholds.n_parametric / thresholds.n as accuracy_never
+    from thresholds
+    inner join method_pairs on thresholds.pair_id = method_pairs.pair_id
+    where thresholds.split = -1
+
+)
+
+select * from final

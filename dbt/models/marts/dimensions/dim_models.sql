@@ -1,0 +1,45 @@
+with models as (
+
+    select * from {{ ref('stg_study__models') }}
+
+),
+
+answers as (
+
+    select * from {{ ref('int_answers') }}
+
+),
+
+-- Several values mean that partitions were answered by different weights or engines: all are shown.
+seen as (
+
+    select
+        model,
+        count(*) as n_answers,
+        string_agg(distinct engine, ', ' order by engine) as engine,
+        string_agg(distinct revision, ', ' order by revision) as revision,
+        string_agg(distinct dtype, ', ' order by dtype) as dtype,
+        string_agg(distinct quantisation, ', ' order by quantisation) as quantisation
+    from answers
+    group by model
+
+),
+
+final as (
+
+    select
+        models.model,
+        models.family,
+        models.n_parameters,
+        models.path,
+        seen.revision,
+        seen.dtype,
+        seen.quantisation,
+        seen.engine,
+        coalesce(seen.n_answers, 0) as n_answers
+    from models
+    left join seen on models.model = seen.model
+
+)
+
+select * from final

@@ -1,0 +1,20 @@
+with source as (
+
+    select * from {{ source('lake', 'passages') }}
+
+),
+
+final as (
+
+    select
+        passage_id,
+        entity_id,
+        title,
+        position,
+        text,
+        source
+    from source
+
+)
+
+select * from final

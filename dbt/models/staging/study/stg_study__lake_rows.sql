@@ -1,0 +1,13 @@
+{%- set tables = ['answers', 'paraphrase_answers', 'questions', 'entities', 'passages'] -%}
+with final as (
+    {% for table_name in tables %}
+    select
+        '{{ table_name }}' as table_name,
+        count(*) as n_rows
+    from {{ source('lake', table_name) }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
+
+)
+
+select * from final

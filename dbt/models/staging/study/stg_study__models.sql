@@ -1,0 +1,22 @@
+with source as (
+
+    select * from {{ source('lake', 'models') }}
+
+),
+
+final as (
+
+    select
+        model,
+        family,
+        n_parameters,
+        backend,
+        path,
+        revision,
+        dtype,
+        quantisation
+    from source
+
+)
+
+select * from final

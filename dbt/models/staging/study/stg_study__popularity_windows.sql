@@ -1,0 +1,17 @@
+with source as (
+
+    select * from {{ source('lake', 'popularity_windows') }}
+
+),
+
+final as (
+
+    select
+        measure,
+        n_months,
+        last_month
+    from source
+
+)
+
+select * from final
