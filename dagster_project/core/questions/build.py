@@ -1,0 +1,185 @@
+"""Questions and their paraphrases, built from the lake's facts (SPEC §1).
+
+What belongs here: which questions a dataset has, their gold answers, and filled templates. What does not: the
+templates (`relations`, `paraphrases`), popularity (joined in dbt), prompts (`generation.prompts`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.questions.paraphrases import PARAPHRASES
+from dagster_project.core.questions.relations import RELATIONS, SUBJECT, Relation
+from dagster_project.core.study import Dataset, Study
+
+_RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
+
+
+@dataclass(frozen=True)
+class _Entity:
+    label: str
+    aliases: tuple[str, ...]
+
+
+@dataclass
+class _Built:
+    """Questions by relation, what was put aside, and how many objects had no label."""
+
+    questions: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    quarantined: list[QuarantinedRow] = field(default_factory=list)
+    n_objects_without_label: int = 0
+
+
+def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `questions`: one question per (subject, relation) of each dataset's relations."""
+    slices = [
+        (dataset.name, dataset.relations, dataset.max_questions_per_relation) for dataset in study.datasets
+    ]
+    seed = study.seed if any(d.max_questions_per_relation for d in study.datasets) else None
+    stamp = fingerprint(
+        slices,
+        seed,
+        lake.content("triples"),
+        lake.content("entities"),
+        code_version("questions/build", "questions/relations"),
+    )
+    return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
+
+
+def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `paraphrases`: each question itself as paraphrase 0, then its relation's templates, filled."""
+    stamp = fingerprint(
+        lake.content("questions"),
+        code_version("questions/build", "questions/relations", "questions/paraphrases"),
+    )
+
+    def compute() -> Computed:
+        columns = ["dataset", "question_id", "relation", "subject"]
+        rows = [row for question in lake.read("questions", columns=columns).to_pylist() for row in _paraphrases(question)]
+        log.info("paraphrases: %d", len(rows))
+        return Computed(rows)
+
+    return lake.materialise("paraphrases", stamp, compute)
+
+
+def fill(template: str, subject: str) -> str:
+    """`template` with its one `[subj]` replaced; the label is never read as a template itself."""
+    before, after = template.split(SUBJECT)
+    return before + subject + after
+
+
+def one_line(text: str) -> str:
+    """`text` stripped, its line breaks turned into spaces: a question is one line, and so is an answer."""
+    return " ".join(text.splitlines()).strip()
+
+
+def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
+    """Distinct answers in their order, stripped, none empty."""
+    return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
+
+
+def draw(rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str) -> list[Mapping[str, Any]]:
+    """The `limit` rows with the smallest hash of (seed, dataset, question_id): the same in any order of arrival."""
+    if limit is None:
+        return list(rows)
+
+    def place(row: Mapping[str, Any]) -> tuple[str, str]:
+        key = json.dumps([seed, dataset, row["question_id"]])
+        return hashlib.sha256(key.encode()).hexdigest(), row["question_id"]
+
+    return sorted(rows, key=place)[:limit]
+
+
+def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+    wanted = {name for dataset in study.datasets for name in dataset.relations}
+    built = _build([relation for relation in RELATIONS if relation.name in wanted], lake)
+    rows = [row for dataset in study.datasets for row in _of_dataset(dataset, built, study.seed)]
+    if not rows:
+        raise LakeError(
+            f"{study.path}: no question can be asked: the lake's triples hold none of its datasets' relations with "
+            f"labelled subjects and objects ({len(built.quarantined)} put aside); check the source"
+        )
+    rows.sort(key=lambda row: (row["dataset"], _RELATION_ORDER[row["relation"]], row["question_id"]))
+    log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))
+    notes = {"objects_without_label": built.n_objects_without_label}
+    return Computed(rows, built.quarantined, notes)
+
+
+def _build(relations: list[Relation], lake: Lake) -> _Built:
+    entities = {
+        row["entity_id"]: _Entity(one_line(row["label"]), tuple(row["aliases"]))
+        for row in lake.read("entities", columns=["entity_id", "label", "aliases"]).to_pylist()
+    }
+    objects: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in lake.read("triples", columns=["subject_id", "property_id", "object_id"]).to_pylist():
+        objects[row["property_id"], row["subject_id"]].add(row["object_id"])
+    by_property = {relation.property_id: relation for relation in relations}
+    built = _Built()
+    for (property_id, subject_id), object_ids in sorted(objects.items()):
+        relation = by_property.get(property_id)
+        if relation:
+            _add_question(built, relation, subject_id, sorted(object_ids), entities)
+    return built
+
+
+def _add_question(
+    built: _Built, relation: Relation, subject_id: str, object_ids: list[str], entities: Mapping[str, _Entity]
+) -> None:
+    known = [o for o in object_ids if o in entities and entities[o].label]
+    built.n_objects_without_label += len(object_ids) - len(known)
+    question_id = f"{subject_id}-{relation.property_id}"
+    subject = entities.get(subject_id)
+    reason = None
+    if subject is None or not subject.label:
+        reason = "the subject has no English label"
+    elif not known:
+        reason = "no object has an English label, so there is no gold answer"
+    if subject is None or reason:
+        raw = json.dumps({"subject_id": subject_id, "object_ids": object_ids})
+        built.quarantined.append(QuarantinedRow(question_id, reason or "", raw))
+        return
+    built.questions[relation.name].append(
+        {
+            "question_id": question_id,
+            "relation": relation.name,
+            "property_id": relation.property_id,
+            "subject_id": subject_id,
+            "subject": subject.label,
+            "subject_aliases": list(subject.aliases),
+            "question": fill(relation.template, subject.label),
+            "object_ids": known,
+            "objects": [entities[o].label for o in known],
+            "gold_answers": gold_answers(t for o in known for t in (entities[o].label, *entities[o].aliases)),
+        }
+    )
+
+
+def _of_dataset(dataset: Dataset, built: _Built, seed: int) -> list[dict[str, Any]]:
+    return [
+        {"dataset": dataset.name, **row}
+        for relation in dataset.relations
+        for row in draw(built.questions[relation], dataset.max_questions_per_relation, seed, dataset.name)
+    ]
+
+
+def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    relation = question["relation"]
+    templates = (RELATIONS[_RELATION_ORDER[relation]].template, *PARAPHRASES[relation])
+    return [
+        {
+            "dataset": question["dataset"],
+            "question_id": question["question_id"],
+            "paraphrase_id": number,
+            "template": template,
+            "paraphrase": fill(template, question["subject"]),
+        }
+        for number, template in enumerate(templates)
+    ]

@@ -1,0 +1,1 @@
+"""Passages, indexes over them, and the passages found for each question (SPEC §4)."""

@@ -1,0 +1,85 @@
+"""BM25 (Lucene's variant, by bm25s) over title and text.
+
+What belongs here: tokenisation, the index's files, and ranking. What does not: where indexes are kept (`index`).
+
+score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)), with n
+passages holding t, f its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and digits in NFKC,
+case-folded; neither stemmed nor freed of stop words.
+"""
+
+from __future__ import annotations
+
+import logging
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import regex
+
+from dagster_project.core.retrieval.base import Hit, Passage, Query
+
+K1 = 1.5
+B = 0.75
+_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+
+
+def tokens_of(text: str) -> list[str]:
+    """The tokens of a passage or a question."""
+    return _TOKEN.findall(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()))
+
+
+class Bm25:
+    """BM25 as a `Retriever`. A passage that shares no token with the question is no hit."""
+
+    code: ClassVar[tuple[str, ...]] = ("retrieval/bm25", "retrieval/base")
+
+    def version(self) -> str:
+        import bm25s
+
+        return f"bm25s {bm25s.__version__}, k1 {K1}, b {B}"
+
+    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
+        # Identifiers by first appearance: bm25s's own vocabulary is ordered by a salted hash. Token "" occurs in no
+        # passage; it keeps the matrix valid where no passage has any token.
+        vocabulary = {"": 0}
+        identifiers = [
+            [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(passage.indexed_text)]
+            for passage in passages
+        ]
+        index = _empty_index()
+        index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
+        index.save(folder, show_progress=False)
+        log.info("bm25: %d passages, %d distinct tokens", len(passages), len(vocabulary) - 1)
+
+    def search(
+        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
+    ) -> list[list[Hit]]:
+        import bm25s
+
+        index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
+        found = []
+        for done, query in enumerate(queries, start=1):
+            scores = index.get_scores_from_ids(index.get_tokens_ids(tokens_of(query.text)))
+            found.append([Hit(passages[row].passage_id, float(scores[row])) for row in best_rows(scores, k)])
+            if done % 2_000 == 0:
+                log.info("bm25: %d of %d questions", done, len(queries))
+        return found
+
+
+def best_rows(scores: np.ndarray, k: int) -> list[int]:
+    """Rows of the `k` largest scores above 0, best first; of equal scores the lower row comes first."""
+    if k < len(scores):
+        least = np.partition(scores, -k)[-k]
+        rows = np.flatnonzero((scores >= least) & (scores > 0))
+    else:
+        rows = np.flatnonzero(scores > 0)
+    ordered = rows[np.argsort(-scores[rows], kind="stable")]
+    return [int(row) for row in ordered[:k]]
+
+
+def _empty_index() -> Any:
+    import bm25s
+
+    return bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float32", backend="numpy", csc_backend="numpy")

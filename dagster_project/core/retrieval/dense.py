@@ -1,0 +1,72 @@
+"""Dense retrieval: a sentence encoder and exact search by inner product of unit vectors (faiss).
+
+What belongs here: the index's file and ranking. What does not: the encoder (`embedding.encoder`), and where indexes
+are kept (`index`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.retrieval.base import Hit, Passage, Query
+from dagster_project.core.threads import thread_count
+
+_FILE = "vectors.faiss"
+# Sums of float32 differ in the seventh digit with the order of summation: what is closer than this is a tie.
+_DIGITS = 6
+_SPARE = 16
+
+
+class Dense:
+    """Nearest passages by cosine as a `Retriever`; scores are cosines in [-1, 1]."""
+
+    code: ClassVar[tuple[str, ...]] = ("retrieval/dense", "retrieval/base", "embedding/encoder")
+
+    def version(self) -> str:
+        return ENCODER.version
+
+    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
+        import faiss
+
+        vectors = load_encoder().encode([passage.indexed_text for passage in passages], log)
+        index = faiss.IndexFlatIP(vectors.shape[1])
+        index.add(vectors)
+        faiss.write_index(index, str(folder / _FILE))
+
+    def search(
+        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
+    ) -> list[list[Hit]]:
+        import faiss
+
+        faiss.omp_set_num_threads(thread_count())
+        index = faiss.read_index(str(folder / _FILE))
+        vectors = load_encoder().encode([query.text for query in queries], log)
+        return [
+            [Hit(passages[row].passage_id, score) for row, score in hits] for hits in nearest(index, vectors, k)
+        ]
+
+
+def nearest(index: Any, vectors: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
+    """(row, score) of the `k` nearest for each vector, best first; of equal scores the lower row comes first."""
+    wanted = min(k, index.ntotal)
+    if not wanted or not len(vectors):
+        return [[] for _ in vectors]
+    taken = min(wanted + _SPARE, index.ntotal)
+    scores, rows = index.search(vectors, taken)
+    scores = np.round(scores.astype(np.float64), _DIGITS)
+    found: list[list[tuple[int, float]]] = []
+    for number in range(len(vectors)):
+        own_scores, own_rows = scores[number], rows[number]
+        while own_scores[-1] == own_scores[wanted - 1] and len(own_rows) < index.ntotal:
+            # The tie at rank k may reach beyond what was taken: look further before choosing by passage_id.
+            more_scores, more_rows = index.search(vectors[number : number + 1], min(2 * len(own_rows), index.ntotal))
+            own_scores, own_rows = np.round(more_scores[0].astype(np.float64), _DIGITS), more_rows[0]
+        order = np.lexsort((own_rows, -own_scores))[:wanted]
+        found.append([(int(own_rows[i]), float(own_scores[i])) for i in order])
+    return found
