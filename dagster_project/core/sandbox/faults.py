@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fault:
-    """One misbehaviour. `keep`: the share of the true body that is sent; without a status the true answer is kept.
+    """One misbehaviour. `keep`: the share of the body that is sent; no status: the true answer's.
 
-    `is_cut_off`: the connection closes before the announced length is reached; `is_closed`: without any answer.
+    `is_cut_off`: the connection closes before the announced length is reached; `is_closed`: without any
+    answer.
     """
 
     status: int | None = None
@@ -64,7 +65,7 @@ def closed() -> Fault:
 
 
 class Faults:
-    """Queues of faults by path prefix: each request takes the next fault of the first queue that fits its path."""
+    """Queues of faults by path prefix: a request takes the next fault of the first that fits its path."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

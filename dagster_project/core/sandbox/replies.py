@@ -22,7 +22,9 @@ class Reply:
 
     @classmethod
     def json(cls, status: int, document: Any, content_type: str = "application/json; charset=utf-8") -> Reply:
-        return cls(status, json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"), content_type)
+        return cls(
+            status, json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"), content_type
+        )
 
     @classmethod
     def text(cls, status: int, text: str) -> Reply:

@@ -25,14 +25,18 @@ _DUMPED_AT = "2026-10-01T00:00:00Z"
 
 
 def page_views(content: Content, path: str) -> Reply:
-    """Monthly views of one article: those months that lie whole within [start, end]; problem JSON for the rest."""
+    """Monthly views of one article, for the months that lie whole within [start, end]."""
     parts = path.removeprefix(PER_ARTICLE).split("/")
     if len(parts) != 7:
-        return _problem(404, "Not Found", "the route is project/access/agent/article/granularity/start/end", path)
+        return _problem(
+            404, "Not Found", "the route is project/access/agent/article/granularity/start/end", path
+        )
     project, access, agent, quoted, granularity, start, end = parts
     first, last = _day(start), _day(end)
     if access not in _ACCESS or agent not in _AGENTS or granularity != "monthly" or not (first and last):
-        detail = "access, agent, granularity (monthly) or one of the dates (YYYYMMDD or YYYYMMDDHH) is not valid"
+        detail = (
+            "access, agent, granularity (monthly) or one of the dates (YYYYMMDD or YYYYMMDDHH) is not valid"
+        )
         return _problem(400, "Bad Request", detail, path)
     if first > last:
         return _problem(400, "Bad Request", "start lies after end", path)
@@ -44,7 +48,9 @@ def page_views(content: Content, path: str) -> Reply:
         if views is not None:
             items.append(_item(title, month, views))
     if not items:
-        detail = "The dates are valid, but there are no data for them, or the project or article is not known."
+        detail = (
+            "The dates are valid, but there are no data for them, or the project or article is not known."
+        )
         return _problem(404, "Not Found", detail, path)
     return Reply.json(200, {"items": items})
 
@@ -62,7 +68,14 @@ def _item(title: str, month: str, views: int) -> dict[str, object]:
 
 
 def _problem(status: int, title: str, detail: str, path: str) -> Reply:
-    document = {"type": "about:blank", "title": title, "method": "get", "status": status, "detail": detail, "uri": path}
+    document = {
+        "type": "about:blank",
+        "title": title,
+        "method": "get",
+        "status": status,
+        "detail": detail,
+        "uri": path,
+    }
     return Reply.json(status, document, "application/problem+json")
 
 

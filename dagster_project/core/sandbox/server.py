@@ -1,7 +1,7 @@
 """The sandbox server: what Wikimedia serves, on 127.0.0.1, from a synthetic world or an RDF file.
 
-Here: HTTP, routes, the life of the server. Not here: what is answered (`sparql.py`, `wikibase.py`, `rest.py`),
-from what (`content.py`), and faults for tests (`faults.py`).
+Here: HTTP, routes, the life of the server. Not here: what is answered (`sparql.py`, `wikibase.py`,
+`rest.py`), from what (`content.py`), and faults for tests (`faults.py`).
 
     python -m dagster_project.core.sandbox.server --port 8123
 """
@@ -46,7 +46,7 @@ class Request:
 
 
 class SandboxServer:
-    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free one. Closing ends all connections."""
+    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free one."""
 
     def __init__(self, content: World | Content, port: int = 0, faults: Faults | None = None) -> None:
         self.content: Content = WorldContent(content) if isinstance(content, World) else content
@@ -55,8 +55,12 @@ class SandboxServer:
         try:
             self._http = _HttpServer(("127.0.0.1", port), self)
         except OSError as error:
-            raise LongtailError(f"port {port} of 127.0.0.1 cannot be used ({error.strerror}); choose another") from None
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="sandbox", daemon=True)
+            raise LongtailError(
+                f"port {port} of 127.0.0.1 cannot be used ({error.strerror}); choose another"
+            ) from None
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), name="sandbox", daemon=True
+        )
 
     @property
     def base_url(self) -> str:
@@ -66,7 +70,9 @@ class SandboxServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._http.shutdown()
         self._http.close_connections()
         self._http.server_close()
@@ -139,7 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST_BODY:
             self.close_connection = True
-            return self._send(Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes"), None)
+            return self._send(
+                Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes"), None
+            )
         body = self.rfile.read(int(length)).decode("utf-8", "replace")
         params = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
         if self.headers.get("Content-Type", "").startswith("application/sparql-query"):
@@ -202,18 +210,25 @@ class _Handler(BaseHTTPRequestHandler):
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m dagster_project.core.sandbox.server", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m dagster_project.core.sandbox.server", description=__doc__
+    )
     parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 takes a free one")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world")
     parser.add_argument("--facts-per-relation", type=int, default=140, help="size of the world")
-    parser.add_argument("--rdf", type=Path, help="serve this N-Triples file (plain or gzip) in place of a world")
+    parser.add_argument(
+        "--rdf", type=Path, help="serve this N-Triples file (plain or gzip) in place of a world"
+    )
     chosen = parser.parse_args(arguments)
     try:
         content: World | Content = (
             RdfContent(chosen.rdf) if chosen.rdf else World(chosen.seed, chosen.facts_per_relation)
         )
         with SandboxServer(content, chosen.port) as server:
-            print(f"serving on {server.base_url} (/sparql, /w/api.php, page views, dump); Ctrl-C ends", flush=True)
+            print(
+                f"serving on {server.base_url} (/sparql, /w/api.php, page views, dump); Ctrl-C ends",
+                flush=True,
+            )
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0

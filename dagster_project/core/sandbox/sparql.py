@@ -45,7 +45,7 @@ _FORMATS = {
     "text/csv": ox.QueryResultsFormat.CSV,
     "text/tab-separated-values": ox.QueryResultsFormat.TSV,
 }
-# What a word SERVICE may hide in without being the keyword: IRIs, comments, strings, variables, prefixed names.
+# Where SERVICE may stand without being the keyword: IRIs, comments, strings, variables, prefixed names.
 _NOT_KEYWORDS = re.compile(
     r"<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*"
     r'|"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\''
@@ -60,7 +60,9 @@ _ESCAPED = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 def answer(store: ox.Store, query: str, accept: str = "") -> Reply:
     """The query's results, JSON unless another format is asked for; 400 for what is malformed or refused."""
     if not query.strip():
-        return Reply.text(400, "no query: send it as parameter query, or as a body of type application/sparql-query")
+        return Reply.text(
+            400, "no query: send it as parameter query, or as a body of type application/sparql-query"
+        )
     if has_service(query):
         return Reply.text(400, "SERVICE is refused: this endpoint does not query others")
     try:

@@ -33,14 +33,20 @@ def answer(store: ox.Store, params: Mapping[str, str]) -> Reply:
         return _error("param-missing", 'Either provide the item "ids" or pairs of "sites" and "titles".')
     if len(ids) > IDS_A_CALL:
         info = f'Too many values supplied for parameter "ids". The limit is {IDS_A_CALL}.'
-        return _error("toomanyvalues", info, parameter="ids", limit=IDS_A_CALL, lowlimit=IDS_A_CALL, highlimit=500)
+        return _error(
+            "toomanyvalues", info, parameter="ids", limit=IDS_A_CALL, lowlimit=IDS_A_CALL, highlimit=500
+        )
     for entity_id in ids:
         if not _ID.fullmatch(entity_id):
-            return _error("no-such-entity", f'Could not find an entity with the ID "{entity_id}".', id=entity_id)
+            return _error(
+                "no-such-entity", f'Could not find an entity with the ID "{entity_id}".', id=entity_id
+            )
     props = params.get("props", "|".join(_PROPS)).split("|")
     languages = frozenset(params["languages"].split("|")) if params.get("languages") else None
     sites = frozenset(params["sitefilter"].split("|")) if params.get("sitefilter") else None
-    documents = {entity_id: _entity(store, entity_id, props, languages, sites) for entity_id in dict.fromkeys(ids)}
+    documents = {
+        entity_id: _entity(store, entity_id, props, languages, sites) for entity_id in dict.fromkeys(ids)
+    }
     return Reply.json(200, {"entities": documents, "success": 1})
 
 
@@ -50,7 +56,11 @@ def _error(code: str, info: str, **details: object) -> Reply:
 
 
 def _entity(
-    store: ox.Store, entity_id: str, props: list[str], languages: frozenset[str] | None, sites: frozenset[str] | None
+    store: ox.Store,
+    entity_id: str,
+    props: list[str],
+    languages: frozenset[str] | None,
+    sites: frozenset[str] | None,
 ) -> dict[str, Any]:
     item = ox.NamedNode(rdf.ENTITY + entity_id)
     if next(store.quads_for_pattern(item, None, None), None) is None:
@@ -58,7 +68,9 @@ def _entity(
     document: dict[str, Any] = {"type": "item", "id": entity_id}
     for prop, predicate in _TERMS.items():
         if prop in props:
-            terms = reversed(_literals(store, item, predicate, languages))  # of several in a language the first stays
+            terms = reversed(
+                _literals(store, item, predicate, languages)
+            )  # of several in a language the first stays
             document[prop] = {language: {"language": language, "value": value} for language, value in terms}
     if "aliases" in props:
         aliases: dict[str, list[dict[str, str]]] = {}
@@ -80,7 +92,11 @@ def _literals(
     found = set()
     for quad in store.quads_for_pattern(item, ox.NamedNode(predicate), None):
         term = quad.object
-        if isinstance(term, ox.Literal) and term.language and (languages is None or term.language in languages):
+        if (
+            isinstance(term, ox.Literal)
+            and term.language
+            and (languages is None or term.language in languages)
+        ):
             found.add((term.language, term.value))
     return sorted(found)
 

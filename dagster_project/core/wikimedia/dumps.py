@@ -32,7 +32,7 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class ArticleText:
-    """One article of a dump. `entity_id`: the item it is about, if the dump knows; `timestamp`: of its last edit."""
+    """One article of a dump. `entity_id`: the item it is about, if known; `timestamp`: of its last edit."""
 
     title: str
     text: str
@@ -41,7 +41,7 @@ class ArticleText:
 
 
 def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logger) -> Path:
-    """Download a dump to `target`, whole or not at all. Errors: `SourceError`; `LakeError` where the disk fails."""
+    """Download a dump to `target`, whole or not at all. `LakeError` if the disk fails."""
     progress = Progress(log, f"bytes of {url.rsplit('/', 1)[-1]}")
     with atomic_file(target) as temporary:
 
@@ -73,7 +73,9 @@ def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> It
                 if article:
                     yield article
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(f"{path}: damaged gzip file after line {number:,} ({error}); fetch it again") from None
+        raise SourceError(
+            f"{path}: damaged gzip file after line {number:,} ({error}); fetch it again"
+        ) from None
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
 

@@ -1,14 +1,16 @@
 """The one HTTP client of the platform: operator's contact, limits, time-outs, retries, one clear error.
 
-What belongs here: everything that is the same for all Wikimedia services. What does not: what their answers mean
-(`wikidata`, `pageviews`, `dumps`). Services are met as they are: slow, down, refusing, answering with HTML or with
-half a JSON document. Each of these is tried again a bounded number of times and then becomes one `SourceError`.
+What belongs here: everything that is the same for all Wikimedia services. What does not: what their answers
+mean (`wikidata`, `pageviews`, `dumps`). Services are met as they are: slow, down, refusing, answering with
+HTML or with half a JSON document. Each of these is tried again a bounded number of times and then becomes one
+`SourceError`.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import logging
 import os
 import random
 import threading
@@ -23,10 +25,18 @@ import requests
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import printable
+from dagster_project.core.wikimedia.failures import (
+    Failure,
+    caught,
+    final_error,
+    missing_contact,
+    refusal,
+    short,
+    unreadable,
+)
 from dagster_project.core.wikimedia.limits import Clock, Limiter, retry_after_seconds
 
-_SNIPPET = 160
-_TIMED_OUT = ("timeoutexception", "timed out", "timeout", "time limit")
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,8 +62,8 @@ DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 class RetryPolicy:
     """How long to try: `attempts` in all, pauses of `base_s` × 2ⁿ up to `cap_s`, with jitter.
 
-    A service that asks for more than `longest_wait_s` is not waited for. `read_s` is above the query service's own
-    limit of 60 seconds, so that its own message arrives first.
+    A service that asks for more than `longest_wait_s` is not waited for. `read_s` is above the query
+    service's own limit of 60 seconds, so that its own message arrives first.
     """
 
     attempts: int = 6
@@ -64,24 +74,20 @@ class RetryPolicy:
     read_s: float = 75.0
 
 
-class SlowAnswerError(SourceError):
-    """The service gave up on a query, or did not answer in time: ask for less at once."""
-
-
 @dataclass(frozen=True)
-class _Failure:
-    """What came back instead of an answer. `wait_s`: the pause that the service asks for."""
-
-    what: str
-    is_slow: bool = False
-    wait_s: float | None = None
+class _Request:
+    service: Service
+    method: str
+    url: str
+    params: Mapping[str, str] | None = None
+    form: Mapping[str, str] | None = None
 
 
 class HttpClient:
-    """Sends requests for all services of one run; safe between threads. Close it, or use it as a context manager.
+    """Sends requests for all services of one run; safe between threads; a context manager.
 
-    `contact_env` names the environment variable that must hold the operator's address before any host but this
-    machine is spoken to.
+    `contact_env` names the environment variable that must hold the operator's address before any host but
+    this machine is spoken to.
     """
 
     def __init__(
@@ -103,7 +109,9 @@ class HttpClient:
     def __enter__(self) -> HttpClient:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -123,109 +131,90 @@ class HttpClient:
     ) -> Any:
         """GET a JSON document. With `missing_ok`, a 404 that is itself JSON gives None.
 
-        `accept` looks at the document and names what is wrong with it (then it is asked for again), or gives None.
-        Errors: `SourceError` naming service, URL and what came back; `SlowAnswerError` where that was a time-out.
+        `accept` looks at the document and names what is wrong with it (then it is asked for again), or gives
+        None. Errors: `SourceError` naming service, URL and what came back; `SlowAnswerError` where that was a
+        time-out.
         """
-        return self._retry(service, url, lambda: self._json("GET", service, url, params, None, missing_ok, accept))
+        request = _Request(service, "GET", url, params=params)
+        return self._retry(request, lambda: self._json(request, missing_ok, accept))
 
     def post_json(
         self, service: Service, url: str, form: Mapping[str, str], *, fail_fast_when_slow: bool = False
     ) -> Any:
         """POST a form, get JSON. `fail_fast_when_slow`: a time-out is not tried again but raised at once."""
-        return self._retry(
-            service, url, lambda: self._json("POST", service, url, None, form, False, None), fail_fast_when_slow
-        )
+        request = _Request(service, "POST", url, form=form)
+        return self._retry(request, lambda: self._json(request, False, None), fail_fast_when_slow)
 
     def download(self, service: Service, url: str, write: Callable[[requests.Response], None]) -> None:
-        """GET `url` as a stream and hand the response to `write`, which is called again for each new attempt."""
+        """GET `url` as a stream and hand the response to `write`, anew for each attempt."""
+        request = _Request(service, "GET", url)
 
-        def attempt() -> _Failure | None:
-            with self._send("GET", service, url, None, None, stream=True) as response:
-                failure = self._refusal(response)
+        def attempt() -> Failure | None:
+            with self._send(request, stream=True) as response:
+                failure = refusal(response, self.clock.now())
                 if failure is None:
                     write(response)
                 return failure
 
-        self._retry(service, url, attempt)
+        self._retry(request, attempt)
 
-    def _retry(self, service: Service, url: str, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
-        self._require_contact(service, url)
-        limiter = self._limiter(service, url)
-        failure = _Failure("nothing")
+    def _retry(self, request: _Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
+        name, url = request.service.name, request.url
+        if not is_loopback(url) and not os.environ.get(self.contact_env, "").strip():
+            raise SourceError(missing_contact(name, self.contact_env))
+        limiter = self._limiter(request)
         for number in range(1, self.policy.attempts + 1):
             with limiter.slot():
-                outcome = _caught(attempt)
-            if not isinstance(outcome, _Failure):
+                outcome = caught(attempt)
+            if not isinstance(outcome, Failure):
                 return outcome
-            failure = outcome
-            if failure.is_slow and fail_fast_when_slow:
-                break
-            if number < self.policy.attempts:
-                self._wait(service, url, failure, limiter, number)
-        raise _error(service, url, failure, number)
+            is_last = number == self.policy.attempts or (outcome.is_slow and fail_fast_when_slow)
+            if is_last:
+                raise final_error(name, url, outcome, number)
+            self._wait(request, outcome, limiter, number)
+        raise AssertionError("a policy allows at least one attempt")
 
-    def _wait(self, service: Service, url: str, failure: _Failure, limiter: Limiter, number: int) -> None:
-        policy = self.policy
-        if failure.wait_s is not None:
-            if failure.wait_s > policy.longest_wait_s:
-                asked = f"{failure.what}, and asked to wait {failure.wait_s:.0f} s: run again after that"
-                raise SourceError(f"{service.name} at {_short(url)}: {asked}")
-            limiter.pause(failure.wait_s)
-            return
-        backoff = min(policy.cap_s, policy.base_s * 2.0 ** (number - 1))
-        self.clock.sleep(backoff * (0.5 + self._jitter() / 2))
+    def _wait(self, request: _Request, failure: Failure, limiter: Limiter, number: int) -> None:
+        policy, name = self.policy, request.service.name
+        backoff = min(policy.cap_s, policy.base_s * 2.0 ** (number - 1)) * (0.5 + self._jitter() / 2)
+        seconds = failure.wait_s or backoff
+        if seconds > policy.longest_wait_s:
+            asked = f"{failure.what}, and asked to wait {seconds:.0f} s: run again after that"
+            raise SourceError(f"{name} at {short(request.url)}: {asked}")
+        _LOG.warning("%s: %s; attempt %d follows in %.1f s", name, failure.what, number + 1, seconds)
+        if failure.wait_s:
+            limiter.pause(seconds)
+        else:
+            self.clock.sleep(seconds)
 
-    def _json(
-        self,
-        method: str,
-        service: Service,
-        url: str,
-        params: Mapping[str, str] | None,
-        form: Mapping[str, str] | None,
-        missing_ok: bool,
-        accept: Callable[[Any], str | None] | None,
-    ) -> Any:
-        with self._send(method, service, url, params, form, stream=False) as response:
-            if response.status_code == 404 and missing_ok and "json" in response.headers.get("Content-Type", ""):
+    def _json(self, request: _Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
+        with self._send(request, stream=False) as response:
+            is_json = "json" in response.headers.get("Content-Type", "")
+            if response.status_code == 404 and missing_ok and is_json:
                 return None
-            failure = self._refusal(response)
+            failure = refusal(response, self.clock.now())
             if failure is not None:
                 return failure
             try:
                 document = json.loads(response.content)
             except (ValueError, RecursionError):
-                return _unreadable(response)
+                return unreadable(response)
         wrong = accept(document) if accept else None
         wait_s = retry_after_seconds(response.headers.get("Retry-After"), self.clock.now())
-        return _Failure(wrong, wait_s=wait_s) if wrong else document
+        return Failure(wrong, wait_s=wait_s) if wrong else document
 
-    def _refusal(self, response: requests.Response) -> _Failure | None:
-        """A failure worth another attempt; None for a good answer. Errors: `SourceError` where trying again is no use."""
-        status = response.status_code
-        if status == 200:
-            return None
-        body = response.content[:4096].decode("utf-8", "replace")
-        what = f"answered {status} ({_snippet(body)})" if body.strip() else f"answered {status}"
-        if status == 429 or status >= 500:
-            wait_s = retry_after_seconds(response.headers.get("Retry-After"), self.clock.now())
-            is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIMED_OUT))
-            return _Failure(what, is_slow, wait_s)
-        raise SourceError(f"{response.url[:300]}: {what}; trying again would not help, check the request")
-
-    def _send(
-        self,
-        method: str,
-        service: Service,
-        url: str,
-        params: Mapping[str, str] | None,
-        form: Mapping[str, str] | None,
-        *,
-        stream: bool,
-    ) -> requests.Response:
-        session = self._session(is_loopback(url))
-        timeout = (self.policy.connect_s, self.policy.read_s)
-        headers = {"User-Agent": self._user_agent()}
-        return session.request(method, url, params=params, data=form, timeout=timeout, stream=stream, headers=headers)
+    def _send(self, request: _Request, *, stream: bool) -> requests.Response:
+        is_local = is_loopback(request.url)
+        return self._session(is_local).request(
+            request.method,
+            request.url,
+            params=request.params,
+            data=request.form,
+            headers={"User-Agent": self._user_agent()},
+            timeout=(self.policy.connect_s, self.policy.read_s),
+            stream=stream,
+            allow_redirects=not is_local,  # nothing on this machine may send us, unannounced, to another
+        )
 
     def _session(self, is_local: bool) -> requests.Session:
         session: requests.Session | None = getattr(self._local, str(is_local), None)
@@ -237,8 +226,8 @@ class HttpClient:
                 self._sessions.append(session)
         return session
 
-    def _limiter(self, service: Service, url: str) -> Limiter:
-        is_local = is_loopback(url)
+    def _limiter(self, request: _Request) -> Limiter:
+        service, is_local = request.service, is_loopback(request.url)
         with self._lock:
             key = (service.quota, is_local)
             if key not in self._limiters:
@@ -247,12 +236,8 @@ class HttpClient:
             return self._limiters[key]
 
     def _user_agent(self) -> str:
-        contact = os.environ.get(self.contact_env, "").strip()
-        return f"longtail/{_version()} ({printable(contact) or 'local'}) python-requests/{requests.__version__}"
-
-    def _require_contact(self, service: Service, url: str) -> None:
-        if not is_loopback(url) and not os.environ.get(self.contact_env, "").strip():
-            raise SourceError(missing_contact(service.name, self.contact_env))
+        contact = os.environ.get(self.contact_env, "").strip().encode("ascii", "backslashreplace").decode()
+        return f"longtail/{_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
 
 
 def _version() -> str:
@@ -262,14 +247,6 @@ def _version() -> str:
         return "0"
 
 
-def missing_contact(service: str, contact_env: str) -> str:
-    """The message for an operator who has not said how to be reached."""
-    return (
-        f"{service}: Wikimedia asks every operator for a contact; set the environment variable {contact_env} to an "
-        "e-mail address or a web page, then run again (nothing was requested)"
-    )
-
-
 def is_loopback(url: str) -> bool:
     """Whether `url` stays on this machine."""
     host = urlsplit(url).hostname or ""
@@ -277,42 +254,3 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _caught(attempt: Callable[[], Any]) -> Any:
-    try:
-        return attempt()
-    except requests.Timeout as error:
-        return _Failure(f"did not answer in time ({type(error).__name__})", is_slow=isinstance(error, requests.ReadTimeout))
-    except requests.RequestException as error:
-        # A read time-out in the middle of a body arrives as a ConnectionError.
-        return _Failure(f"could not be reached ({_reason(error)})", is_slow="Read timed out" in str(error))
-
-
-def _reason(error: Exception) -> str:
-    cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
-    return f"{type(error).__name__}: {_snippet(str(cause))}"
-
-
-def _unreadable(response: requests.Response) -> _Failure:
-    body = response.content.decode("utf-8", "replace")
-    kind = response.headers.get("Content-Type", "")
-    if "html" in kind or body.lstrip()[:1] == "<":
-        return _Failure(f"answered 200 with a web page in place of JSON ({_snippet(body)})")
-    # The query service writes its time-out into the middle of an answer that it has begun with status 200.
-    is_slow = any(sign in body[-8192:].lower() for sign in _TIMED_OUT[:1])
-    return _Failure(f"answered 200 with broken JSON of {len(response.content):,} bytes (… {_snippet(body[-80:])})", is_slow)
-
-
-def _error(service: Service, url: str, failure: _Failure, attempts: int) -> SourceError:
-    times = f"{attempts} times" if attempts > 1 else "once"
-    kind = SlowAnswerError if failure.is_slow else SourceError
-    return kind(f"{service.name} at {_short(url)}: {failure.what}; asked {times}. Run again later: what is done stays")
-
-
-def _short(url: str) -> str:
-    return url if len(url) <= 200 else f"{url[:200]}…"
-
-
-def _snippet(text: str) -> str:
-    return printable(" ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET])

@@ -12,35 +12,32 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.study import Source, Study
+from dagster_project.core.wikimedia.entities import Entity, fetch_entities
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, fetch_page_views, newest_complete_month
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.services import open_services
-from dagster_project.core.wikimedia.wikidata import (
-    Entity,
-    Statement,
-    fetch_entities,
-    fetch_sitelinks,
-    fetch_statements,
-    sorted_ids,
-)
+from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements, sorted_ids
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
-_ROWS = ("wikimedia/ingest", "wikimedia/wikidata", "wikimedia/terms", "wikimedia/rdf")
+_ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "wikidata", "entities", "terms", "rdf"))
 _WORLD = ("world", "names", "vocabulary", "randomness", "rdf")
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table triples: all truthy statements between items, of every relation that a dataset of the study names.
+    """Table triples: all truthy statements between items, of every relation that some dataset names.
 
     Errors: `SourceError` where the source is missing, fails, or has no statement of any of these relations.
     """
-    relations = [relation for relation in RELATIONS if any(relation.name in d.relations for d in study.datasets)]
+    relations = [
+        relation for relation in RELATIONS if any(relation.name in d.relations for d in study.datasets)
+    ]
     names = [relation.name for relation in relations]
     stamp = fingerprint("triples", _source_slice(study.source), names, _code(study.source))
     return lake.materialise("triples", stamp, lambda: _triples(study, relations, log))
@@ -58,7 +55,9 @@ def _triples(study: Study, relations: Sequence[Relation], log: logging.Logger) -
             counts[relation.name] = len(statements)
         aside = [*services.broken_lines(), *aside]
     if not rows:
-        raise SourceError(f"source {study.source.kind}: no statement of {', '.join(counts)}; nothing was written")
+        raise SourceError(
+            f"source {study.source.kind}: no statement of {', '.join(counts)}; nothing was written"
+        )
     return Computed(rows, aside, {"triples": counts, **_quarantine_notes(aside)})
 
 
@@ -99,7 +98,8 @@ def ingest_page_views(
 ) -> Outcome:
     """Table page_views, partition `month` (YYYY-MM): one row for each entity with an article.
 
-    Errors: `SourceError` for a month that has not ended or a source without page views; `LakeError` without entities.
+    Errors: `SourceError` for a month that has not ended or a source without page views; `LakeError` without
+    entities.
     """
     return ingest_page_view_months(study, lake, [month], log, today)[0]
 
@@ -107,18 +107,22 @@ def ingest_page_views(
 def ingest_page_view_months(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
-    """Several partitions of table page_views at the price of one: a request for an article covers all its months."""
+    """Several partitions of table page_views for the price of one: a request covers all its months."""
     _check_months(study, months, today or date.today())
     entities = lake.read("entities", columns=["entity_id", "article_title"]).to_pylist()
     asked = [entity for entity in entities if entity["article_title"] is not None]
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
     code = code_version("wikimedia/pageviews", *_world_code(study.source))
     stamps = {
-        month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code) for month in months
+        month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code)
+        for month in months
     }
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
     views = _page_views(study, asked, stale, log) if stale else {}
-    return [lake.materialise("page_views", stamps[month], lambda m=month: views[m], month) for month in months]
+    return [
+        lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
+        for month in months
+    ]
 
 
 def _page_views(
@@ -128,7 +132,9 @@ def _page_views(
     with open_services(study.source, study.home) as services:
         if services.pageviews_url is None:
             raise SourceError(_NO_VIEWS)
-        by_title = fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
+        by_title = (
+            fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
+        )
     source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
     for month in months:
@@ -158,7 +164,7 @@ def _check_months(study: Study, months: Sequence[str], today: date) -> None:
             raise SourceError(f"page_views: {month!r} is no month; give it as YYYY-MM") from None
         if not FIRST_MONTH <= month <= newest:
             raise SourceError(
-                f"page_views: month {month} is refused: complete months of this source are {FIRST_MONTH} to {newest}"
+                f"page_views: month {month} is refused; complete months here are {FIRST_MONTH} to {newest}"
             )
 
 
@@ -186,4 +192,7 @@ def _world_code(source: Source) -> list[str]:
 
 def _quarantine_notes(aside: Sequence[QuarantinedRow]) -> dict[str, Any]:
     reasons = Counter(row.reason.split(":")[0] for row in aside)
-    return {"quarantined": len(aside), **({"quarantined_reasons": dict(reasons.most_common(10))} if reasons else {})}
+    return {
+        "quarantined": len(aside),
+        **({"quarantined_reasons": dict(reasons.most_common(10))} if reasons else {}),
+    }

@@ -23,7 +23,7 @@ class Clock:
 
 
 class Limiter:
-    """At most `max_parallel` requests at once, each starting at least `interval_s` seconds after the last one.
+    """At most `max_parallel` requests at once, each starting `interval_s` seconds or more after the last one.
 
     A pause (Retry-After) holds every thread, not only the one that was told to wait.
     """
@@ -54,7 +54,7 @@ class Limiter:
 
 
 def retry_after_seconds(header: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks for (a number of seconds, or an HTTP date); None where it asks nothing."""
+    """The wait in a Retry-After header, which holds seconds or an HTTP date; None where it holds neither."""
     if header is None:
         return None
     text = header.strip()

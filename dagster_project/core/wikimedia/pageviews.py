@@ -1,9 +1,10 @@
 """Monthly page views of articles, by the Pageviews REST API.
 
-What belongs here: the months, the titles as the API wants them, and what a missing row means. What does not: sending
-(`http`), which articles are asked for and where the rows go (`ingest`).
+What belongs here: the months, the titles as the API wants them, and what a missing row means. What does not:
+sending (`http`), which articles are asked for and where the rows go (`ingest`).
 
-Missing is not zero: a month without a row, and an article that the API does not know, have no views to tell of.
+Missing is not zero: a month without a row, and an article that the API does not know, have no views to tell
+of.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 def fetch_page_views(
     client: HttpClient, pageviews_url: str, titles: Sequence[str], months: Sequence[str], log: logging.Logger
 ) -> list[dict[str, int | None]]:
-    """For each title, month → views of the English Wikipedia article (agent user, all access); None = missing.
+    """For each title, month → views of its English article (agent user, all access); None = missing.
 
     One request a title, whatever the number of months. Errors: `SourceError`.
     """
@@ -47,7 +48,7 @@ def fetch_page_views(
 
 
 def per_article_url(pageviews_url: str, title: str, first_month: str, last_month: str) -> str:
-    """The request for whole months: spaces become underscores, everything but letters and digits is quoted."""
+    """The request for whole months: spaces become underscores, all but letters, digits, `_.-~` is quoted."""
     article = quote(title.replace(" ", "_"), safe="")
     start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
     return f"{pageviews_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"
@@ -57,9 +58,13 @@ def _views(url: str, document: Any) -> Mapping[str, int]:
     if document is None:
         return {}
     try:
-        return {f"{row['timestamp'][:4]}-{row['timestamp'][4:6]}": int(row["views"]) for row in document["items"]}
+        return {
+            f"{row['timestamp'][:4]}-{row['timestamp'][4:6]}": int(row["views"]) for row in document["items"]
+        }
     except (KeyError, TypeError, ValueError):
-        raise SourceError(f"{PAGE_VIEW_API.name} at {url}: answered JSON without items, timestamps and views") from None
+        raise SourceError(
+            f"{PAGE_VIEW_API.name} at {url}: answered JSON without items, timestamps and views"
+        ) from None
 
 
 def _last_day(month: str) -> date:

@@ -16,10 +16,12 @@ Result = TypeVar("Result")
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`function` of each item in order, computed by `threads` at once; the first error ends it and drops the rest."""
+    """`function` of each item in order, `threads` at once; the first error ends it and drops the rest."""
     source = iter(items)
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        running: deque[Future[Result]] = deque(pool.submit(function, item) for item in islice(source, 4 * threads))
+        running: deque[Future[Result]] = deque(
+            pool.submit(function, item) for item in islice(source, 4 * threads)
+        )
         try:
             while running:
                 result = running.popleft().result()

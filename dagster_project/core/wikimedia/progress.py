@@ -13,7 +13,7 @@ _EVERY_S = 2.0
 
 
 class Progress:
-    """Counts rows as they arrive, from any thread, and says so every two seconds; `total` is the number expected."""
+    """Counts rows as they arrive, from any thread; says so every two seconds; `total`: how many to expect."""
 
     def __init__(self, log: logging.Logger, what: str, total: int | None = None) -> None:
         self._log, self._what, self._total = log, what, total

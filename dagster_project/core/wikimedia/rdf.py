@@ -1,6 +1,7 @@
-"""A local RDF file in N-Triples, plain or gzip: the good lines as triples, the broken ones with their line numbers.
+"""A local RDF file in N-Triples, plain or gzip: good lines as triples, broken ones with their line numbers.
 
-What belongs here: finding, opening and parsing such a file in bounded memory. What does not: what the triples mean.
+What belongs here: finding, opening and parsing such a file in bounded memory. What does not: what the triples
+mean.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Reading:
 
 
 def rdf_path(source: Source) -> Path:
-    """The file that the study's environment variable names. Errors: `SourceError` saying what to set or mend."""
+    """The file that the study's environment variable names. Errors: `SourceError` saying what to set."""
     named = os.environ.get(source.path_env, "").strip()
     if not named:
         raise SourceError(
-            f"environment variable {source.path_env} is not set; set it to the path of an N-Triples file (.nt or .nt.gz)"
+            f"environment variable {source.path_env} is not set; set it to an N-Triples file (.nt or .nt.gz)"
         )
     path = Path(named).expanduser()
     if not path.is_file():
@@ -48,9 +49,10 @@ def rdf_path(source: Source) -> Path:
 
 
 def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
-    """The triples of `reading.path`, some thousand lines at a time; broken lines are added to `reading.broken`.
+    """The triples of `reading.path`, some thousand lines at a time; broken lines go to `reading.broken`.
 
-    Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line of it is a triple.
+    Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line of it is a
+    triple.
     """
     n_lines = 0
     try:
@@ -62,7 +64,9 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
                 reading.n_triples += len(triples)
                 yield triples
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(f"{reading.path}: damaged gzip file after line {n_lines:,} ({error}); fetch it again") from None
+        raise SourceError(
+            f"{reading.path}: damaged gzip file after line {n_lines:,} ({error}); fetch it again"
+        ) from None
     except OSError as error:
         raise SourceError(f"{reading.path}: cannot be read ({error.strerror or error})") from None
     if reading.n_triples == 0:

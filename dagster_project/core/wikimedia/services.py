@@ -1,6 +1,7 @@
-"""Which services a study talks to: Wikimedia's own, or the same protocols served by this process on 127.0.0.1.
+"""Which services a study talks to: Wikimedia's own, or the same protocols served by this process.
 
-What belongs here: addresses, and the life of an in-process server. What does not: what is asked of the services.
+What belongs here: addresses, and the life of an in-process server. What does not: what is asked of the
+services.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dagster_project.core.errors import LongtailError, SourceError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study import Source
-from dagster_project.core.wikimedia.http import HttpClient, missing_contact
+from dagster_project.core.wikimedia.failures import missing_contact
+from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.rdf import rdf_path
 
 _SPARQL = "https://query.wikidata.org/sparql"
@@ -26,8 +28,8 @@ _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 class Services:
     """Where to ask, and the client to ask with. None where a source has no such thing.
 
-    `label` is the value of column `source`. `broken_lines` gives what a file's reader put aside; it is known once
-    the SPARQL service has answered something.
+    `label` is the value of column `source`. `broken_lines` gives what a file's reader put aside; it is known
+    once the SPARQL service has answered something.
     """
 
     label: str
@@ -43,7 +45,8 @@ class Services:
 def open_services(source: Source, home: StudyHome, client: HttpClient | None = None) -> Iterator[Services]:
     """The services of a study's source, usable while the context is open.
 
-    Errors: `SourceError` where the operator's contact, or the RDF file, is missing: before anything is requested.
+    Errors: `SourceError` where the operator's contact, or the RDF file, is missing: before anything is
+    requested.
     """
     if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
         raise SourceError(missing_contact("study source wikidata", source.contact_env))
@@ -64,9 +67,13 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
     from dagster_project.core.sandbox.world import World
 
     is_world = source.kind == "sandbox"
-    content = WorldContent(World(source.seed, source.facts_per_relation)) if is_world else RdfContent(rdf_path(source))
+    content = (
+        WorldContent(World(source.seed, source.facts_per_relation))
+        if is_world
+        else RdfContent(rdf_path(source))
+    )
     if not is_world:
-        content.store()  # a file that cannot be read is the user's to mend: say so here, not through the server
+        content.store()  # an unreadable file is the user's to mend: say so here, not through the server
     try:
         server = SandboxServer(content)
     except OSError as error:

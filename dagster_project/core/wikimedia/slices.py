@@ -1,11 +1,12 @@
 """Slices of a relation: disjoint, together everything, small enough for a query service with a time limit.
 
-What belongs here: how a relation's statements are cut up and put into SPARQL. What does not: sending (`wikidata`).
+What belongs here: how a relation's statements are cut up and put into SPARQL. What does not: sending
+(`wikidata`).
 
-A relation is asked for whole. Where that is too much, it is cut by object, which the index of any triple store
-answers cheaply, and one object's statements by a hash of the subject. Statements whose object is no IRI (literals,
-unknown values) form a slice of their own, since VALUES cannot name them. No ORDER BY, no LIMIT: no row can be
-lost or doubled between slices.
+A relation is asked for whole. Where that is too much, it is cut by object, which the index of any triple
+store answers cheaply, and one object's statements by a hash of the subject. Statements whose object is no IRI
+(literals, unknown values) form a slice of their own, since VALUES cannot name them. No ORDER BY, no LIMIT: no
+row can be lost or doubled between slices.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _HASHES = 16**4
 class Slice:
     """Some of the statements of one property.
 
-    `objects` None: any object. `is_remainder`: only objects that are no IRI. `first_hash`, `end_hash`: the subjects
-    whose MD5 begins with four hexadecimal digits in [first, end).
+    `objects` None: any object. `is_remainder`: only objects that are no IRI. `first_hash`, `end_hash`: the
+    subjects whose MD5 begins with four hexadecimal digits in [first, end).
     """
 
     property_iri: str
@@ -54,14 +55,19 @@ class Slice:
 
     def by_object(self, objects: list[str]) -> list[Slice]:
         """The whole relation, cut by its objects, and the remainder without any."""
-        batches = [tuple(objects[at : at + OBJECTS_AT_ONCE]) for at in range(0, len(objects), OBJECTS_AT_ONCE)]
+        batches = [
+            tuple(objects[at : at + OBJECTS_AT_ONCE]) for at in range(0, len(objects), OBJECTS_AT_ONCE)
+        ]
         return [replace(self, is_remainder=True), *(replace(self, objects=batch) for batch in batches)]
 
     def halves(self) -> list[Slice]:
         """Two slices that together are this one; empty where it cannot be cut further."""
         if self.objects is not None and len(self.objects) > 1:
             middle = len(self.objects) // 2
-            return [replace(self, objects=self.objects[:middle]), replace(self, objects=self.objects[middle:])]
+            return [
+                replace(self, objects=self.objects[:middle]),
+                replace(self, objects=self.objects[middle:]),
+            ]
         if self.end_hash - self.first_hash < 2:
             return []
         middle = (self.first_hash + self.end_hash) // 2

@@ -1,7 +1,8 @@
 """Terms at the door: labels, aliases, descriptions and titles made fit for storing and prompting.
 
-What belongs here: what is removed or cut, and the note of it. What does not: where terms come from (`wikidata`).
-Writing marks (right-to-left marks, joiners, emoji, combining characters) are part of a term and stay.
+What belongs here: what is removed or cut, and the note of it. What does not: where terms come from
+(`wikidata`). Writing marks (right-to-left marks, joiners, emoji, combining characters) are part of a term and
+stay.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Term:
 
 
 def clean_term(raw: str, longest: int = LONGEST_LABEL) -> Term:
-    """Drop control characters and lone surrogates, turn line breaks into spaces, strip, cut at `longest` characters.
+    """Drop control characters and lone surrogates, make line breaks spaces, strip, cut at `longest`.
 
     A text that is clean already comes back as it is; cleaning twice equals cleaning once.
     """

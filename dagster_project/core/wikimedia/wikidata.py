@@ -1,30 +1,27 @@
-"""Facts and entities from a Wikibase: statements and site link counts by SPARQL, terms by wbgetentities.
+"""Facts from a Wikibase, by SPARQL: statements and site link counts.
 
-What belongs here: the questions that are put to the two services, and what their answers mean. What does not: how a
-request is sent (`http`), how a relation is cut up (`slices`), what a term may hold (`terms`), lake tables (`ingest`).
+What belongs here: the queries that are put to the service, and what their rows mean. What does not: how a
+request is sent (`http`), how a relation is cut up (`slices`), labels (`entities`), lake tables (`ingest`).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.questions.relations import Relation
-from dagster_project.core.wikimedia.http import ENTITY_API, QUERY_SERVICE, HttpClient, SlowAnswerError
-from dagster_project.core.wikimedia.parallel import ordered_map
+from dagster_project.core.wikimedia.failures import SlowAnswerError
+from dagster_project.core.wikimedia.http import QUERY_SERVICE, HttpClient
 from dagster_project.core.wikimedia.progress import Progress
 from dagster_project.core.wikimedia.slices import Slice
-from dagster_project.core.wikimedia.terms import LONGEST_DESCRIPTION, clean_term
 
 ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
 SITELINKS = "http://wikiba.se/ontology#sitelinks"
-IDS_A_CALL = 50  # the entity API's own limit
 _COUNTS_A_QUERY = 400
 _SLOW_IN_A_ROW = 12
 _ITEM = re.compile(r"Q[1-9]\d{0,18}")
@@ -38,17 +35,6 @@ class Statement:
     subject_id: str
     property_id: str
     object_id: str
-
-
-@dataclass(frozen=True)
-class Entity:
-    """One entity, cleaned. `label` is English, or the label for all languages where there is no English one."""
-
-    entity_id: str
-    label: str
-    aliases: tuple[str, ...]
-    description: str | None
-    article_title: str | None
 
 
 def item_id(iri: str) -> str | None:
@@ -69,7 +55,9 @@ def fetch_statements(
     aside: dict[str, QuarantinedRow] = {}
     for row in _rows_of(client, sparql_url, Slice(DIRECT + relation.property_id), progress):
         subject, obj = row["subject"], row["object"]
-        subject_id, object_id = (item_id(end["value"]) if end["type"] == "uri" else None for end in (subject, obj))
+        subject_id, object_id = (
+            item_id(end["value"]) if end["type"] == "uri" else None for end in (subject, obj)
+        )
         if subject_id and object_id:
             found.add(Statement(subject_id, relation.property_id, object_id))
         else:
@@ -87,7 +75,9 @@ def _what(term: Mapping[str, str]) -> str:
     return "a literal" if term["type"].endswith("literal") else "another resource"
 
 
-def _rows_of(client: HttpClient, url: str, whole: Slice, progress: Progress) -> Iterator[dict[str, dict[str, str]]]:
+def _rows_of(
+    client: HttpClient, url: str, whole: Slice, progress: Progress
+) -> Iterator[dict[str, dict[str, str]]]:
     waiting, slow_in_a_row = [whole], 0
     while waiting:
         part = waiting.pop()
@@ -108,7 +98,9 @@ def _rows_of(client: HttpClient, url: str, whole: Slice, progress: Progress) -> 
 def _smaller(client: HttpClient, url: str, part: Slice) -> list[Slice]:
     if not part.is_whole:
         return part.halves()
-    query = f"SELECT DISTINCT ?object WHERE {{ ?subject <{part.property_iri}> ?object . FILTER(isIRI(?object)) }}"
+    query = (
+        f"SELECT DISTINCT ?object WHERE {{ ?subject <{part.property_iri}> ?object . FILTER(isIRI(?object)) }}"
+    )
     try:
         rows = select(client, url, query, fail_fast_when_slow=True)
     except SlowAnswerError:
@@ -132,11 +124,13 @@ def select(
         raise SourceError(f"{QUERY_SERVICE.name} at {url}: answered JSON that is no SPARQL result") from None
 
 
-def fetch_sitelinks(client: HttpClient, sparql_url: str, ids: Sequence[str], log: logging.Logger) -> dict[str, int]:
+def fetch_sitelinks(
+    client: HttpClient, sparql_url: str, ids: Sequence[str], log: logging.Logger
+) -> dict[str, int]:
     """Entity id → number of site links, for the entities whose number is known."""
     progress = Progress(log, "site link counts", len(ids))
     counts: dict[str, int] = {}
-    for batch in _batches(ids, _COUNTS_A_QUERY):
+    for batch in batches(ids, _COUNTS_A_QUERY):
         values = " ".join(f"<{ENTITY}{entity_id}>" for entity_id in batch)
         query = f"SELECT ?entity ?n WHERE {{ VALUES ?entity {{ {values} }} ?entity <{SITELINKS}> ?n }}"
         for row in select(client, sparql_url, query):
@@ -148,106 +142,7 @@ def fetch_sitelinks(client: HttpClient, sparql_url: str, ids: Sequence[str], log
     return counts
 
 
-def fetch_entities(
-    client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger
-) -> tuple[list[Entity], list[QuarantinedRow]]:
-    """The entities in the order of `ids`; put aside are those without a label, and the originals of mended terms."""
-    progress = Progress(log, "entities", len(ids))
-    entities: list[Entity] = []
-    aside: list[QuarantinedRow] = []
-
-    def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
-        return _entity_documents(client, entities_url, batch)
-
-    batches = _batches(ids, IDS_A_CALL)
-    for batch, documents in zip(batches, ordered_map(fetch, batches, ENTITY_API.max_parallel), strict=True):
-        for entity_id in batch:
-            entity = read_entity(entity_id, documents.get(entity_id), aside.append)
-            if entity:
-                entities.append(entity)
-        progress.add(len(batch))
-    progress.done()
-    return entities, aside
-
-
-def _entity_documents(client: HttpClient, url: str, ids: Sequence[str]) -> Mapping[str, Any]:
-    params = {
-        "action": "wbgetentities",
-        "format": "json",
-        "ids": "|".join(ids),
-        "props": "labels|aliases|descriptions|sitelinks",
-        "languages": "en|mul",
-        "sitefilter": "enwiki",
-    }
-    document = client.get_json(ENTITY_API, url, params, accept=_busy)
-    error = document.get("error") if isinstance(document, dict) else None
-    if error and error.get("code") == "no-such-entity" and len(ids) > 1:
-        # One identifier that the service cannot even read spoils the whole batch: ask for the halves.
-        middle = len(ids) // 2
-        return {**_entity_documents(client, url, ids[:middle]), **_entity_documents(client, url, ids[middle:])}
-    if error and error.get("code") == "no-such-entity":
-        return {}
-    if error or not isinstance(document, dict) or not isinstance(document.get("entities"), dict):
-        what = f"{error.get('code')}: {error.get('info')}" if error else "JSON without entities"
-        raise SourceError(f"{ENTITY_API.name} at {url}: answered {what} for {ids[0]} and {len(ids) - 1} more")
-    entities: Mapping[str, Any] = document["entities"]
-    return entities
-
-
-def _busy(document: Any) -> str | None:
-    """The API reports overload inside an answer of status 200."""
-    error = document.get("error") if isinstance(document, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return f"answered that it is busy ({code})" if code in ("maxlag", "ratelimited", "readonly") else None
-
-
-def read_entity(entity_id: str, document: Any, put_aside: Callable[[QuarantinedRow], None]) -> Entity | None:
-    """One entity from its JSON; None, and a row put aside, where it does not exist or has no label."""
-    if not isinstance(document, dict) or "missing" in document:
-        put_aside(QuarantinedRow(entity_id, "no such entity", str(document or "")))
-        return None
-
-    def term(what: str, raw: str, longest: int = 250) -> str:
-        cleaned = clean_term(raw, longest)
-        for note in cleaned.notes:
-            put_aside(QuarantinedRow(f"{entity_id} {what}", f"{what} kept, {note}", raw))
-        return cleaned.text
-
-    label = term("label", _preferred(document, "labels") or "")
-    if not label:
-        put_aside(QuarantinedRow(entity_id, "no English label", str(_mapping(document.get("labels")))))
-        return None
-    aliases = (term("alias", raw) for raw in _aliases(document))
-    description = term("description", _preferred(document, "descriptions") or "", LONGEST_DESCRIPTION)
-    title = term("article title", str(_mapping(_mapping(document.get("sitelinks")).get("enwiki")).get("title") or ""))
-    kept = tuple(dict.fromkeys(alias for alias in aliases if alias and alias != label))
-    return Entity(entity_id, label, kept, description or None, title or None)
-
-
-def _preferred(document: Mapping[str, Any], what: str) -> str | None:
-    by_language = _mapping(document.get(what))
-    for language in ("en", "mul"):
-        value = _mapping(by_language.get(language)).get("value")
-        if isinstance(value, str) and value.strip():
-            return value
-    return None
-
-
-def _aliases(document: Mapping[str, Any]) -> Iterator[str]:
-    by_language = _mapping(document.get("aliases"))
-    for language in ("en", "mul"):
-        for alias in by_language.get(language) or ():
-            value = _mapping(alias).get("value")
-            if isinstance(value, str):
-                yield value
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """MediaWiki writes an empty mapping as an empty list."""
-    return value if isinstance(value, dict) else {}
-
-
-def _batches(ids: Sequence[str], size: int) -> list[Sequence[str]]:
+def batches(ids: Sequence[str], size: int) -> list[Sequence[str]]:
     return [ids[at : at + size] for at in range(0, len(ids), size)]
 
 

@@ -1,0 +1,138 @@
+"""Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
+
+What belongs here: the calls, 50 entities each, and what their JSON means. What does not: how a request is sent
+(`http`), what a term holds (`terms`), lake tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.wikimedia.http import ENTITY_API, HttpClient
+from dagster_project.core.wikimedia.parallel import ordered_map
+from dagster_project.core.wikimedia.progress import Progress
+from dagster_project.core.wikimedia.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
+from dagster_project.core.wikimedia.wikidata import batches
+
+IDS_A_CALL = 50  # the entity API's own limit
+
+
+@dataclass(frozen=True)
+class Entity:
+    """One entity, cleaned. `label` is English, or the one for all languages where there is no English one."""
+
+    entity_id: str
+    label: str
+    aliases: tuple[str, ...]
+    description: str | None
+    article_title: str | None
+
+
+def fetch_entities(
+    client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger
+) -> tuple[list[Entity], list[QuarantinedRow]]:
+    """The entities in the order of `ids`; put aside: entities without a label, originals of mended terms."""
+    progress = Progress(log, "entities", len(ids))
+    entities: list[Entity] = []
+    aside: list[QuarantinedRow] = []
+
+    def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
+        return _entity_documents(client, entities_url, batch)
+
+    calls = batches(ids, IDS_A_CALL)
+    answers = ordered_map(fetch, calls, ENTITY_API.max_parallel)
+    for batch, documents in zip(calls, answers, strict=True):
+        for entity_id in batch:
+            entity = read_entity(entity_id, documents.get(entity_id), aside.append)
+            if entity:
+                entities.append(entity)
+        progress.add(len(batch))
+    progress.done()
+    return entities, aside
+
+
+def _entity_documents(client: HttpClient, url: str, ids: Sequence[str]) -> Mapping[str, Any]:
+    params = {
+        "action": "wbgetentities",
+        "format": "json",
+        "ids": "|".join(ids),
+        "props": "labels|aliases|descriptions|sitelinks",
+        "languages": "en|mul",
+        "sitefilter": "enwiki",
+    }
+    document = client.get_json(ENTITY_API, url, params, accept=_busy)
+    error = document.get("error") if isinstance(document, dict) else None
+    if error and error.get("code") == "no-such-entity" and len(ids) > 1:
+        # One identifier that the service cannot even read spoils the whole batch: ask for the halves.
+        middle = len(ids) // 2
+        return {
+            **_entity_documents(client, url, ids[:middle]),
+            **_entity_documents(client, url, ids[middle:]),
+        }
+    if error and error.get("code") == "no-such-entity":
+        return {}
+    if error or not isinstance(document, dict) or not isinstance(document.get("entities"), dict):
+        what = f"{error.get('code')}: {error.get('info')}" if error else "JSON without entities"
+        raise SourceError(f"{ENTITY_API.name} at {url}: answered {what} for {ids[0]} and {len(ids) - 1} more")
+    entities: Mapping[str, Any] = document["entities"]
+    return entities
+
+
+def _busy(document: Any) -> str | None:
+    """The API reports overload inside an answer of status 200."""
+    error = document.get("error") if isinstance(document, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return f"answered that it is busy ({code})" if code in ("maxlag", "ratelimited", "readonly") else None
+
+
+def read_entity(entity_id: str, document: Any, put_aside: Callable[[QuarantinedRow], None]) -> Entity | None:
+    """One entity from its JSON; None, and a row put aside, where it does not exist or has no label."""
+    if not isinstance(document, dict) or "missing" in document:
+        put_aside(QuarantinedRow(entity_id, "no such entity", str(document or "")))
+        return None
+
+    def term(what: str, raw: str, longest: int = LONGEST_LABEL) -> str:
+        cleaned = clean_term(raw, longest)
+        for note in cleaned.notes:
+            put_aside(QuarantinedRow(f"{entity_id} {what}", f"{what} kept, {note}", raw))
+        return cleaned.text
+
+    label = term("label", _preferred(document, "labels") or "")
+    if not label:
+        put_aside(QuarantinedRow(entity_id, "no English label", str(_mapping(document.get("labels")))))
+        return None
+    aliases = (term("alias", raw) for raw in _aliases(document))
+    description = term("description", _preferred(document, "descriptions") or "", LONGEST_DESCRIPTION)
+    title = term(
+        "article title", str(_mapping(_mapping(document.get("sitelinks")).get("enwiki")).get("title") or "")
+    )
+    kept = tuple(dict.fromkeys(alias for alias in aliases if alias and alias != label))
+    return Entity(entity_id, label, kept, description or None, title or None)
+
+
+def _preferred(document: Mapping[str, Any], what: str) -> str | None:
+    by_language = _mapping(document.get(what))
+    for language in ("en", "mul"):
+        value = _mapping(by_language.get(language)).get("value")
+        if isinstance(value, str) and value.strip():
+            return value
+    return None
+
+
+def _aliases(document: Mapping[str, Any]) -> Iterator[str]:
+    by_language = _mapping(document.get("aliases"))
+    for language in ("en", "mul"):
+        for alias in by_language.get(language) or ():
+            value = _mapping(alias).get("value")
+            if isinstance(value, str):
+                yield value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """MediaWiki writes an empty mapping as an empty list."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,103 @@
+"""What can come back in place of an answer: told apart, and put into words.
+
+What belongs here: which failures are worth another attempt, which mean "ask for less", and the one line that
+a user reads in the end. What does not: attempts and pauses (`http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import printable
+from dagster_project.core.wikimedia.limits import retry_after_seconds
+
+_SNIPPET = 160
+_TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
+
+
+class SlowAnswerError(SourceError):
+    """The service gave up on a query, or did not answer in time: ask for less at once."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What came back instead of an answer. `wait_s`: the pause that the service asks for."""
+
+    what: str
+    is_slow: bool = False
+    wait_s: float | None = None
+
+
+def caught(attempt: Callable[[], Any]) -> Any:
+    """The attempt's result, or the `Failure` that a lost connection or a time-out is."""
+    try:
+        return attempt()
+    except requests.Timeout as error:
+        is_slow = isinstance(error, requests.ReadTimeout)
+        return Failure(f"did not answer in time ({type(error).__name__})", is_slow)
+    except requests.RequestException as error:
+        # A read time-out in the middle of a body arrives as a ConnectionError.
+        return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
+
+
+def refusal(response: requests.Response, now: float) -> Failure | None:
+    """A failure worth another attempt (429, 5xx); None for a good answer. `now` is in Unix seconds.
+
+    Errors: `SourceError` where another attempt is no use.
+    """
+    status = response.status_code
+    if status == 200:
+        return None
+    body = response.content[:4096].decode("utf-8", "replace")
+    what = f"answered {status} ({snippet(body)})" if body.strip() else f"answered {status}"
+    if status == 429 or status >= 500:
+        is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIME_LIMIT))
+        return Failure(what, is_slow, retry_after_seconds(response.headers.get("Retry-After"), now))
+    raise SourceError(f"{short(response.url)}: {what}; trying again would not help, check the request")
+
+
+def unreadable(response: requests.Response) -> Failure:
+    """The failure that an answer of status 200 is when it is no JSON."""
+    body = response.content.decode("utf-8", "replace")
+    kind = response.headers.get("Content-Type", "")
+    if "html" in kind or body.lstrip()[:1] == "<":
+        return Failure(f"answered 200 with a web page in place of JSON ({snippet(body)})")
+    # The query service writes its time-out into the middle of an answer that it has begun with status 200.
+    is_slow = _TIME_LIMIT[0] in body[-8192:].lower()
+    size = len(response.content)
+    return Failure(f"answered 200 with broken JSON of {size:,} bytes (… {snippet(body[-80:])})", is_slow)
+
+
+def final_error(service: str, url: str, failure: Failure, attempts: int) -> SourceError:
+    """The error after the last attempt."""
+    times = f"{attempts} times" if attempts > 1 else "once"
+    kind = SlowAnswerError if failure.is_slow else SourceError
+    return kind(
+        f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: what is done stays"
+    )
+
+
+def missing_contact(service: str, contact_env: str) -> str:
+    """The message for an operator who has not said how to be reached."""
+    return (
+        f"{service}: Wikimedia asks every operator for a contact; set the environment variable {contact_env} "
+        "to an e-mail address or a web page, then run again (nothing was requested)"
+    )
+
+
+def short(url: str) -> str:
+    return url if len(url) <= 200 else f"{url[:200]}…"
+
+
+def snippet(text: str) -> str:
+    return printable(" ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET])
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    return f"{type(error).__name__}: {snippet(str(cause))}"
