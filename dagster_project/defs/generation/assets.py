@@ -30,7 +30,7 @@ from dagster_project.defs.retrieval.assets import passages, retrieved_passages
 def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt)."""
     keys = sorted(model_and_method(key) for key in context.partition_keys)
-    with clear_errors(), ModelSession(study.study, LOG) as session:
+    with clear_errors(), ModelSession(LOG) as session:
         outcomes = [
             answer_questions(
                 study.study, study.lake, model, method, session=session, run_id=context.run_id, log=LOG
@@ -52,7 +52,7 @@ def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.Mater
 def paraphrase_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase, model, prompt), answered closed-book."""
     keys = sorted(context.partition_keys)
-    with clear_errors(), ModelSession(study.study, LOG) as session:
+    with clear_errors(), ModelSession(LOG) as session:
         outcomes = [
             answer_paraphrases(
                 study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG

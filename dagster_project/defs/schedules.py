@@ -1,0 +1,47 @@
+"""What runs by itself: each month the newest page views, and everything that depends on popularity.
+
+Answers do not depend on page views (popularity is joined in dbt), so that a refresh spends no GPU time.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+import dagster as dg
+
+from dagster_project.defs.ingest.assets import page_views
+from dagster_project.defs.partitions import chosen_study
+from dagster_project.defs.report.assets import accuracy_by_popularity_plot
+from dagster_project.defs.warehouse.assets import (
+    adaptive_gains,
+    published_warehouse,
+    warehouse_adaptive,
+    warehouse_models,
+)
+
+refresh_popularity = dg.define_asset_job(
+    "refresh_popularity",
+    selection=dg.AssetSelection.assets(
+        page_views,
+        warehouse_models,
+        adaptive_gains,
+        warehouse_adaptive,
+        published_warehouse,
+        accuracy_by_popularity_plot,
+    ),
+    description="One month of page views, then dbt with its tests, the bootstrap, the publication and the plot.",
+)
+
+
+@dg.schedule(job=refresh_popularity, cron_schedule="0 6 3 * *", execution_timezone="UTC")
+def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """On the third of each month, when Wikimedia has counted it: the month before."""
+    if chosen_study().popularity.measure != "page_views":
+        return dg.SkipReason("this study's popularity is not measured in page views")
+    month = last_complete_month(context.scheduled_execution_time)
+    return dg.RunRequest(run_key=month, partition_key=month)
+
+
+def last_complete_month(now: datetime.datetime) -> str:
+    """The month before the one of `now`, as YYYY-MM."""
+    return f"{now.replace(day=1) - datetime.timedelta(days=1):%Y-%m}"

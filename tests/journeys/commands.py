@@ -1,0 +1,68 @@
+"""How a journey starts what a person starts: the project's commands, each in a home of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+SMALL_STUDY = """\
+name: small
+description: A small world answered by a scripted backend
+source: {{kind: sandbox, seed: 3, facts_per_relation: {facts}, snapshot: "2026-10"}}
+datasets:
+  - name: small
+prompts:
+  - {{name: zero_shot, format: qa}}
+  - {{name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases]}}
+models:
+  - {{name: scripted, path: "{script}", backend: fake}}
+methods: [closed_book, bm25, oracle]
+popularity: {{measure: page_views, n_months: 2, last_month: "2026-10"}}
+seed: 0
+"""
+
+
+def environment(home: Path, study: Path | None = None, **more: str) -> dict[str, str]:
+    """The environment of a command: this home, this study, quiet threads."""
+    chosen = {"LONGTAIL_STUDY": str(study)} if study else {}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("LONGTAIL_STUDY", "DAGSTER_"))}
+    return {
+        **kept,
+        "LONGTAIL_HOME": str(home),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "PYTHONPATH": str(PROJECT),
+        **chosen,
+        **more,
+    }
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def run_study(home: Path, study: Path | None = None, timeout: float = 600, **more: str) -> subprocess.CompletedProcess[str]:
+    """What `make run` does after installing."""
+    return subprocess.run(
+        command("dagster_project.run"),
+        cwd=PROJECT,
+        env=environment(home, study, **more),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def small_study(folder: Path, script: str, facts: int = 12, edit: Mapping[str, str] | None = None) -> Path:
+    """A study file of a small world; `edit` replaces texts in it."""
+    text = SMALL_STUDY.format(facts=facts, script=script)
+    for old, new in (edit or {}).items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / "small.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,83 @@
+"""What goes wrong is one clear line, an exit code, and no stack trace; nothing half-made stays behind."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+
+pytestmark = pytest.mark.journey
+
+
+def refused(home: Path, study: Path, **more: str) -> str:
+    """The one error line of a run that must fail."""
+    done = run_study(home, study, **more)
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stderr + done.stdout
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    return errors[0]
+
+
+def test_an_unknown_key_of_the_study(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "fake:digest", edit={"methods:": "metods:"})
+    line = refused(tmp_path / "home", study)
+    assert str(study) in line
+    assert "metods" in line
+    assert "did you mean methods" in line
+
+
+def test_an_unknown_model(tmp_path: Path) -> None:
+    study = small_study(
+        tmp_path, "no/such-model", facts=2, edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"}
+    )
+    line = refused(tmp_path / "home", study, HF_HUB_OFFLINE="1")
+    assert "no/such-model" in line
+    assert "scripted" in line
+
+
+def test_a_study_file_that_is_missing(tmp_path: Path) -> None:
+    assert "no such study file" in refused(tmp_path / "home", tmp_path / "none.yaml")
+
+
+def test_an_rdf_file_that_is_missing(tmp_path: Path) -> None:
+    study = PROJECT / "studies/wikidata_people.yaml"
+    assert "LONGTAIL_PEOPLE_RDF" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF="")
+    assert "nowhere.nt" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF=str(tmp_path / "nowhere.nt"))
+
+
+def test_a_live_fetch_without_a_contact_address(tmp_path: Path) -> None:
+    study = small_study(
+        tmp_path, "fake:digest", edit={'{kind: sandbox, seed: 3, facts_per_relation: 12, snapshot: "2026-10"}': '{kind: wikidata, snapshot: "2026-10"}'}
+    )
+    assert "LONGTAIL_CONTACT" in refused(tmp_path / "home", study, LONGTAIL_CONTACT="")
+
+
+def test_sql_before_any_run(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command("dagster_project.sql", "select 1"), cwd=PROJECT, env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "make run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            command("dagster_project.ui"),
+            cwd=PROJECT,
+            env=environment(tmp_path, PORT=str(port)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert f"port {port} is taken" in done.stderr

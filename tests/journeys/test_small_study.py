@@ -1,0 +1,141 @@
+"""A small study, end to end through Dagster: every stage, the published tables, and a second run that computes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from dagster_project.core.questions.relations import RELATIONS
+from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
+
+FACTS = 12
+QUESTIONS = FACTS * len(RELATIONS)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """Home, study file and terminal output of a first run."""
+    folder = tmp_path_factory.mktemp("journey")
+    study = small_study(folder, "fake:passage", FACTS)
+    home = folder / "home"
+    done = run_study(home, study)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return home, study, done.stdout
+
+
+def published(home: Path) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(str(home / "small/published/warehouse.duckdb"), read_only=True)
+
+
+def test_every_question_is_answered_once_by_every_method(finished: tuple[Path, Path, str]) -> None:
+    with published(finished[0]) as warehouse:
+        rows = warehouse.sql(
+            "select method, count(*), count(distinct question_id) from marts.fct_answers group by method order by method"
+        ).fetchall()
+    counts = {method: (n, distinct) for method, n, distinct in rows}
+    assert counts["closed_book"] == counts["bm25"] == (QUESTIONS, QUESTIONS)
+    assert 0 < counts["oracle"][0] <= QUESTIONS
+
+
+def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(
+    finished: tuple[Path, Path, str],
+) -> None:
+    with published(finished[0]) as warehouse:
+        accuracy = dict(
+            warehouse.sql("select method, accuracy from marts.fct_accuracy where relation = 'all'").fetchall()
+        )
+    assert accuracy["oracle"] > 0.3
+    assert accuracy["closed_book"] < 0.05
+    assert accuracy["closed_book"] < accuracy["bm25"] < accuracy["oracle"]
+
+
+def test_the_terminal_shows_progress_the_headline_and_where_to_look(finished: tuple[Path, Path, str]) -> None:
+    output = finished[2]
+    for text in ("loading definitions", "answers of scripted", "closed_book", "make sql", "make ui"):
+        assert text in output
+
+
+def test_nothing_is_written_outside_the_home(finished: tuple[Path, Path, str]) -> None:
+    status = subprocess.run(
+        ["git", "status", "--porcelain", "--ignored", "dbt"], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert [line for line in status.stdout.splitlines() if not line.endswith(("__pycache__/", ".sql", ".yml"))] == []
+
+
+def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None:
+    home, study, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
+    done = run_study(home, study)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    after = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
+    assert before == after
+
+
+def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tuple[Path, Path, str]) -> None:
+    home, study, _ = finished
+    text = study.read_text(encoding="utf-8")
+    try:
+        study.write_text(text.replace("seed: 0\n", "seed: 0\nmax_new_tokens: 14\n"), encoding="utf-8")
+        triples = home / "small/lake/triples/all.parquet"
+        answers = home / "small/lake/answers/scripted__closed_book.parquet"
+        before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
+        assert run_study(home, study).returncode == 0
+        assert triples.stat().st_mtime_ns == before[0]
+        assert answers.stat().st_mtime_ns > before[1]
+        study.write_text(text, encoding="utf-8")
+        assert run_study(home, study).returncode == 0
+        assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
+    finally:
+        study.write_text(text, encoding="utf-8")
+
+
+def test_sql_reads_the_published_file_and_nothing_else(finished: tuple[Path, Path, str], tmp_path: Path) -> None:
+    home, study, _ = finished
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+
+    def sql(query: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command("dagster_project.sql", query),
+            cwd=PROJECT,
+            env=environment(home, study),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    counted = sql("select count(*) as n from fct_answers")
+    assert counted.returncode == 0
+    assert str(3 * QUESTIONS)[:2] in counted.stdout
+    for query in (f"select * from '{secret}'", "create table t (a int)", "set enable_external_access = true"):
+        refused = sql(query)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("error: ")
+        assert "Traceback" not in refused.stderr
+
+
+def test_the_run_history_holds_every_stage(finished: tuple[Path, Path, str]) -> None:
+    code = (
+        "import dagster as dg, json\n"
+        "with dg.DagsterInstance.get() as instance:\n"
+        "    runs = instance.get_runs()\n"
+        "    print(json.dumps([[r.tags.get('longtail/stage'), r.status.value] for r in runs]))\n"
+    )
+    home, study, _ = finished
+    shown = subprocess.run(
+        [*command("x")[:1], "-W", "ignore", "-c", code],
+        env=environment(home, study, DAGSTER_HOME=str(home / "small/dagster")),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    runs = json.loads(shown.stdout.strip().splitlines()[-1])
+    assert {status for _, status in runs} == {"SUCCESS"}
+    assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)
