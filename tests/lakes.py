@@ -22,7 +22,9 @@ from dagster_project.core.questions.relations import RELATIONS
 from dagster_project.core.study import Study, load_study
 from dagster_project.core.tables import TABLES
 
-MONTHS = tuple(f"2025-{month:02d}" for month in range(11, 13)) + tuple(f"2026-{month:02d}" for month in range(1, 13))
+MONTHS = tuple(f"2025-{month:02d}" for month in range(11, 13)) + tuple(
+    f"2026-{month:02d}" for month in range(1, 13)
+)
 DIMENSIONS = 384
 OBJECT_ID = "Q900000000"
 _FALLBACK = {pa.string(): "", pa.bool_(): False, pa.int32(): 1, pa.int64(): 0, pa.float64(): 0.0}
@@ -96,26 +98,49 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
     """The tables that say what the study declares."""
-    _put(lake, "models", [
-        {"model": name, "family": "synthetic", "n_parameters": 10 ** (6 + i), "backend": "fake", "path": name,
-         "dtype": "float32", "quantisation": "none"}
-        for i, name in enumerate(plan.models)
-    ])
-    _put(lake, "methods", [
-        {"method": name, "is_parametric": name == "closed_book", "description": f"method {name}"}
-        for name in plan.methods
-    ])
+    _put(
+        lake,
+        "models",
+        [
+            {
+                "model": name,
+                "family": "synthetic",
+                "n_parameters": 10 ** (6 + i),
+                "backend": "fake",
+                "path": name,
+                "dtype": "float32",
+                "quantisation": "none",
+            }
+            for i, name in enumerate(plan.models)
+        ],
+    )
+    _put(
+        lake,
+        "methods",
+        [
+            {"method": name, "is_parametric": name == "closed_book", "description": f"method {name}"}
+            for name in plan.methods
+        ],
+    )
     prompts = [{"prompt": name, "format": "qa", "shots": 0, "asks": ["questions"]} for name in plan.prompts]
-    _put(lake, "prompts", [
-        *prompts, {"prompt": "popqa_tp", "format": "question_answer", "shots": 0, "asks": ["paraphrases"]}
-    ])
-    _put(lake, "datasets", [
-        {"dataset": name, "source": "sandbox", "relations": _relation_names(plan), "snapshot": "2026-10"}
-        for name in plan.datasets
-    ])
-    _put(lake, "popularity_windows", [
-        {"measure": plan.measure, "n_months": plan.n_months, "last_month": plan.last_month}
-    ])
+    _put(
+        lake,
+        "prompts",
+        [*prompts, {"prompt": "popqa_tp", "format": "question_answer", "shots": 0, "asks": ["paraphrases"]}],
+    )
+    _put(
+        lake,
+        "datasets",
+        [
+            {"dataset": name, "source": "sandbox", "relations": _relation_names(plan), "snapshot": "2026-10"}
+            for name in plan.datasets
+        ],
+    )
+    _put(
+        lake,
+        "popularity_windows",
+        [{"measure": plan.measure, "n_months": plan.n_months, "last_month": plan.last_month}],
+    )
 
 
 def fill(table: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -146,41 +171,89 @@ def _questions(plan: LakePlan) -> list[dict[str, Any]]:
             n = 1 if last and plan.one_question_relation else plan.n_questions_per_relation
             for i in range(n):
                 subject_id = f"Q{number * 100_000 + i + 1}"
-                rows.append(fill("questions", {
-                    "dataset": dataset, "question_id": f"{subject_id}-{relation.property_id}",
-                    "relation": relation.name, "property_id": relation.property_id, "subject_id": subject_id,
-                    "subject": f"Subject {subject_id}", "question": relation.question(f"Subject {subject_id}"),
-                    "object_ids": [OBJECT_ID], "objects": ["Gold"], "gold_answers": ["Gold", "it's \"gold\""],
-                }))
+                rows.append(
+                    fill(
+                        "questions",
+                        {
+                            "dataset": dataset,
+                            "question_id": f"{subject_id}-{relation.property_id}",
+                            "relation": relation.name,
+                            "property_id": relation.property_id,
+                            "subject_id": subject_id,
+                            "subject": f"Subject {subject_id}",
+                            "question": relation.question(f"Subject {subject_id}"),
+                            "object_ids": [OBJECT_ID],
+                            "objects": ["Gold"],
+                            "gold_answers": ["Gold", 'it\'s "gold"'],
+                        },
+                    )
+                )
     return rows
 
 
 def _paraphrases(plan: LakePlan, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        {"dataset": q["dataset"], "question_id": q["question_id"], "paraphrase_id": i,
-         "template": f"{i}: [subj]?", "paraphrase": f"{i}: {q['subject']}?"}
+        {
+            "dataset": q["dataset"],
+            "question_id": q["question_id"],
+            "paraphrase_id": i,
+            "template": f"{i}: [subj]?",
+            "paraphrase": f"{i}: {q['subject']}?",
+        }
         for q in questions
         for i in range(plan.n_paraphrases + 1)
     ]
 
 
 def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.random.Generator) -> None:
-    _put(lake, "entities", [
-        fill("entities", {"entity_id": subject, "label": f"Subject {subject}", "sitelinks": int(rng.integers(0, 300)),
-                          "article_title": f"Subject {subject}", "source": "sandbox"})
-        for subject in [*subjects, OBJECT_ID]
-    ])
-    _put(lake, "triples", [
-        {"subject_id": subject, "property_id": "P106", "object_id": OBJECT_ID, "relation": "occupation", "source": "sandbox"}
-        for subject in subjects
-    ])
-    _put(lake, "passages", [
-        fill("passages", {"passage_id": f"{subject}-0", "entity_id": subject, "title": subject, "text": "A passage."})
-        for subject in subjects
-    ])
+    _put(
+        lake,
+        "entities",
+        [
+            fill(
+                "entities",
+                {
+                    "entity_id": subject,
+                    "label": f"Subject {subject}",
+                    "sitelinks": int(rng.integers(0, 300)),
+                    "article_title": f"Subject {subject}",
+                    "source": "sandbox",
+                },
+            )
+            for subject in [*subjects, OBJECT_ID]
+        ],
+    )
+    _put(
+        lake,
+        "triples",
+        [
+            {
+                "subject_id": subject,
+                "property_id": "P106",
+                "object_id": OBJECT_ID,
+                "relation": "occupation",
+                "source": "sandbox",
+            }
+            for subject in subjects
+        ],
+    )
+    _put(
+        lake,
+        "passages",
+        [
+            fill(
+                "passages",
+                {"passage_id": f"{subject}-0", "entity_id": subject, "title": subject, "text": "A passage."},
+            )
+            for subject in subjects
+        ],
+    )
     views = [_mean_views(plan, subject, rng) for subject in subjects]
     for month in MONTHS:
-        rows = [_month_row(subject, month, level, plan, rng) for subject, level in zip(subjects, views, strict=True)]
+        rows = [
+            _month_row(subject, month, level, plan, rng)
+            for subject, level in zip(subjects, views, strict=True)
+        ]
         _put(lake, "page_views", [row for row in rows if row is not None], month)
 
 
@@ -206,11 +279,17 @@ def _month_row(
     """One month of one subject. Ties need constant views; otherwise they drift, and some months have no row."""
     draw = float(rng.uniform())
     if level is None:
-        return None if draw < 0.5 else fill("page_views", {"entity_id": subject, "month": month, "source": "sandbox"})
+        return (
+            None
+            if draw < 0.5
+            else fill("page_views", {"entity_id": subject, "month": month, "source": "sandbox"})
+        )
     if plan.n_popularities is None and draw < 0.05:
         return None
     views = level if plan.n_popularities else round(level * (0.8 + 0.4 * draw))
-    return fill("page_views", {"entity_id": subject, "month": month, "views": int(views), "source": "sandbox"})
+    return fill(
+        "page_views", {"entity_id": subject, "month": month, "views": int(views), "source": "sandbox"}
+    )
 
 
 def _retrieved(
@@ -222,11 +301,18 @@ def _retrieved(
         for rank in (1, 2):
             has_answer = bool(retriever == "oracle" or rng.uniform() < 0.6)
             passage_id = f"{question['subject_id']}-0" if rank == 1 else "Q1-0"
-            yield fill("retrieved_passages", {
-                "dataset": question["dataset"], "question_id": question["question_id"], "retriever": retriever,
-                "rank": rank, "passage_id": passage_id, "has_answer": has_answer or passage_id == "Q1-0",
-                "has_answer_popqa": has_answer,
-            })
+            yield fill(
+                "retrieved_passages",
+                {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "retriever": retriever,
+                    "rank": rank,
+                    "passage_id": passage_id,
+                    "has_answer": has_answer or passage_id == "Q1-0",
+                    "has_answer_popqa": has_answer,
+                },
+            )
 
 
 def _write_answers(
@@ -237,18 +323,29 @@ def _write_answers(
         for method in plan.methods:
             if (model, method) in plan.absent:
                 continue
-            rows = [row for prompt in plan.prompts for row in _answers(plan, questions, model, size, method, prompt, rng)]
+            rows = [
+                row
+                for prompt in plan.prompts
+                for row in _answers(plan, questions, model, size, method, prompt, rng)
+            ]
             _put(lake, "answers", rows, f"{model}|{method}")
         rows = list(_paraphrase_answers(plan, questions, model, rng))
         texts.update(row["prediction"] for row in rows)
         _put(lake, "paraphrase_answers", rows, model)
-    _put(lake, "answer_embeddings", [
-        {"text": text, "embedding": embedding(text), "encoder": "synthetic"} for text in sorted(texts)
-    ])
+    _put(
+        lake,
+        "answer_embeddings",
+        [{"text": text, "embedding": embedding(text), "encoder": "synthetic"} for text in sorted(texts)],
+    )
 
 
 def _answers(
-    plan: LakePlan, questions: Sequence[dict[str, Any]], model: str, size: int, method: str, prompt: str,
+    plan: LakePlan,
+    questions: Sequence[dict[str, Any]],
+    model: str,
+    size: int,
+    method: str,
+    prompt: str,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     for question in questions:
@@ -257,11 +354,18 @@ def _answers(
         known = fame(question["subject_id"]) * (size + 1) / len(plan.models)
         chance = 0.1 + 0.8 * known if method == "closed_book" else 0.55
         correct = model in plan.always_right or bool(rng.uniform() < chance)
-        yield fill("answers", {
-            "dataset": question["dataset"], "question_id": question["question_id"], "model": model, "method": method,
-            "prompt": prompt, "passage_id": None if method == "closed_book" else f"{question['subject_id']}-0",
-            **_generated("Gold" if correct else "Lead", correct, rng),
-        })
+        yield fill(
+            "answers",
+            {
+                "dataset": question["dataset"],
+                "question_id": question["question_id"],
+                "model": model,
+                "method": method,
+                "prompt": prompt,
+                "passage_id": None if method == "closed_book" else f"{question['subject_id']}-0",
+                **_generated("Gold" if correct else "Lead", correct, rng),
+            },
+        )
 
 
 def _paraphrase_answers(
@@ -272,18 +376,35 @@ def _paraphrase_answers(
             if i == 0 and paraphrase_id == 1:
                 continue
             text = str(rng.choice(["Gold", "Lead", "Iron", ""]))
-            yield fill("paraphrase_answers", {
-                "dataset": question["dataset"], "question_id": question["question_id"], "model": model,
-                "paraphrase_id": paraphrase_id, "prompt": "popqa_tp", **_generated(text, text == "Gold", rng),
-            })
+            yield fill(
+                "paraphrase_answers",
+                {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "model": model,
+                    "paraphrase_id": paraphrase_id,
+                    "prompt": "popqa_tp",
+                    **_generated(text, text == "Gold", rng),
+                },
+            )
 
 
 def _generated(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any]:
     return {
-        "prediction": text, "raw_text": text, "is_correct": correct, "is_correct_normalized": correct,
-        "is_correct_case_sensitive": correct and bool(rng.uniform() < 0.9), "is_exact_match": correct,
-        "token_f1": float(correct), "rouge_l": float(correct), "engine": "fake", "revision": "r1", "dtype": "float32",
-        "quantisation": "none", "run_id": "run", "latency_ms": float(rng.uniform(1, 9)),
+        "prediction": text,
+        "raw_text": text,
+        "is_correct": correct,
+        "is_correct_normalized": correct,
+        "is_correct_case_sensitive": correct and bool(rng.uniform() < 0.9),
+        "is_exact_match": correct,
+        "token_f1": float(correct),
+        "rouge_l": float(correct),
+        "engine": "fake",
+        "revision": "r1",
+        "dtype": "float32",
+        "quantisation": "none",
+        "run_id": "run",
+        "latency_ms": float(rng.uniform(1, 9)),
     }
 
 

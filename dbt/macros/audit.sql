@@ -23,6 +23,11 @@
         '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}'
     );
     {%- endfor %}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' %}
+    insert or ignore into audit.results values (
+        '{{ node.unique_id }}', 'model', '{{ node.name }}', 'not built yet', null, '{{ invocation_id }}'
+    );
+    {%- endfor %}
     delete from audit.results
     where unique_id not in ({% for id in known %}'{{ id }}'{{ ', ' if not loop.last }}{% endfor %});
     update audit.invocations set finished_at = now() where invocation_id = '{{ invocation_id }}';

@@ -1,7 +1,7 @@
 """dbt's declaration of the lake, written from `core.tables`.
 
-What belongs here: the text of `dbt/models/staging/_lake__sources.yml`. What does not: the columns themselves. After a
-change of `tables`, `python -m dagster_project.core.warehouse.sources` writes the file again; a test holds the two equal.
+What belongs here: the text of `dbt/models/staging/_lake__sources.yml`. What does not: the columns. After
+a change of `tables`, `python -m dagster_project.core.warehouse.sources` rewrites it; a test compares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOCATION = (
     "/{name}/*.parquet', union_by_name=true)"
 )
 _HEAD = """\
-# Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.py: change that instead.
+# Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.py.
 version: 2
 
 sources:
@@ -45,9 +45,7 @@ _TYPES = {
 
 def sources_yaml() -> str:
     """The whole file: one source, `lake`, with every table and column of `core.tables`."""
-    return _HEAD.replace("{location}", _LOCATION) + "".join(
-        _table(table) for table in TABLES.values()
-    )
+    return _HEAD.replace("{location}", _LOCATION) + "".join(_table(table) for table in TABLES.values())
 
 
 def duckdb_type(type_: pa.DataType) -> str:

@@ -1,0 +1,194 @@
+"""How sure is the gain of adaptive retrieval? A bootstrap over questions that fits thresholds anew each time.
+
+What belongs here: lake table adaptive_gains (SPEC §6). What does not: thresholds and accuracies themselves, which
+are dbt models; candidates of search binned10 are read from dbt too, so that each number has one definition.
+
+The gain is in-sample: accuracy under thresholds fitted on the same questions, minus that of the better fixed
+method. It is never negative; what adaptive retrieval is worth on new questions is in fct_adaptive_accuracy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.study import Study
+
+N_RESAMPLES = 1_000
+_CHUNK = 100
+_PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
+_ROWS = (
+    "select pair_id, relation, popularity, parametric, retrieval, count(*) as n "
+    "from intermediate.int_adaptive_rows group by all order by all"
+)
+_EDGES = "select pair_id, relation, threshold from intermediate.int_adaptive_edges order by all"
+_PAIRS = f"select pair_id, {', '.join(_PAIR)} from intermediate.int_method_pairs order by pair_id"  # noqa: S608
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The questions of one pair of methods, aggregated: arrays of one length, a cell each.
+
+    A cell is a (relation, popularity, parametric right, retrieval right) that occurs; `n` counts its
+    questions. `binned_step` is the lowest candidate of binned10 above the popularity, by threshold scope.
+    """
+
+    relation: npt.NDArray[Any]
+    popularity: Floats
+    parametric: Ints
+    retrieval: Ints
+    n: Ints
+    binned_step: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One way to fit thresholds: cells in the order of their popularity within groups that share a threshold.
+
+    `ends` are the positions (in that order) behind which a threshold may lie; `groups` the first of each
+    group in `ends`; `starts` the first cell of each group.
+    """
+
+    order: Ints
+    ends: Ints
+    groups: Ints
+    starts: Ints
+
+
+def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Compute lake table adaptive_gains from the first pass of the build, which must have ended.
+
+    Errors: `LakeError` where the build is missing, in use, or lacks the models that are read.
+    """
+    tables = _read_build(study)
+    inputs = fingerprint(
+        *(content_hash(table) for table in tables), study.seed, N_RESAMPLES, code_version("statistics")
+    )
+
+    def compute() -> Computed:
+        return Computed(list(_gains(tables, study.seed, log)))
+
+    return lake.materialise("adaptive_gains", inputs, compute)
+
+
+def _read_build(study: Study) -> tuple[Any, ...]:
+    build = study.home.build_warehouse
+    try:
+        with duckdb.connect(str(build), read_only=True) as connection:
+            return tuple(connection.execute(query).to_arrow_table() for query in (_PAIRS, _ROWS, _EDGES))
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise LakeError(
+            f"{build} cannot be read ({reason}); build the warehouse's first pass before"
+        ) from error
+
+
+def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
+    pairs = tables[0].to_pylist()
+    rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
+    for position, pair in enumerate(pairs, start=1):
+        key = {name: pair[name] for name in _PAIR}
+        cells = _cells(rows, edges, pair["pair_id"])
+        n_questions = int(cells.n.sum())
+        log.info(
+            "bootstrap %d of %d: %s, %d questions", position, len(pairs), " ".join(key.values()), n_questions
+        )
+        for (search, scope), gain, resampled in bootstrap_pair(cells, _seed(seed, key)):
+            low, high = np.quantile(resampled, [0.025, 0.975]) if n_questions else (None, None)
+            yield {
+                **key, "search": search, "threshold_scope": scope, "n_questions": n_questions,
+                "n_resamples": N_RESAMPLES, "gain": gain, "gain_ci_low": low, "gain_ci_high": high,
+            }  # fmt: skip
+
+
+def _cells(rows: dict[str, npt.NDArray[Any]], edges: dict[str, npt.NDArray[Any]], pair_id: int) -> Cells:
+    mine = rows["pair_id"] == pair_id
+    relation, popularity = rows["relation"][mine], rows["popularity"][mine].astype(float)
+    candidates = {
+        name: edges["threshold"][(edges["pair_id"] == pair_id) & (edges["relation"] == name)]
+        for name in {"all", *relation}
+    }
+    own = [candidates[name][np.searchsorted(candidates[name], value, side="right")]
+           for name, value in zip(relation, popularity, strict=True)]  # fmt: skip
+    overall = candidates["all"][np.searchsorted(candidates["all"], popularity, side="right")]
+    parametric, retrieval, n = (
+        rows[name][mine].astype(np.int64) for name in ("parametric", "retrieval", "n")
+    )
+    binned_step = {"per_relation": np.array(own), "all": overall}
+    return Cells(relation, popularity, parametric, retrieval, n, binned_step)
+
+
+def bootstrap_pair(
+    cells: Cells, seed: int, n_resamples: int = N_RESAMPLES
+) -> Iterator[tuple[tuple[str, str], float | None, Floats]]:
+    """For each (search, scope): the gain of the sample, and the gains of the resamples.
+
+    Questions are drawn with replacement: the numbers drawn from the cells are multinomial. Without questions
+    the gain is None and there are no resamples.
+    """
+    fits = {
+        (search, scope): _fit(cells, search, scope)
+        for search in ("exact", "binned10")
+        for scope in ("per_relation", "all")
+    }
+    if not len(cells.n):
+        yield from ((name, None, np.empty(0)) for name in fits)
+        return
+    rng = np.random.default_rng(seed)
+    total = int(cells.n.sum())
+    draws: dict[tuple[str, str], list[Floats]] = {name: [] for name in fits}
+    for size in _chunks(n_resamples):
+        weights = rng.multinomial(total, cells.n / total, size=size)
+        for name, fit in fits.items():
+            draws[name].append(_fitted_gains(cells, fit, weights))
+    for name, fit in fits.items():
+        yield name, float(_fitted_gains(cells, fit, cells.n[None, :])[0]), np.concatenate(draws[name])
+
+
+def _fit(cells: Cells, search: str, scope: str) -> Fit:
+    group = cells.relation if scope == "per_relation" else np.full(len(cells.n), "all")
+    step = cells.popularity if search == "exact" else cells.binned_step[scope]
+    order = np.lexsort((cells.popularity, group))
+    new_group = _changes(group[order])
+    ends = np.flatnonzero(np.append((_changes(step[order]) | new_group)[1:], True))
+    starts = np.flatnonzero(new_group)
+    return Fit(order, ends, np.searchsorted(ends, starts), starts)
+
+
+def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where a value differs from the one before; true at the first."""
+    changed = np.ones(len(values), dtype=bool)
+    changed[1:] = values[1:] != values[:-1]
+    return changed
+
+
+def _fitted_gains(cells: Cells, fit: Fit, weights: Ints) -> Floats:
+    """Gain of the best thresholds for each row of `weights` (resamples × cells: questions drawn of each)."""
+    parametric, retrieval = weights @ cells.parametric, weights @ cells.retrieval
+    gained = np.cumsum((weights * (cells.retrieval - cells.parametric))[:, fit.order], axis=1)
+    before = np.where(fit.starts > 0, gained[:, fit.starts - 1], 0)
+    best = np.maximum.reduceat(gained[:, fit.ends], fit.groups, axis=1) - before
+    adaptive = parametric + np.maximum(best, 0).sum(axis=1)
+    return np.asarray((adaptive - np.maximum(parametric, retrieval)) / weights.sum(axis=1), dtype=float)
+
+
+def _chunks(n: int) -> Iterator[int]:
+    for start in range(0, n, _CHUNK):
+        yield min(_CHUNK, n - start)
+
+
+def _seed(seed: int, key: dict[str, str]) -> int:
+    """A pair's own seed: the same whatever other pairs the study has."""
+    return int(hashlib.sha256("|".join([str(seed), *key.values()]).encode()).hexdigest()[:16], 16)

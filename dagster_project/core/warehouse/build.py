@@ -1,0 +1,90 @@
+"""Running dbt on a study: its environment, its command line, and what its last run came to.
+
+What belongs here: where dbt reads, writes and logs, and the verdict over a build. What does not: the models
+(`dbt/`), and publishing (`publish`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study import Study
+
+DBT_PROJECT = PROJECT_ROOT / "dbt"
+AFTER_GAINS = "source:lake.adaptive_gains+"
+"""What must wait for lake table adaptive_gains, which is computed from models of the first pass."""
+
+_GOOD = ("success", "pass", "warn", "no-op", "reused")
+
+
+@dataclass(frozen=True)
+class BuildVerdict:
+    """The last finished dbt run of a build, and the nodes whose last result was bad."""
+
+    invocation_id: str
+    dbt_version: str
+    failures: tuple[str, ...]
+
+
+def dbt_environment(study: Study) -> dict[str, str]:
+    """The environment variables that point dbt at a study; folders that dbt expects are made."""
+    home = study.home
+    home.build.mkdir(parents=True, exist_ok=True)
+    return {
+        "LONGTAIL_LAKE": str(home.lake),
+        "LONGTAIL_BUILD": str(home.build),
+        "DBT_PROJECT_DIR": str(DBT_PROJECT),
+        "DBT_PROFILES_DIR": str(DBT_PROJECT),
+        "DBT_TARGET_PATH": str(home.build / "dbt" / "target"),
+        "DBT_LOG_PATH": str(home.build / "dbt" / "logs"),
+        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+    }
+
+
+def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run dbt on a study with `args` (as in `["build"]`); its exit code and output, nothing raised.
+
+    dbt runs in a process of its own: a DuckDB file is locked by the process that writes it.
+    """
+    return subprocess.run(
+        [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *args],
+        cwd=DBT_PROJECT,
+        env={**os.environ, **dbt_environment(study)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
+    """What schema `audit` says of a build that is attached as `build`.
+
+    Errors: `PublishError` where no dbt run has finished.
+
+    A run that began and did not finish (killed, or still going) counts as a failure: its tests are not known.
+    """
+    try:
+        runs = connection.execute(
+            "select invocation_id, dbt_version, finished_at is not null from build.audit.invocations "
+            "order by started_at"
+        ).fetchall()
+        bad = connection.execute(
+            "select resource_type || ' ' || name || ': ' || coalesce(nullif(message, ''), status) "
+            "from build.audit.results where not list_contains(?, status) "
+            "order by status = 'skipped', resource_type = 'model', name",
+            [list(_GOOD)],
+        ).fetchall()
+    except duckdb.CatalogException:
+        raise PublishError("the build holds no finished dbt run; build the warehouse first") from None
+    finished = [run for run in runs if run[2]]
+    if not finished or not runs[-1][2]:
+        raise PublishError("the last dbt run did not finish; build the warehouse again")
+    return BuildVerdict(finished[-1][0], finished[-1][1], tuple(row[0] for row in bad))
