@@ -1,0 +1,228 @@
+"""Causal language models of the Hugging Face format, by transformers, on a CPU or a CUDA device.
+
+What belongs here: loading, tokens, batches that fit, text. What does not: the decoding loop (`greedy`),
+finding files (`weights`). Weights are safetensors only, and no code of a model's repository runs.
+
+Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import inspect
+import logging
+import resource
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.base import GENERATE, Decoding, Failure, Generation, Identity, Usage
+from dagster_project.core.generation.greedy import decode_greedily
+from dagster_project.core.generation.prompts import is_answer_complete
+from dagster_project.core.generation.weights import find_weights
+from dagster_project.core.study import Model
+from dagster_project.core.threads import thread_count
+
+_LOG = logging.getLogger(__name__)
+
+
+class TransformersBackend:
+    """A causal language model in memory."""
+
+    capabilities = frozenset({GENERATE})
+
+    def __init__(self, model: Model) -> None:
+        import torch
+
+        torch.set_num_threads(thread_count())
+        self.identity = self.identify(model)
+        self._device = _device(model)
+        self._tokenizer, self._model = _load(model, find_weights(model).folder, self._device)
+        self._name = model.name
+        self._budget = model.batch_tokens
+        self._length: int | None = getattr(self._model.config, "max_position_embeddings", None)
+        self._end_ids = _end_ids(self._model, self._tokenizer)
+        self._accepted = frozenset(inspect.signature(self._model.forward).parameters)
+        self._line_ends: dict[int, bool] = {}
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """Hub commit or SHA-256 of the files, without loading. Errors: `BackendError`."""
+        version = importlib.metadata.version("transformers")
+        revision = find_weights(model).revision
+        return Identity(revision, model.dtype, model.quantisation, "transformers", version)
+
+    def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
+        """Answer each prompt, in batches of at most `batch_tokens` padded tokens, the longest prompts last.
+
+        A batch that does not fit the memory is halved, and later ones with it; a single prompt that does
+        not fit is a `Failure`.
+        """
+        room = self._room(decoding)
+        # a tokenizer takes no lone surrogates
+        clean = [prompt.encode("utf-8", "replace").decode() for prompt in prompts]
+        full: list[list[int]] = self._tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        results: dict[int, Generation | Failure] = {}
+        todo = sorted((i for i in range(len(full)) if full[i]), key=lambda i: (len(full[i]), i))
+        waiting = deque(self._batches([min(len(full[i]), room) for i in todo], todo, decoding))
+        while waiting:
+            rows = waiting.popleft()
+            done = self._attempt([full[i][-room:] for i in rows], [len(full[i]) for i in rows], decoding)
+            if done is not None:
+                results.update(zip(rows, done, strict=True))
+            elif len(rows) == 1:
+                results[rows[0]] = Failure(f"out of memory with one prompt of {len(full[rows[0]])} tokens")
+            else:
+                self._budget = max(1, self._budget // 2)
+                _LOG.warning("%s: out of memory with %s rows; batches are halved", self._name, len(rows))
+                half = len(rows) // 2
+                waiting.extendleft([rows[half:], rows[:half]])
+        return [results.get(i, Failure("the prompt has no tokens")) for i in range(len(prompts))]
+
+    def usage(self) -> Usage:
+        """The device; the most memory allocated on it, or on a CPU by the process."""
+        if self._device.type == "cuda":
+            import torch
+
+            peak = torch.cuda.max_memory_allocated(self._device)
+            return Usage(f"{self._device} ({torch.cuda.get_device_name(self._device)})", peak / 2**20)
+        return Usage(str(self._device), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+    def close(self) -> None:
+        """Free the weights."""
+        self._model = None
+        _free(self._device)
+
+    def _room(self, decoding: Decoding) -> int:
+        """Tokens that a prompt may have."""
+        if self._length is None:
+            return 1 << 60
+        room = self._length - decoding.max_new_tokens
+        if room < 1:
+            raise BackendError(
+                f"model {self._name}: its length of {self._length} tokens leaves no room for a prompt before "
+                f"{decoding.max_new_tokens} new ones; lower max_new_tokens"
+            )
+        return room
+
+    def _batches(self, lengths: list[int], rows: list[int], decoding: Decoding) -> list[list[int]]:
+        """Cut rows (sorted by length) so that rows × (longest + new tokens) stays within the budget."""
+        cut: list[list[int]] = []
+        for row, length in zip(rows, lengths, strict=True):
+            most = max(1, self._budget // (length + decoding.max_new_tokens))
+            if not cut or len(cut[-1]) >= most:
+                cut.append([])
+            cut[-1].append(row)
+        return cut
+
+    def _attempt(
+        self, prompts: list[list[int]], full_lengths: list[int], decoding: Decoding
+    ) -> list[Generation | Failure] | None:
+        """One batch; None where the memory did not do."""
+        started = time.perf_counter()
+        try:
+            written = decode_greedily(
+                self._model, prompts, decoding.max_new_tokens, self._is_done, self._end_ids, self._accepted
+            )
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise BackendError(f"model {self._name}: {_first_line(error)}") from error
+            written = None
+        if written is None:
+            _free(self._device)
+            return None
+        texts = self._tokenizer.batch_decode(
+            [tokens or [] for tokens in written], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        share = 1000 * (time.perf_counter() - started) / len(prompts)
+        return [
+            Failure("the model's scores are not finite numbers")
+            if tokens is None
+            else Generation(text, len(prompt), len(tokens), length - len(prompt), share, len(prompts))
+            for prompt, length, tokens, text in zip(prompts, full_lengths, written, texts, strict=True)
+        ]
+
+    def _is_done(self, tokens: list[int]) -> bool:
+        """Only a token with a line end can complete an answer: no other is worth decoding at each step."""
+        last = tokens[-1]
+        if last not in self._line_ends:
+            self._line_ends[last] = "\n" in self._text([last])
+        return self._line_ends[last] and is_answer_complete(self._text(tokens))
+
+    def _text(self, tokens: list[int]) -> str:
+        text: str = self._tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+
+def _device(model: Model) -> Any:
+    import torch
+
+    name = model.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BackendError(
+            f"model {model.name}: {name!r} is no torch device; use auto, cpu or cuda"
+        ) from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BackendError(
+            f"model {model.name}: device {name} asked for, but torch sees no CUDA; use auto or cpu"
+        )
+    return device
+
+
+def _load(model: Model, folder: Path, device: Any) -> tuple[Any, Any]:
+    """Tokenizer and model. Errors: `BackendError` in one line, also where the files lack weights."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        load: Any = transformers.AutoModelForCausalLM.from_pretrained
+        loaded, report = load(
+            folder,
+            dtype=getattr(torch, model.dtype),
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except Exception as error:  # from_pretrained raises whatever its many loaders raise
+        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {_first_line(error)}") from error
+    if report["missing_keys"]:
+        some = ", ".join(sorted(report["missing_keys"])[:3])
+        raise BackendError(f"model {model.name}: the files in {folder} lack weights of the model, as {some}")
+    return tokenizer, loaded.to(device).eval()
+
+
+def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    named = [model.generation_config.eos_token_id, model.config.eos_token_id, tokenizer.eos_token_id]
+    flat = [i for ids in named for i in (ids if isinstance(ids, list) else [ids])]
+    return frozenset(i for i in flat if i is not None)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    text = str(error)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text
+
+
+def _free(device: Any) -> None:
+    gc.collect()
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
