@@ -70,7 +70,7 @@ def test_batches_give_what_generate_gives_one_by_one(folders: dict[str, Path], a
         if result.new_tokens < len(expected):
             n_early += 1
             assert is_answer_complete(result.text)
-    assert 5 < n_early < len(PROMPTS)
+    assert 0 < n_early < len(PROMPTS)
     assert len({r.batch_size for r in results if isinstance(r, Generation)}) > 1
 
 
