@@ -1,7 +1,7 @@
 """The lake tables that only restate the study: models, methods, prompts, datasets, popularity_windows.
 
-What belongs here: turning a `Study` into rows, so that the warehouse can join what the study declares. What does
-not: what the keys mean (`study`), and anything that looks at facts or answers.
+What belongs here: turning a `Study` into rows, so that the warehouse can join what the study declares. What
+does not: what the keys mean (`study`), and anything that looks at facts or answers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.lake import Computed, Lake, Outcome, fingerprint
+from dagster_project.core.sandbox.models import reference_model_path
 from dagster_project.core.study import Model, Study
 
 STUDY_TABLES = ("models", "methods", "prompts", "datasets", "popularity_windows")
-SANDBOX_PREFIX = "sandbox:"
-SANDBOX_WEIGHTS = Path(__file__).parent / "sandbox" / "weights"
 
 _METHOD_DESCRIPTIONS = {
     "closed_book": "the question alone: the model answers from memory",
     "bm25": "the best passage by BM25 stands before the question",
     "dense": "the passage nearest by sentence embeddings stands before the question",
-    "oracle": "the first passage of the subject's own article that holds a gold answer stands before the question",
+    "oracle": "the first passage of the subject's article with a gold answer stands before the question",
 }
+_SANDBOX = "sandbox:"
 # Causal masks and rotary tables that old checkpoints carry along: buffers, not parameters.
 _BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
 _MAX_HEADER_BYTES = 100_000_000
@@ -45,7 +45,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
 
 
 def describe_models(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `models`; parameters are counted where the study does not say and the weights are local."""
+    """Write lake table `models`; where the study gives no n_parameters, local weights are counted."""
     rows = [
         {
             "model": model.name,
@@ -120,7 +120,8 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
 def count_parameters(folder: Path) -> int:
     """Number of parameters in the safetensors files of `folder`, read from their headers alone.
 
-    Tied weights are stored, and so counted, once; buffers are left out. Errors: `BackendError` naming the file.
+    Tied weights are stored, and so counted, once; buffers are left out. Errors: `BackendError` naming the
+    file.
     """
     return sum(
         math.prod(entry["shape"])
@@ -131,8 +132,9 @@ def count_parameters(folder: Path) -> int:
 
 
 def _counted(model: Model) -> int | None:
-    if model.path.startswith(SANDBOX_PREFIX):
-        folder = SANDBOX_WEIGHTS / model.path.removeprefix(SANDBOX_PREFIX)
+    """Parameters of local weights; None for weights that are elsewhere."""
+    if model.path.startswith(_SANDBOX):
+        folder = reference_model_path(model.path.removeprefix(_SANDBOX))
     else:
         folder = Path(model.path).expanduser()
     return count_parameters(folder) or None if folder.is_dir() else None

@@ -1,7 +1,7 @@
 """Embeddings of answers, the ground of semantic consistency (SPEC §7).
 
-What belongs here: lake table `answer_embeddings`. What does not: the encoder (`encoder`), and cosines, which dbt
-computes.
+What belongs here: lake table `answer_embeddings`. What does not: the encoder (`encoder`), and cosines,
+which dbt computes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _TABLE = "answer_embeddings"
 
 
 def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `answer_embeddings`: every distinct prediction of `paraphrase_answers` of the study's models.
+    """Write lake table `answer_embeddings`: each distinct prediction of the models' `paraphrase_answers`.
 
-    Texts that the existing file already holds, from the same encoder, are not embedded again. Models without answers
-    yet are left out and named in the notes.
+    Texts that the existing file already holds, from the same encoder, are not embedded again. Models
+    without answers yet are left out and named in the notes.
     """
     answered = {model.name for model in study.models} & set(lake.partitions("paraphrase_answers"))
     waiting = [model.name for model in study.models if model.name not in answered]
@@ -52,7 +52,11 @@ def _compute(lake: Lake, models: list[str], waiting: list[str], log: logging.Log
     log.info("answer embeddings: %d texts, %d of them new", len(texts), len(missing))
     if missing:
         known.update(zip(missing, load_encoder().encode(missing, log), strict=True))
-    vectors = np.stack([known[text] for text in texts]) if texts else np.empty((0, ENCODER.n_dimensions), np.float32)
+    vectors = (
+        np.stack([known[text] for text in texts])
+        if texts
+        else np.empty((0, ENCODER.n_dimensions), np.float32)
+    )
     rows = pa.table(
         {
             "text": pa.array(texts, pa.string()),

@@ -55,7 +55,7 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `paraphrases`: each question itself as paraphrase 0, then its relation's templates, filled."""
+    """Write lake table `paraphrases`: 0 is the question itself, then its relation's templates, filled."""
     stamp = fingerprint(
         lake.content("questions"),
         code_version("questions/build", "questions/relations", "questions/paraphrases"),
@@ -63,7 +63,11 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     def compute() -> Computed:
         columns = ["dataset", "question_id", "relation", "subject"]
-        rows = [row for question in lake.read("questions", columns=columns).to_pylist() for row in _paraphrases(question)]
+        rows = [
+            row
+            for question in lake.read("questions", columns=columns).to_pylist()
+            for row in _paraphrases(question)
+        ]
         log.info("paraphrases: %d", len(rows))
         return Computed(rows)
 
@@ -86,8 +90,10 @@ def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
 
 
-def draw(rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str) -> list[Mapping[str, Any]]:
-    """The `limit` rows with the smallest hash of (seed, dataset, question_id): the same in any order of arrival."""
+def draw(
+    rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str
+) -> list[Mapping[str, Any]]:
+    """The `limit` rows with the smallest hash of (seed, dataset, question_id), whatever their order."""
     if limit is None:
         return list(rows)
 
@@ -104,8 +110,8 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
     rows = [row for dataset in study.datasets for row in _of_dataset(dataset, built, study.seed)]
     if not rows:
         raise LakeError(
-            f"{study.path}: no question can be asked: the lake's triples hold none of its datasets' relations with "
-            f"labelled subjects and objects ({len(built.quarantined)} put aside); check the source"
+            f"{study.path}: no question can be asked: the lake has no fact of its datasets' relations with "
+            f"labelled subject and object ({len(built.quarantined)} put aside); check the source"
         )
     rows.sort(key=lambda row: (row["dataset"], _RELATION_ORDER[row["relation"]], row["question_id"]))
     log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))

@@ -1,7 +1,7 @@
 """What a retriever is: the Protocol, and what goes in and out of it.
 
-What belongs here: the types that every retriever shares. What does not: how passages come about (`passages`), where
-indexes are kept (`index`), and which retrievers there are (`registry`).
+What belongs here: the types that every retriever shares. What does not: how passages come about
+(`passages`), where indexes are kept (`index`), and which retrievers there are (`registry`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Hit:
 class Retriever(Protocol):
     """Finds passages for questions.
 
-    `build` and `search` of one retriever fit together through the folder; passages come in the order of passage_id.
+    `build` and `search` of one retriever fit together through the folder; passages come in the order of
+    passage_id.
     """
 
     code: ClassVar[tuple[str, ...]]

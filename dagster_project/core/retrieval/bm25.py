@@ -1,10 +1,11 @@
 """BM25 (Lucene's variant, by bm25s) over title and text.
 
-What belongs here: tokenisation, the index's files, and ranking. What does not: where indexes are kept (`index`).
+What belongs here: tokenisation, the index's files, and ranking. What does not: where indexes are kept
+(`index`).
 
-score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)), with n
-passages holding t, f its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and digits in NFKC,
-case-folded; neither stemmed nor freed of stop words.
+score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)),
+with n passages holding t, f its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and
+digits in NFKC, case-folded; neither stemmed nor freed of stop words.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ class Bm25:
         return f"bm25s {bm25s.__version__}, k1 {K1}, b {B}"
 
     def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
-        # Identifiers by first appearance: bm25s's own vocabulary is ordered by a salted hash. Token "" occurs in no
-        # passage; it keeps the matrix valid where no passage has any token.
+        # Identifiers by first appearance: bm25s's own vocabulary is ordered by a salted hash. Token "" occurs
+        # in no passage; it keeps the matrix valid where no passage has any token.
         vocabulary = {"": 0}
         identifiers = [
             [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(passage.indexed_text)]
             for passage in passages
         ]
         index = _empty_index()
-        index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
+        with np.errstate(invalid="ignore"):  # 0/0 for "" where all passages are empty
+            index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
         index.save(folder, show_progress=False)
         log.info("bm25: %d passages, %d distinct tokens", len(passages), len(vocabulary) - 1)
 

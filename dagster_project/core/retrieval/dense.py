@@ -1,7 +1,7 @@
 """Dense retrieval: a sentence encoder and exact search by inner product of unit vectors (faiss).
 
-What belongs here: the index's file and ranking. What does not: the encoder (`embedding.encoder`), and where indexes
-are kept (`index`).
+What belongs here: the index's file and ranking. What does not: the encoder (`embedding.encoder`), and where
+indexes are kept (`index`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ class Dense:
         index = faiss.read_index(str(folder / _FILE))
         vectors = load_encoder().encode([query.text for query in queries], log)
         return [
-            [Hit(passages[row].passage_id, score) for row, score in hits] for hits in nearest(index, vectors, k)
+            [Hit(passages[row].passage_id, score) for row, score in hits]
+            for hits in nearest(index, vectors, k)
         ]
 
 
 def nearest(index: Any, vectors: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
-    """(row, score) of the `k` nearest for each vector, best first; of equal scores the lower row comes first."""
+    """(row, score) of the `k` nearest to each vector, best first; of equal scores the lower row first."""
     wanted = min(k, index.ntotal)
     if not wanted or not len(vectors):
         return [[] for _ in vectors]
@@ -65,7 +66,9 @@ def nearest(index: Any, vectors: np.ndarray, k: int) -> list[list[tuple[int, flo
         own_scores, own_rows = scores[number], rows[number]
         while own_scores[-1] == own_scores[wanted - 1] and len(own_rows) < index.ntotal:
             # The tie at rank k may reach beyond what was taken: look further before choosing by passage_id.
-            more_scores, more_rows = index.search(vectors[number : number + 1], min(2 * len(own_rows), index.ntotal))
+            more_scores, more_rows = index.search(
+                vectors[number : number + 1], min(2 * len(own_rows), index.ntotal)
+            )
             own_scores, own_rows = np.round(more_scores[0].astype(np.float64), _DIGITS), more_rows[0]
         order = np.lexsort((own_rows, -own_scores))[:wanted]
         found.append([(int(own_rows[i]), float(own_scores[i])) for i in order])

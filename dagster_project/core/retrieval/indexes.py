@@ -1,8 +1,9 @@
 """Stored indexes: where they lie, when one fits, and how one appears whole or not at all.
 
-What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds (`bm25`,
-`dense`). An index lies in `<indexes>/<retriever>/<fingerprint>`; the fingerprint covers the passages' content, the
-retriever's settings and its code, so a folder of that name is the right one, and a missing one must be built.
+What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds
+(`bm25`, `dense`). An index lies in `<indexes>/<retriever>/<fingerprint>`; the fingerprint covers the
+passages' content, the retriever's settings and its code, so a folder of that name is the right one, and a
+missing one must be built.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.lake import Lake, code_version, fingerprint, sync
@@ -47,7 +49,9 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     """Build the index of `retriever` over the lake's passages, unless it is there already."""
     tool = load_retriever(retriever)
     if retriever not in INDEXED:
-        raise IndexMissingError(f"retriever {retriever} has no index to build; those that have: {', '.join(INDEXED)}")
+        raise IndexMissingError(
+            f"retriever {retriever} has no index to build; those that have: {', '.join(INDEXED)}"
+        )
     stamp = index_fingerprint(lake, tool)
     folder = study.home.indexes / retriever / stamp
     report = _report(folder)
@@ -59,8 +63,8 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     with _whole_folder(folder) as staging:
         tool.build(passages, staging, log)
         seconds = round(time.perf_counter() - started, 3)
-        n_bytes = sum(file.stat().st_size for file in staging.iterdir())
-        built = {"n_passages": len(passages), "n_bytes": n_bytes, "seconds": seconds}
+        n_bytes = _size(staging)
+        built: dict[str, Any] = {"n_passages": len(passages), "n_bytes": n_bytes, "seconds": seconds}
         (staging / _REPORT).write_text(json.dumps(built), encoding="utf-8")
     _remove_others(folder)
     log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
@@ -74,7 +78,9 @@ def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> P
     if retriever not in INDEXED or _report(folder):
         return folder
     state = "is of other passages" if parent.is_dir() and any(parent.iterdir()) else "is missing"
-    raise IndexMissingError(f"the {retriever} index {state} ({folder}): materialise asset indexes/{retriever} first")
+    raise IndexMissingError(
+        f"the {retriever} index {state} ({folder}): materialise asset indexes/{retriever} first"
+    )
 
 
 def index_fingerprint(lake: Lake, tool: Retriever) -> str:
@@ -92,12 +98,18 @@ def read_passages(lake: Lake) -> list[Passage]:
 
 
 def _report(folder: Path) -> IndexReport | None:
-    """What the index in `folder` says of itself; None where there is none."""
+    """What the index in `folder` says of itself; None where there is none, or files of another size."""
     try:
         built = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        if _size(folder) != built["n_bytes"]:
+            return None
         return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **built)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir() if file.name != _REPORT)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Passages: the texts that retrieval searches (SPEC §4).
 
-What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised triples. What
-does not: cutting texts (`splitting`), reading dumps (`wikimedia.dumps`), indexes.
+What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised
+triples. What does not: cutting texts (`splitting`), reading dumps (`wikimedia.dumps`), indexes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _SNIPPET = 2_000
 
 
 def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `passages`: articles cut at about 100 words, or one passage a subject from its triples.
+    """Write lake table `passages`: articles cut at about 100 words, or each subject's triples as one passage.
 
-    Errors: `SourceError` where the source's articles cannot be read, `LakeError` without triples and entities.
+    Errors: `SourceError` where the source's articles cannot be read, `LakeError` without triples and
+    entities.
     """
     source = study.source
     code = code_version("retrieval/passages", "retrieval/splitting", "wikimedia/dumps", "wikimedia/terms")
@@ -113,7 +114,9 @@ def _labels(ids: Iterable[str], labels: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(label for i in sorted(ids) if (label := labels.get(i))))
 
 
-def _row(key: str, entity_id: str | None, title: str, position: int, text: str, source: str) -> dict[str, Any]:
+def _row(
+    key: str, entity_id: str | None, title: str, position: int, text: str, source: str
+) -> dict[str, Any]:
     return {
         "passage_id": f"{key}-{position}",
         "entity_id": entity_id,

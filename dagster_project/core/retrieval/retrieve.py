@@ -21,7 +21,7 @@ _QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_a
 
 
 def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> Outcome:
-    """Write one retriever's partition of `retrieved_passages`: at most `top_k` passages a question, ranks from 1.
+    """Write a retriever's partition of `retrieved_passages`: up to `top_k` passages a question, ranks from 1.
 
     Notes: recall@1 and recall@k (a question without a passage counts as not found) and n. Errors:
     `IndexMissingError` where the retriever's index is not built over the present passages.
@@ -61,7 +61,7 @@ def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: log
 
 
 def recall(rows: Sequence[Mapping[str, Any]], n_questions: int, k: int) -> dict[str, float]:
-    """Share of the `n_questions` questions with an answer in the first passage, and in one of the first `k`."""
+    """Share of the questions with an answer in the first passage, and in one of the first `k`."""
     first = {(row["dataset"], row["question_id"]) for row in rows if row["rank"] == 1 and row["has_answer"]}
     any_of = {(row["dataset"], row["question_id"]) for row in rows if row["rank"] <= k and row["has_answer"]}
     n = max(n_questions, 1)

@@ -13,14 +13,16 @@ TAIL_WORDS = 25
 # A full stop, and what may close a quotation; then white space and something that can open a sentence.
 _SENTENCE_END = regex.compile(r"(?<=[.!?…。]['\"”’)\]]*)\s+(?=['\"“‘(\[]*[\p{Lu}\p{Lt}\p{Lo}\p{N}])|\n+")
 # An initial ("J. Smith"), or an abbreviation after which a name follows.
-_ABBREVIATION = regex.compile(r"(?:^|[\s(])(?:\p{Lu}|Dr|Mr|Mrs|Ms|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|No|vs|c|ca|cf)\.$")
+_ABBREVIATION = regex.compile(
+    r"(?:^|[\s(])(?:\p{Lu}|Dr|Mr|Mrs|Ms|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|No|vs|c|ca|cf)\.$"
+)
 
 
 def passages_of(text: str) -> list[str]:
     """`text` as passages in reading order; together they hold every word once.
 
-    A passage has at most 100 words, white space turned into single spaces; only the last may have up to 125, so
-    that no tail under 25 words stands alone. A sentence over 100 words is cut at words.
+    A passage has at most 100 words, white space turned into single spaces; only the last may have up to
+    125, so that no tail under 25 words stands alone. A sentence over 100 words is cut at words.
     """
     passages: list[list[str]] = [[]]
     for piece in _pieces(text):
@@ -33,7 +35,7 @@ def passages_of(text: str) -> list[str]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of `text`: cut at full stops before a capital and at line breaks, not after abbreviations."""
+    """Sentences: cut at full stops before a capital and at line breaks, not after abbreviations."""
     sentences: list[str] = []
     is_open = False
     for part in _SENTENCE_END.split(text):

@@ -1,0 +1,194 @@
+"""Indexes that are built once, whole or not at all, and what retrieval writes."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_project.core.errors import IndexMissingError, LakeError
+from dagster_project.core.lake import Lake
+from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.registry import INDEXED, RETRIEVER_CLASSES, load_retriever
+from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.scoring.match import has_answer, has_answer_popqa
+from dagster_project.core.study import RETRIEVERS, Study
+
+SLOW_BUILD = """
+import logging, sys
+from pathlib import Path
+from dagster_project.core.lake import Lake
+from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.study import load_study
+study = load_study(Path(sys.argv[1]))
+build_index(study, Lake(study.home.lake), "bm25", logging.getLogger())
+"""
+
+
+def found(lake: Lake, retriever: str) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in lake.read("retrieved_passages", retriever).to_pylist():
+        rows.setdefault(row["question_id"], []).append(row)
+    return rows
+
+
+def write_passages(lake: Lake, texts: list[tuple[str, int, str]]) -> None:
+    rows = [
+        {"passage_id": f"{e}-{p}", "entity_id": e, "title": e, "position": p, "text": t, "source": "sandbox"}
+        for e, p, t in texts
+    ]
+    lake.write("passages", rows, fingerprint=str(texts))
+
+
+def test_bm25_rows(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    build_index(rdf_study, searchable, "bm25", log)
+    outcome = retrieve_passages(rdf_study, searchable, "bm25", log)
+    questions = {row["question_id"]: row for row in searchable.read("questions").to_pylist()}
+    texts = {row["passage_id"]: row["text"] for row in searchable.read("passages").to_pylist()}
+    rows = found(searchable, "bm25")
+    assert rows.keys() <= questions.keys()
+    for question_id, own in rows.items():
+        assert [row["rank"] for row in own] == list(range(1, len(own) + 1))
+        assert len(own) <= rdf_study.top_k
+        assert [row["score"] for row in own] == sorted((row["score"] for row in own), reverse=True)
+        for row in own:
+            golds = questions[question_id]["gold_answers"]
+            assert row["has_answer"] == has_answer(texts[row["passage_id"]], golds)
+            assert row["has_answer_popqa"] == has_answer_popqa(texts[row["passage_id"]], golds)
+    # Namesakes: the question about one Ada Quill finds both, and both state an occupation.
+    assert {row["passage_id"] for row in rows["Q2-P106"][:2]} == {"Q1-0", "Q2-0"}
+    firsts = [own[0]["has_answer"] for own in rows.values()]
+    anys = [any(row["has_answer"] for row in own) for own in rows.values()]
+    assert outcome.notes["n_questions"] == len(questions)
+    assert outcome.notes["recall_at_1"] == pytest.approx(sum(firsts) / len(questions))
+    assert outcome.notes["recall_at_3"] == pytest.approx(sum(anys) / len(questions))
+
+
+def test_second_call_builds_nothing(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    first = build_index(rdf_study, searchable, "bm25", log)
+    files = {file: file.stat().st_mtime_ns for file in first.path.iterdir()}
+    second = build_index(rdf_study, searchable, "bm25", log)
+    assert not first.was_current
+    assert second.was_current
+    assert (second.fingerprint, second.n_passages, second.n_bytes) == (
+        first.fingerprint, first.n_passages, first.n_bytes,
+    )  # fmt: skip
+    assert {file: file.stat().st_mtime_ns for file in second.path.iterdir()} == files
+    assert not retrieve_passages(rdf_study, searchable, "bm25", log).was_current
+    assert retrieve_passages(rdf_study, searchable, "bm25", log).was_current
+
+
+def test_missing_stale_and_damaged_indexes_are_told(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    with pytest.raises(
+        IndexMissingError, match=r"bm25 index is missing .* materialise asset indexes/bm25 first"
+    ):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+    old = build_index(rdf_study, searchable, "bm25", log)
+    write_passages(searchable, [("Q1", 0, "other")])
+    with pytest.raises(IndexMissingError, match="is of other passages"):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+    new = build_index(rdf_study, searchable, "bm25", log)
+    assert new.path != old.path
+    assert not old.path.exists()
+    data = next(new.path.glob("data*"))
+    data.write_bytes(data.read_bytes()[:-1])
+    with pytest.raises(IndexMissingError):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+    assert not build_index(rdf_study, searchable, "bm25", log).was_current
+    retrieve_passages(rdf_study, searchable, "bm25", log)
+
+
+def test_no_passages_no_index(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    searchable.write("passages", [], fingerprint="none")
+    with pytest.raises(LakeError, match="no passage to search"):
+        build_index(rdf_study, searchable, "bm25", log)
+
+
+def test_killed_build_leaves_no_half_index(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    write_passages(searchable, [(f"Q{i}", 0, f"word{i} " * 60) for i in range(20_000)])
+    staging = rdf_study.home.indexes / ".staging"
+    command = [sys.executable, "-c", SLOW_BUILD, str(rdf_study.path)]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        deadline = time.monotonic() + 60
+        while not list(staging.glob("*")):
+            assert process.poll() is None, "the build ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(staging.glob("*"))
+    with pytest.raises(IndexMissingError, match="missing"):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+    write_passages(searchable, [("Q1", 0, "Ada Quill")])
+    assert not build_index(rdf_study, searchable, "bm25", log).was_current
+    assert not list(staging.glob("*"))
+
+
+def test_oracle_takes_the_first_passage_with_an_answer(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    write_passages(
+        searchable,
+        [
+            ("Q1", 10, "She was a weaver, and a painter and more."),
+            ("Q1", 0, "Ada Quill is a person."),
+            ("Q1", 2, "She worked as a weaver."),
+            ("Q2", 0, "Ada Quill was no weaver."),  # the namesake's article holds no answer about her
+            ("Q9", 0, "Łódź"),
+        ],
+    )
+    outcome = retrieve_passages(rdf_study, searchable, "oracle", log)
+    rows = found(searchable, "oracle")
+    assert {question: [row["passage_id"] for row in own] for question, own in rows.items()} == {
+        "Q1-P106": ["Q1-2"]
+    }
+    row = rows["Q1-P106"][0]
+    assert (row["rank"], row["score"], row["has_answer"]) == (1, None, True)
+    assert outcome.notes["recall_at_1"] == pytest.approx(1 / 5)
+
+
+def test_top_k_is_the_study_s(
+    make_study: Callable[[str], Study], rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    build_index(rdf_study, searchable, "bm25", log)
+    retrieve_passages(rdf_study, searchable, "bm25", log)
+    one = make_study(rdf_study.path.read_text(encoding="utf-8").replace("top_k: 3", "top_k: 1"))
+    assert not retrieve_passages(one, searchable, "bm25", log).was_current
+    assert {row["rank"] for rows in found(searchable, "bm25").values() for row in rows} == {1}
+
+
+def test_registry(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    assert tuple(RETRIEVER_CLASSES) == RETRIEVERS
+    assert set(INDEXED) < set(RETRIEVERS)
+    for name, target in RETRIEVER_CLASSES.items():
+        module, _, attribute = target.partition(":")
+        assert isinstance(load_retriever(name), getattr(importlib.import_module(module), attribute))
+    with pytest.raises(IndexMissingError, match="bm25, dense, oracle"):
+        load_retriever("bm52")
+    with pytest.raises(IndexMissingError, match="oracle has no index"):
+        build_index(rdf_study, searchable, "oracle", log)
+
+
+def test_importing_retrieval_imports_no_heavy_library() -> None:
+    modules = (
+        "retrieval.retrieve, dagster_project.core.retrieval.dense, dagster_project.core.embedding.answers"
+    )
+    code = f"import dagster_project.core.{modules}, sys; print({{'torch', 'faiss', 'transformers'}} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert output.stdout.strip() == "set()"
