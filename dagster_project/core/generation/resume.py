@@ -27,93 +27,96 @@ _MAX_BATCH_ROWS = 512
 
 
 @dataclass(frozen=True)
-class Completed:
-    """The generations of a plan: by prompt hash, those that failed apart.
+class Job:
+    """What the prompts of one partition are generated with.
 
-    `n_computed` were generated now; `n_resumed` came from the cache and had been generated for this same
-    partition fingerprint (by a run that was killed, say); `n_reused` had been generated for another one.
+    `origin` is the partition's fingerprint, `label` its name for people.
     """
 
-    rows: Mapping[str, CachedRow]
-    failures: Mapping[str, Failure]
-    n_computed: int
-    n_resumed: int
-    n_reused: int
-    seconds: float
-    usage: Usage | None
+    model: Model
+    decoding: Decoding
+    cache: RowCache
+    session: ModelSession
+    origin: str
+    label: str
+    log: logging.Logger
 
 
 @dataclass
-class _Tally:
+class Completed:
+    """The generations of a plan, by prompt hash, and those that failed.
+
+    `n_computed` were generated now; `n_resumed` came from the cache and had been generated for this same
+    partition fingerprint (by a run that was killed, say); `n_reused` had been generated for another one.
+    `seconds` is the time of generating; `usage` is None where the model was not needed.
+    """
+
     rows: dict[str, CachedRow] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     n_computed: int = 0
+    n_resumed: int = 0
+    n_reused: int = 0
+    seconds: float = 0.0
+    usage: Usage | None = None
 
 
-def complete_prompts(
-    texts: Mapping[str, str],
-    model: Model,
-    decoding: Decoding,
-    cache: RowCache,
-    session: ModelSession,
-    *,
-    origin: str,
-    what: str,
-    log: logging.Logger,
-) -> Completed:
+def complete_prompts(job: Job, texts: Mapping[str, str]) -> Completed:
     """Generate for each of `texts` (prompt hash → prompt) what the cache lacks; the model loads only then.
 
-    `origin` is the partition's fingerprint. Errors: `BackendError`; batches finished before it stay in the
-    cache.
+    Errors: `BackendError`, `LongtailError` of the cache; batches finished before it stay in the cache.
     """
-    identity = session.identity(model)
-    keys = {digest: row_key(digest, identity, decoding) for digest in texts}
-    cached = cache.find(keys.values())
-    tally = _Tally({digest: cached[key] for digest, key in keys.items() if key in cached})
-    n_resumed = sum(row.origin == origin for row in tally.rows.values())
-    n_reused = len(tally.rows) - n_resumed
-    missing = len(texts) - len(tally.rows)
-    if tally.rows and missing:
-        log.info("%s: %s of %s already in the row cache", what, f"{len(tally.rows):,}", f"{len(texts):,}")
+    identity = job.session.identity(job.model)
+    keys = {digest: row_key(digest, identity, job.decoding) for digest in texts}
+    done = _from_cache(job, keys)
+    missing = len(texts) - len(done.rows)
+    if not missing:
+        return done
+    if done.rows:
+        job.log.info("%s: %s of %s are in the row cache", job.label, len(done.rows), len(texts))
+    backend = job.session.backend(job.model)
     started = time.monotonic()
-    progress = Progress(what, missing, log)
-    for batch in batches(texts, model.batch_tokens):
-        todo = [digest for digest in batch if digest not in tally.rows]
+    progress = Progress(job.label, missing, job.log)
+    for batch in batches(texts, job.model.batch_tokens):
+        todo = [digest for digest in batch if digest not in done.rows]
         if todo:
-            _compute(todo, texts, keys, model, decoding, cache, session, origin, tally)
+            results = backend.generate([texts[digest] for digest in todo], job.decoding)
+            _keep(job, done, keys, todo, results)
             progress.advance(len(todo))
-    seconds = time.monotonic() - started
-    usage = session.backend(model).usage() if missing else None
-    return Completed(tally.rows, tally.failures, tally.n_computed, n_resumed, n_reused, seconds, usage)
+    done.seconds = time.monotonic() - started
+    done.usage = backend.usage()
+    return done
 
 
-def _compute(
-    todo: Sequence[str],
-    texts: Mapping[str, str],
+def _from_cache(job: Job, keys: Mapping[str, bytes]) -> Completed:
+    cached = job.cache.find(keys.values())
+    rows = {digest: cached[key] for digest, key in keys.items() if key in cached}
+    n_resumed = sum(row.origin == job.origin for row in rows.values())
+    return Completed(rows, n_resumed=n_resumed, n_reused=len(rows) - n_resumed)
+
+
+def _keep(
+    job: Job,
+    done: Completed,
     keys: Mapping[str, bytes],
-    model: Model,
-    decoding: Decoding,
-    cache: RowCache,
-    session: ModelSession,
-    origin: str,
-    tally: _Tally,
+    todo: Sequence[str],
+    results: Sequence[Generation | Failure],
 ) -> None:
-    backend = session.backend(model)
-    engine = f"{backend.identity.engine} {backend.identity.engine_version}"
-    results = backend.generate([texts[digest] for digest in todo], decoding)
+    """Store one batch's results and count them; what the cache then holds counts, not what was computed."""
+    identity = job.session.identity(job.model)
+    engine = f"{identity.engine} {identity.engine_version}"
     if len(results) != len(todo):
         raise BackendError(
-            f"model {model.name}: {engine} gave {len(results)} results for {len(todo)} prompts"
+            f"model {job.model.name}: {engine}: {len(results)} results for {len(todo)} prompts"
         )
-    done: dict[bytes, CachedRow] = {}
+    generated: dict[bytes, CachedRow] = {}
     for digest, result in zip(todo, results, strict=True):
         if isinstance(result, Generation):
-            done[keys[digest]] = CachedRow(result, engine, origin)
+            generated[keys[digest]] = CachedRow(result, engine, job.origin)
         else:
-            tally.failures[digest] = result
-    stored = cache.store(done)
-    tally.n_computed += len(done)
-    tally.rows.update((digest, stored[keys[digest]]) for digest in todo if keys[digest] in stored)
+            done.failures[digest] = result
+    stored = job.cache.store(generated)
+    done.rows.update((digest, stored[keys[digest]]) for digest in todo if keys[digest] in stored)
+    done.n_computed += len(generated)
 
 
 def batches(texts: Mapping[str, str], batch_tokens: int) -> list[list[str]]:

@@ -14,12 +14,14 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.base import Decoding
 from dagster_project.core.generation.plan import Plan, PlannedRow, plan_answers, plan_paraphrase_answers
 from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.generation.resume import Completed, complete_prompts, distinct_prompts
+from dagster_project.core.generation.resume import Completed, Job, complete_prompts, distinct_prompts
 from dagster_project.core.generation.row_cache import CachedRow, RowCache
 from dagster_project.core.generation.session import ModelSession, model_lock
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
@@ -27,6 +29,24 @@ from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.study import RETRIEVERS, Model, Prompt, Study
 
 _MODULES = ("generation", "scoring")
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """One partition to be: what it is made from, and what its rows have in common."""
+
+    study: Study
+    lake: Lake
+    table: str
+    name: str
+    model: Model
+    prompts: tuple[Prompt, ...]
+    inputs: tuple[str, ...]
+    plan: Callable[[], Plan]
+    columns: Mapping[str, Any]
+    session: ModelSession
+    run_id: str
+    log: logging.Logger
 
 
 def answer_questions(
@@ -45,13 +65,27 @@ def answer_questions(
     input is missing, `BackendError` where the model cannot be loaded or asked; batches finished before it
     are kept.
     """
+    if method not in study.methods:
+        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
     inputs = [lake.content("questions")]
     if method in RETRIEVERS:
         inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
     return _materialise(
-        study, lake, "answers", f"{model_name}|{method}", study.model(model_name), study.answer_prompts,
-        inputs, lambda: plan_answers(study, lake, method), {"method": method}, session, run_id, log,
-    )  # fmt: skip
+        _Partition(
+            study=study,
+            lake=lake,
+            table="answers",
+            name=f"{model_name}|{method}",
+            model=study.model(model_name),
+            prompts=study.answer_prompts,
+            inputs=tuple(inputs),
+            plan=lambda: plan_answers(study, lake, method),
+            columns={"method": method},
+            session=session,
+            run_id=run_id,
+            log=log,
+        )
+    )
 
 
 def answer_paraphrases(
@@ -61,76 +95,76 @@ def answer_paraphrases(
 
     Without a prompt that asks paraphrases the partition is empty. Errors as in `answer_questions`.
     """
-    inputs = [lake.content("questions"), lake.content("paraphrases")]
     return _materialise(
-        study, lake, "paraphrase_answers", model_name, study.model(model_name), study.paraphrase_prompts,
-        inputs, lambda: plan_paraphrase_answers(study, lake), {}, session, run_id, log,
-    )  # fmt: skip
+        _Partition(
+            study=study,
+            lake=lake,
+            table="paraphrase_answers",
+            name=model_name,
+            model=study.model(model_name),
+            prompts=study.paraphrase_prompts,
+            inputs=(lake.content("questions"), lake.content("paraphrases")),
+            plan=lambda: plan_paraphrase_answers(study, lake),
+            columns={},
+            session=session,
+            run_id=run_id,
+            log=log,
+        )
+    )
 
 
-def _materialise(
-    study: Study,
-    lake: Lake,
-    table: str,
-    partition: str,
-    model: Model,
-    prompts: Sequence[Prompt],
-    inputs: list[str],
-    plan: Callable[[], Plan],
-    columns: Mapping[str, Any],
-    session: ModelSession,
-    run_id: str,
-    log: logging.Logger,
-) -> Outcome:
-    stamp = fingerprint(table, _slice(study, model, prompts), columns, inputs,
-                        session.identity(model).weights, code_version(*_MODULES))  # fmt: skip
-
-    def compute() -> Computed:
-        started = time.monotonic()
-        planned = plan()
-        hashes, texts = distinct_prompts([row.prompt for row in planned.rows])
-        what = f"{table} {partition}"
-        with RowCache(study.home.row_cache, session.identity(model), log) as cache:
-            done = complete_prompts(texts, model, Decoding(study.max_new_tokens), cache, session,
-                                    origin=stamp, what=what, log=log)  # fmt: skip
-        common = {**columns, "model": model.name, **_row_constants(study, model, session, run_id)}
-        rows = [
-            {**common, **_row(row, digest, done.rows[digest], model, stamp)}
-            for row, digest in zip(planned.rows, hashes, strict=True)
-            if digest in done.rows
-        ]
-        aside = _quarantined(planned.rows, hashes, done)
-        if aside:
-            log.warning("%s: %s generations failed, see quarantine: %s", what, len(aside), aside[0].reason)
-        notes = _notes(planned, rows, aside, done, len(texts), time.monotonic() - started)
-        return Computed(rows, aside, notes)
-
-    found = lake.current(table, stamp, partition)
-    if found:
-        return Outcome(table, partition, found, was_current=True)
-    with model_lock(study.home.locks, model.name, log):
-        return lake.materialise(table, stamp, compute, partition)
+def _materialise(p: _Partition) -> Outcome:
+    stamp = _fingerprint(p)
+    current = p.lake.current(p.table, stamp, p.name)
+    if current:
+        return Outcome(p.table, p.name, current, was_current=True)
+    with model_lock(p.study.home.locks, p.model.name, p.log):
+        return p.lake.materialise(p.table, stamp, lambda: _compute(p, stamp), p.name)
 
 
-def _slice(study: Study, model: Model, prompts: Sequence[Prompt]) -> dict[str, Any]:
-    """What of the study decides the rows; not how fast or where they are computed."""
-    return {
-        "datasets": sorted(dataset.name for dataset in study.datasets),
-        "prompts": sorted([p.name, p.format, p.shots, p.draw or ""] for p in prompts),
-        "model": [model.name, model.dtype, model.quantisation, model.device_hour_usd],
-        "max_new_tokens": study.max_new_tokens,
-        "seed": study.seed,
+def _compute(p: _Partition, stamp: str) -> Computed:
+    started = time.monotonic()
+    planned = p.plan()
+    hashes, texts = distinct_prompts([row.prompt for row in planned.rows])
+    label = f"{p.table} {p.name}"
+    with RowCache(p.study.home.row_cache, p.session.identity(p.model), p.log) as cache:
+        decoding = Decoding(p.study.max_new_tokens)
+        done = complete_prompts(Job(p.model, decoding, cache, p.session, stamp, label, p.log), texts)
+    constants = _constants(p)
+    rows = [
+        {**constants, **_row(row, digest, done.rows[digest], p.model, stamp)}
+        for row, digest in zip(planned.rows, hashes, strict=True)
+        if digest in done.rows
+    ]
+    aside = _quarantined(planned.rows, hashes, done)
+    if aside:
+        p.log.warning("%s: %s generations failed, see quarantine: %s", label, len(aside), aside[0].reason)
+    return Computed(rows, aside, _notes(planned, rows, aside, done, len(texts), time.monotonic() - started))
+
+
+def _fingerprint(p: _Partition) -> str:
+    """A hash of all that decides the rows; not of how fast or where they are computed."""
+    decisive = {
+        "datasets": sorted(dataset.name for dataset in p.study.datasets),
+        "prompts": sorted([t.name, t.format, t.shots, t.draw or ""] for t in p.prompts),
+        "model": [p.model.name, p.model.device_hour_usd, p.session.identity(p.model).weights],
+        "max_new_tokens": p.study.max_new_tokens,
+        "seed": p.study.seed,
+        **p.columns,
     }
+    return fingerprint(p.table, decisive, p.inputs, code_version(*_MODULES))
 
 
-def _row_constants(study: Study, model: Model, session: ModelSession, run_id: str) -> dict[str, Any]:
-    identity = session.identity(model)
+def _constants(p: _Partition) -> dict[str, Any]:
+    identity = p.session.identity(p.model)
     return {
+        **p.columns,
+        "model": p.model.name,
         "revision": identity.revision,
         "dtype": identity.dtype,
         "quantisation": identity.quantisation,
-        "seed": study.seed,
-        "run_id": run_id,
+        "seed": p.study.seed,
+        "run_id": p.run_id,
         "code_version": code_version(*_MODULES),
     }
 
