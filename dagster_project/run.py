@@ -21,7 +21,7 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study import Study, load_study
-from dagster_project.core.warehouse.headline import headline
+from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.operations import open_instance
 
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -52,7 +52,7 @@ def main() -> int:
             n_failed = materialise(study)
             if n_failed:
                 return 1
-            print(f"\n{headline(study.home.published_warehouse)}")
+            print(f"\n{render_headline(headline(study.home.published_warehouse))}")
             print(_where_next(study, time.monotonic() - began))
         return 0
     except LongtailError as error:

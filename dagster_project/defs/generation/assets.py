@@ -1,7 +1,5 @@
 """Answers of language models: one partition per model × method, the model loaded once a run."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from dagster_project.core.embedding.answers import embed_answers

@@ -1,7 +1,5 @@
 """Facts and page views: from the sandbox, an RDF file, or Wikimedia, through the same clients."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_views, ingest_triples

@@ -1,7 +1,5 @@
 """Passages, their indexes, and the passages retrieved for each question."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from dagster_project.core.retrieval.indexes import INDEXED, build_index

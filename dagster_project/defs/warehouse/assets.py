@@ -1,7 +1,5 @@
 """The warehouse: dbt in two passes with the bootstrap between them, then the publication."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,11 +7,11 @@ import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.warehouse.build import AFTER_GAINS
+from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
-from dagster_project.defs.results import clear_errors, result
-
-SECOND_PASS = "source:lake.adaptive_gains+"
+from dagster_project.defs.results import clear_errors, markdown_table, result
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
@@ -32,13 +30,13 @@ _PROJECT = dbt_project()
 @dbt_assets(
     manifest=_PROJECT.manifest_path,
     project=_PROJECT,
-    exclude=SECOND_PASS,
+    exclude=AFTER_GAINS,
     pool="warehouse",
     dagster_dbt_translator=WarehouseTranslator(),
 )
 def warehouse_models(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
     """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
-    yield from dbt.cli(["build"], context=context).stream().fetch_column_metadata()
+    yield from dbt.cli(["build"], context=context).stream()
 
 
 @dg.asset(
@@ -57,13 +55,13 @@ def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
 @dbt_assets(
     manifest=_PROJECT.manifest_path,
     project=_PROJECT,
-    select=SECOND_PASS,
+    select=AFTER_GAINS,
     pool="warehouse",
     dagster_dbt_translator=WarehouseTranslator(),
 )
 def warehouse_adaptive(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
     """The marts that carry the bootstrap's intervals."""
-    yield from dbt.cli(["build"], context=context).stream().fetch_column_metadata()
+    yield from dbt.cli(["build"], context=context).stream()
 
 
 @dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive])
@@ -71,7 +69,19 @@ def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """The marts alone, in a file that appears whole, with the last few versions kept beside it."""
     with clear_errors():
         report = publish_warehouse(study.study, LOG)
-    return dg.MaterializeResult(metadata=report.metadata(), data_version=dg.DataVersion(report.version))
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": sum(report.n_rows.values()),
+            "path": dg.MetadataValue.path(report.path),
+            "version": dg.MetadataValue.path(report.version),
+            "n_bytes": report.n_bytes,
+            "headline": dg.MetadataValue.md(f"```\n{render_headline(headline(report.path))}\n```"),
+            "tables": dg.MetadataValue.md(
+                markdown_table([{"table": name, "rows": n} for name, n in report.n_rows.items()])
+            ),
+        },
+        data_version=dg.DataVersion(report.invocation_id),
+    )
 
 
 @dg.definitions
