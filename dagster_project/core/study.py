@@ -32,6 +32,7 @@ MEASURES = ("page_views", "sitelinks")
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
+_SHOWN = 80
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
@@ -160,7 +161,7 @@ def load_study(path: Path) -> Study:
         raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path}: cannot be read ({error})") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date such as 2026-99-99
         raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
     return _study(_Reader(path, "", raw))
 
@@ -175,7 +176,8 @@ class _Reader:
         self.raw: Mapping[str, Any] = raw
 
     def fail(self, key: str, message: str) -> StudyError:
-        place = f"{self.where}.{key}" if self.where else key
+        shown = key if key.isprintable() else repr(key)
+        place = f"{self.where}.{shown}" if self.where else shown
         return StudyError(f"{self.path}: {place}: {message}")
 
     def only(self, *allowed: str) -> None:
@@ -200,13 +202,13 @@ class _Reader:
     def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
         value = self.raw.get(key, default)
         if value not in allowed:
-            raise self.fail(key, f"{value!r} is not one of: {', '.join(allowed)}")
+            raise self.fail(key, f"{_shown(value)} is not one of: {', '.join(allowed)}")
         return str(value)
 
     def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
         value = self.raw.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.fail(key, f"must be a whole number of {low} to {high}, not {value!r}")
+            raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
         return value
 
     def optional(self, key: str, read: Callable[[str], Any]) -> Any:
@@ -215,13 +217,13 @@ class _Reader:
     def month(self, key: str) -> str:
         value = self.raw.get(key)
         if not isinstance(value, str) or not _MONTH.fullmatch(value):
-            raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {value!r}")
+            raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {_shown(value)}")
         return value
 
     def price(self, key: str) -> float:
         value = self.raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
-            raise self.fail(key, f"must be a number of at least 0 (dollars), not {value!r}")
+            raise self.fail(key, f"must be a number of at least 0 (dollars), not {_shown(value)}")
         return float(value)
 
     def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
@@ -230,7 +232,7 @@ class _Reader:
             raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
         for item in value:
             if item not in allowed:
-                raise self.fail(key, f"{item!r} is not one of: {', '.join(allowed)}")
+                raise self.fail(key, f"{_shown(item)} is not one of: {', '.join(allowed)}")
         if len(set(value)) < len(value):
             raise self.fail(key, "names something twice")
         return tuple(value)
@@ -368,4 +370,13 @@ def _named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
 
 
 def _kind(value: object) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {value!r}"[:80]
+    return "nothing" if value is None else f"{type(value).__name__} {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """`value` as Python writes it, cut; a number of more digits than Python prints is only named."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a huge number"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

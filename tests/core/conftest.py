@@ -1,4 +1,4 @@
-"""A small hand-made study and lake: a few facts with known traps, shared by the tests of questions and retrieval."""
+"""A small hand-made study and lake: a few facts with known traps, for questions, retrieval and embedding."""
 
 from __future__ import annotations
 

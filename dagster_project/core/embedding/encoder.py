@@ -94,9 +94,6 @@ class Encoder:
 
 def load_encoder() -> Encoder:
     """The encoder, loaded once a process. Errors: `BackendError` where its files are missing or changed."""
-    import torch
-
-    torch.set_num_threads(thread_count())
     return _load(model_folder())
 
 
@@ -128,12 +125,14 @@ def check_weights(file: Path) -> None:
 
 @functools.cache
 def _load(folder: Path) -> Encoder:
+    import torch
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
     from transformers.models.bert.configuration_bert import BertConfig
     from transformers.models.bert.modeling_bert import BertModel
 
     check_weights(folder / "model.safetensors")
+    torch.set_num_threads(thread_count())
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     model = BertModel(BertConfig(**settings), add_pooling_layer=False)
     missing = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False).missing_keys

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.retrieval.base import Hit, Passage, Query
-from dagster_project.core.retrieval.bm25 import B, K1, Bm25, best_rows, tokens_of
+from dagster_project.core.retrieval.bm25 import K1, B, Bm25, best_rows, tokens_of
 
 LOG = logging.getLogger("longtail-tests")
 

@@ -1,0 +1,86 @@
+"""The encoder against sentence-transformers, its reference implementation, and its safety net."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dagster_project.core.embedding.encoder import (
+    ENCODER,
+    _batches,
+    check_weights,
+    load_encoder,
+    model_folder,
+)
+from dagster_project.core.errors import BackendError
+from dagster_project.core.threads import thread_count
+
+LOG = logging.getLogger("longtail-tests")
+TEXTS = [
+    "Ada Quill was born in Łódź.",
+    "",
+    "   ",
+    "عربية 👩‍🚀 हिन्दी 世界",
+    "nul\x00 and \u200f marks",
+    "What is the capital of Poland?",
+    "word " * 600,  # longer than the encoder reads
+    "a",
+    "Ada Quill was born in Łódź.",
+]
+
+
+def test_vectors_equal_sentence_transformers() -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    reference = sentence_transformers.SentenceTransformer(str(model_folder()), device="cpu")
+    assert reference.max_seq_length == ENCODER.max_tokens
+    expected = reference.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
+    vectors = load_encoder().encode(TEXTS, LOG)
+    assert vectors.shape == (len(TEXTS), ENCODER.n_dimensions)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    np.testing.assert_array_equal(vectors[0], vectors[-1])  # equal texts, equal vectors, to the bit
+
+
+def test_a_vector_does_not_hang_on_its_company() -> None:
+    together = load_encoder().encode(TEXTS, LOG)
+    alone = np.concatenate([load_encoder().encode([text], LOG) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert load_encoder().encode([], LOG).shape == (0, ENCODER.n_dimensions)
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    shutil.copy(model_folder() / "model.safetensors", weights)
+    check_weights(weights)
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(BackendError, match=r"SHA-256 is [0-9a-f]{64}, expected 53aa5117.*reinstall"):
+        check_weights(weights)
+    with pytest.raises(BackendError, match="cannot be read"):
+        check_weights(tmp_path / "absent.safetensors")
+
+
+def test_batches_hold_every_row_once_and_stay_small() -> None:
+    lengths = [3, 256, 7, 7, 120, 1, 256, 256, 256, 256, 5000]
+    batches = _batches(lengths)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= 1_024
+
+
+def test_threads_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGTAIL_THREADS", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert thread_count() == 3
+    monkeypatch.delenv("LONGTAIL_THREADS")
+    assert thread_count() == 2
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    for other in ("", "0", "-1", "many"):
+        monkeypatch.setenv("LONGTAIL_THREADS", other)
+        assert thread_count() >= 1

@@ -1,0 +1,274 @@
+"""Study files: shipped ones load; a malformed one says in one line which file, which key, and the allowed values."""
+
+# ruff: noqa: E501 - messages are quoted whole
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
+from dagster_project.core.study import METHODS, RELATION_NAMES, Study, load_study
+
+SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
+VALID: dict[str, Any] = {
+    "name": "fair",
+    "description": "A valid study",
+    "source": {"kind": "sandbox", "seed": 1, "facts_per_relation": 8, "snapshot": "2026-10"},
+    "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5}],
+    "prompts": [
+        {"name": "plain", "format": "qa", "shots": 0, "asks": ["questions", "paraphrases"]},
+        {"name": "shots", "shots": 15, "draw": "per_relation"},
+    ],
+    "models": [
+        {
+            "name": "tiny", "path": "sandbox:s", "backend": "transformers", "family": "f", "n_parameters": 7,
+            "revision": "main", "dtype": "float16", "device": "cpu", "batch_tokens": 128, "device_hour_usd": 0.5,
+        }
+    ],
+    "methods": ["closed_book", "oracle"],
+    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09"},
+    "top_k": 2,
+    "max_new_tokens": 7,
+    "seed": 3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[[object], Study]:
+    def write_and_load(raw: object) -> Study:
+        path = tmp_path / "study.yaml"
+        path.write_text(raw if isinstance(raw, str) else yaml.safe_dump(raw), encoding="utf-8")
+        return load_study(path)
+
+    return write_and_load
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """`VALID` with one key set, as in `models.0.dtype`; `...` removes it."""
+    raw = copy.deepcopy(VALID)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    place: Any = raw
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return raw
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_shipped_studies_load(path: Path) -> None:
+    study = load_study(path)
+    assert study.models
+    assert study.answer_prompts
+    assert set(study.retrievers) < set(study.methods)
+
+
+def test_every_key_arrives(load: Callable[[object], Study]) -> None:
+    study = load(VALID)
+    assert (study.name, study.top_k, study.max_new_tokens, study.seed) == ("fair", 2, 7, 3)
+    assert study.source.facts_per_relation == 8
+    assert study.datasets[0].relations == ("father", "capital")
+    assert study.datasets[0].max_questions_per_relation == 5
+    assert [p.name for p in study.answer_prompts] == ["plain", "shots"]
+    assert [p.name for p in study.paraphrase_prompts] == ["plain"]
+    assert (study.prompts[1].shots, study.prompts[1].draw) == (15, "per_relation")
+    model = study.models[0]
+    assert (model.dtype, model.device_hour_usd, model.revision, model.quantisation) == (
+        "float16",
+        0.5,
+        "main",
+        "none",
+    )
+    assert study.retrievers == ("oracle",)
+    assert study.popularity.last_month == "2026-09"
+
+
+def test_defaults(load: Callable[[object], Study]) -> None:
+    raw = {k: v for k, v in VALID.items() if k not in ("methods", "top_k", "max_new_tokens", "seed")}
+    raw |= {"datasets": [{"name": "facts"}], "models": [{"name": "m", "path": "gpt2"}], "popularity": {}}
+    study = load(raw)
+    assert study.methods == METHODS
+    assert study.datasets[0].relations == RELATION_NAMES
+    assert (study.models[0].backend, study.models[0].family, study.models[0].dtype) == (
+        "transformers",
+        "m",
+        "float32",
+    )
+    assert (study.popularity.measure, study.popularity.n_months, study.popularity.last_month) == (
+        "page_views",
+        12,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("name", "Big Name", "name: 'Big Name' must be lower-case letters, digits"),
+        ("name", "a__b", "single underscores"),
+        ("name", "lake", "'lake' is taken; not allowed: build, cache"),
+        ("name", ..., "name: must be a text, not nothing"),
+        ("description", 3, "description: must be a text, not int 3"),
+        ("modles", [], "modles: unknown key; did you mean models? allowed: datasets, description"),
+        ("source", ..., "source: is missing"),
+        ("source.kind", "wikipedia", "source.kind: 'wikipedia' is not one of: sandbox, wikidata, rdf_file"),
+        ("source.path_env", "X", "source.path_env: unknown key"),
+        ("source.snapshot", "2026-13", "source.snapshot: must be a month in quotes, as in '2026-10'"),
+        ("source.snapshot", 2026, "source.snapshot: must be a month"),
+        ("source.facts_per_relation", 0, "source.facts_per_relation: must be a whole number of 1 to 1000000, not 0"),
+        ("datasets", [], "datasets: must be a list with at least one entry"),
+        ("datasets.0", "facts", "datasets[0] must be a mapping of keys, not str 'facts'"),
+        ("datasets.0.relations", ["fathr"], "datasets[0].relations: 'fathr' is not one of: occupation, place of birth"),
+        ("datasets.0.relations", ["father", "father"], "datasets[0].relations: names something twice"),
+        ("datasets.0.max_questions_per_relation", True, "datasets[0].max_questions_per_relation: must be a whole number"),
+        ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer"),
+        ("prompts.0.shots", 65, "prompts[0].shots: must be a whole number of 0 to 64, not 65"),
+        ("prompts.0.draw", "per_question", "prompts[0].draw: goes with shots above 0"),
+        ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),
+        ("prompts.1.asks", ["paraphrases"], "prompts[1].asks: paraphrases are asked without demonstrations"),
+        ("prompts", [{"name": "p", "asks": ["paraphrases"]}], "prompts: at least one must ask questions"),
+        ("prompts.1.name", "plain", "prompts: 'plain' is there twice"),
+        ("models.0.dtype", "fp16", "models[0].dtype: 'fp16' is not one of: float32, bfloat16, float16"),
+        ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, fake"),
+        ("models.0.path", ..., "models[0].path: must be a text, not nothing"),
+        ("models.0.device_hour_usd", -1, "models[0].device_hour_usd: must be a number of at least 0 (dollars), not -1"),
+        ("models.0.n_parameters", 1.5, "models[0].n_parameters: must be a whole number"),
+        ("methods", ["closed_book", "bm52"], "methods: 'bm52' is not one of: closed_book, bm25, dense, oracle"),
+        ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
+        ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
+        ("popularity.last_month", "10-2026", "popularity.last_month: must be a month in quotes"),
+        ("top_k", 0, "top_k: must be a whole number of 1 to 100, not 0"),
+        ("seed", "x", "seed: must be a whole number of 0 to"),
+        ("source", {"kind": "rdf_file", "snapshot": "2026-10"}, "popularity.measure: an rdf_file holds no page views"),
+    ],
+)  # fmt: skip
+def test_messages(load: Callable[[object], Study], path: str, value: object, message: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        load(changed(path, value))
+    text = str(caught.value)
+    assert message in text
+    assert "study.yaml: " in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file must be a mapping of keys, not nothing"),
+        ("- a", "the file must be a mapping of keys, not list"),
+        ("a: [", "is not valid YAML"),
+        ("a: !!python/object/apply:os.system [ls]", "is not valid YAML"),
+        ("name: 2026-99-99", "is not valid YAML"),
+        ("name: " + "9" * 5_000, "is not valid YAML"),
+        ("[" * 100_000, "is not valid YAML"),
+        ("a: &x [*x]", "unknown key"),
+        ("? [1, 2]\n: 3", "is not valid YAML"),
+        ("'a\\nb': 1", "unknown key"),
+        ('"a\\nb": 1', "unknown key"),
+        ("top_k: 0x" + "f" * 20_000, "name: must be a text"),
+    ],
+)
+def test_files_that_are_no_study(load: Callable[[object], Study], text: str, message: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        load(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_huge_numbers_are_refused(load: Callable[[object], Study]) -> None:
+    text = yaml.safe_dump({k: v for k, v in VALID.items() if k != "top_k"})
+    with pytest.raises(StudyError, match="top_k: must be a whole number of 1 to 100"):
+        load(text + "top_k: 0x" + "f" * 20_000 + "\n")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no such study file; name one with STUDY="):
+        load_study(tmp_path / "absent.yaml")
+    with pytest.raises(StudyError, match="cannot be read"):
+        load_study(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
+    with pytest.raises(StudyError, match="cannot be read"):
+        load_study(tmp_path / "latin.yaml")
+
+
+def test_lookups_by_name(load: Callable[[object], Study]) -> None:
+    study = load(VALID)
+    assert study.model("tiny").path == "sandbox:s"
+    assert study.prompt("shots").shots == 15
+    with pytest.raises(StudyError, match="model 'big' is not one of: tiny"):
+        study.model("big")
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["2026-10", "qa", "sandbox", "bm25", "father", "", "lake", "per_question"])
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(value: object, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    pairs = (
+        list(value.items())
+        if isinstance(value, dict)
+        else list(enumerate(value))
+        if isinstance(value, list)
+        else []
+    )
+    return [here for key, inner in pairs for here in [(*way, key), *places(inner, (*way, key))]]
+
+
+def outcome(text: str) -> Study | StudyError:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            return load_study(path)
+        except StudyError as error:
+            return error
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_change_gives_a_study_or_a_study_error(data: st.DataObject) -> None:
+    raw = copy.deepcopy(VALID)
+    for _ in range(data.draw(st.integers(1, 3))):
+        way = data.draw(st.sampled_from(places(raw)))
+        place: Any = raw
+        for part in way[:-1]:
+            place = place[part]
+        if data.draw(st.booleans()):
+            place[way[-1]] = data.draw(VALUES)
+        elif isinstance(place, dict):
+            place[data.draw(st.text(max_size=6))] = data.draw(VALUES)
+        if not places(raw):
+            break
+    result = outcome(yaml.safe_dump(raw, allow_unicode=True))
+    assert isinstance(result, Study) or len(str(result).splitlines()) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_gives_a_study_or_a_study_error(text: str) -> None:
+    result = outcome(text)
+    assert isinstance(result, StudyError)
+    assert len(str(result).splitlines()) == 1
