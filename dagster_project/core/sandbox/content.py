@@ -6,6 +6,7 @@ Here: the triple store behind either, and what is known of articles and their vi
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import threading
@@ -20,8 +21,10 @@ from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.rdf import Reading, read_triples
 
-_LARGE = 200_000  # entities or megabytes-of-RDF scale above which the store lies on disk
-_LARGE_FILE = 200 << 20
+# Above these sizes the store lies on disk: in memory it takes some 8 kB an entity.
+_LARGE_WORLD = 50_000  # entities
+_LARGE_FILE = 100 << 20  # bytes
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class _StoreOwner:
         with self._lock:
             if self._store is None:
                 if self._is_large:
+                    _LOG.info(
+                        "loading a large triple store into a temporary folder: this takes a minute or more"
+                    )
                     self._folder = Path(tempfile.mkdtemp(prefix="longtail-store-"))
                 store = ox.Store(str(self._folder)) if self._folder else ox.Store()
                 self._load(store)
@@ -94,7 +100,7 @@ class WorldContent(_StoreOwner):
     broken: tuple[QuarantinedRow, ...] = ()
 
     def __init__(self, world: World) -> None:
-        super().__init__(is_large=world.n_entities > _LARGE)
+        super().__init__(is_large=world.n_entities > _LARGE_WORLD)
         self._world = world
         self._titles_lock = threading.Lock()
 

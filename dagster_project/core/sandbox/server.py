@@ -36,13 +36,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it was met; times in seconds of the monotonic clock."""
+    """One request: when it came and when its answer was ready, in seconds of the monotonic clock."""
 
     method: str
     path: str
     user_agent: str
     started: float
-    ended: float
+    ready: float
 
 
 class SandboxServer:
@@ -160,16 +160,15 @@ class _Handler(BaseHTTPRequestHandler):
         started, path = time.monotonic(), urlsplit(self.path).path
         sandbox = self.server.sandbox
         fault = sandbox.faults.take(path)
-        try:
-            if fault and fault.delay_s:
-                time.sleep(fault.delay_s)
-            if fault and fault.is_closed:
-                self.close_connection = True
-                return
-            self._send(self._reply(path, params, fault), fault)
-        finally:
-            agent = self.headers.get("User-Agent", "")
-            sandbox.requests.append(Request(self.command, self.path, agent, started, time.monotonic()))
+        if fault and fault.delay_s:
+            time.sleep(fault.delay_s)
+        reply = self._reply(path, params, fault)
+        agent = self.headers.get("User-Agent", "")
+        sandbox.requests.append(Request(self.command, self.path, agent, started, time.monotonic()))
+        if fault and fault.is_closed:
+            self.close_connection = True
+        else:
+            self._send(reply, fault)
 
     def _reply(self, path: str, params: dict[str, str], fault: Fault | None) -> Reply:
         if fault and fault.status is not None:

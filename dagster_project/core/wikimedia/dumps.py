@@ -20,7 +20,8 @@ import requests
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow, atomic_file
-from dagster_project.core.wikimedia.http import DUMPS, HttpClient
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.limits import DUMPS
 from dagster_project.core.wikimedia.progress import Progress
 from dagster_project.core.wikimedia.rdf import open_plain_or_gzip
 from dagster_project.core.wikimedia.terms import clean_term

@@ -1,7 +1,7 @@
 """Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
 
-What belongs here: the calls, 50 entities each, and what their JSON means. What does not: how a request is sent
-(`http`), what a term holds (`terms`), lake tables.
+What belongs here: the calls, 50 entities each, and what their JSON means. What does not: sending (`http`), what
+a term holds (`terms`), lake tables (`ingest`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.wikimedia.http import ENTITY_API, HttpClient
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.limits import ENTITY_API
 from dagster_project.core.wikimedia.parallel import ordered_map
 from dagster_project.core.wikimedia.progress import Progress
 from dagster_project.core.wikimedia.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term

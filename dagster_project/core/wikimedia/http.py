@@ -34,28 +34,9 @@ from dagster_project.core.wikimedia.failures import (
     short,
     unreadable,
 )
-from dagster_project.core.wikimedia.limits import Clock, Limiter, retry_after_seconds
+from dagster_project.core.wikimedia.limits import Clock, Limiter, Service, retry_after_seconds
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service and its limits; no interval is kept on the loopback interface.
-
-    Services of one `quota` share a limiter: Wikimedia counts 200 requests a minute, 3 at once, per operator.
-    """
-
-    name: str
-    quota: str = "operator"
-    max_parallel: int = 3
-    interval_s: float = 0.3
-
-
-QUERY_SERVICE = Service("SPARQL query service", quota="queries", max_parallel=1, interval_s=1.0)
-ENTITY_API = Service("entity API (wbgetentities)")
-PAGE_VIEW_API = Service("page view API")
-DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How often and how many at once: the limits that Wikimedia puts on one operator.
 
-What belongs here: the limiter and the reading of Retry-After. What does not: requests and retries (`http`).
+What belongs here: the services and their limits, the limiter, the reading of Retry-After. What does not: requests and retries (`http`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service and its limits; no interval is kept on the loopback interface.
+
+    Services of one `quota` share a limiter: Wikimedia counts 200 requests a minute, 3 at once, per operator.
+    """
+
+    name: str
+    quota: str = "operator"
+    max_parallel: int = 3
+    interval_s: float = 0.3
+
+
+QUERY_SERVICE = Service("SPARQL query service", quota="queries", max_parallel=1, interval_s=1.0)
+ENTITY_API = Service("entity API (wbgetentities)")
+PAGE_VIEW_API = Service("page view API")
+DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 
 @dataclass(frozen=True)

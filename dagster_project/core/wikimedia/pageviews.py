@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.http import PAGE_VIEW_API, HttpClient
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.limits import PAGE_VIEW_API
 from dagster_project.core.wikimedia.parallel import ordered_map
 from dagster_project.core.wikimedia.progress import Progress
 

@@ -15,7 +15,8 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.questions.relations import Relation
 from dagster_project.core.wikimedia.failures import SlowAnswerError
-from dagster_project.core.wikimedia.http import QUERY_SERVICE, HttpClient
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.limits import QUERY_SERVICE
 from dagster_project.core.wikimedia.progress import Progress
 from dagster_project.core.wikimedia.slices import Slice
 

@@ -1,0 +1,364 @@
+"""The lake: files whole or not at all, stamps, schemas, quarantine, text of any kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import (
+    Computed,
+    Lake,
+    QuarantinedRow,
+    atomic_file,
+    code_version,
+    content_hash,
+    fingerprint,
+    printable,
+)
+from dagster_project.core.tables import TABLES
+
+SOME = {
+    "subject_id": "Q1",
+    "property_id": "P19",
+    "object_id": "Q2",
+    "relation": "place of birth",
+    "source": "sandbox",
+}
+
+
+def _rows(n: int, **changed: Any) -> list[dict[str, Any]]:
+    return [{**SOME, "subject_id": f"Q{number}", **changed} for number in range(1, n + 1)]
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+# Writing and reading -------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read(lake: Lake) -> None:
+    stamp = lake.write("triples", _rows(3), fingerprint="f")
+    assert lake.read("triples").to_pylist() == _rows(3)
+    assert (stamp.fingerprint, stamp.n_rows, stamp.n_quarantined) == ("f", 3, 0)
+    assert lake.stamp("triples") == stamp
+    assert lake.content("triples") == stamp.content
+    assert _files(lake.root) == ["triples/all.parquet"]
+
+
+def test_partitions_side_by_side(lake: Lake) -> None:
+    view = {"entity_id": "Q1", "article_title": "Ada", "views": None, "source": "sandbox"}
+    for month in ("2026-09", "2026-10"):
+        lake.write("page_views", [{**view, "month": month}], fingerprint=month, partition=month)
+    assert lake.partitions("page_views") == ["2026-09", "2026-10"]
+    assert lake.read_all("page_views")["month"].to_pylist() == ["2026-09", "2026-10"]
+    assert lake.read("page_views", "2026-09", ["views"]).to_pylist() == [{"views": None}]
+
+
+def test_model_and_method_share_a_file_name(lake: Lake) -> None:
+    assert lake.path("answers", "gpt_2|closed_book").name == "gpt_2__closed_book.parquet"
+
+
+def test_schema_files_give_every_table_its_columns(lake: Lake) -> None:
+    lake.ensure_schemas()
+    before = {path: path.stat().st_mtime_ns for path in lake.root.rglob("*.parquet")}
+    assert len(before) == len(TABLES)
+    for name, table in TABLES.items():
+        assert pq.read_schema(lake.path(name, "_schema")).equals(table.schema)
+        assert lake.partitions(name) == []
+        assert lake.read_all(name).num_rows == 0
+    lake.ensure_schemas()
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_schema_file_of_old_columns_is_replaced(lake: Lake) -> None:
+    path = lake.path("triples", "_schema")
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"old": pa.array([], pa.int8())}), path)
+    lake.ensure_schemas()
+    assert pq.read_schema(path).equals(TABLES["triples"].schema)
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8))
+def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    rows = [{**SOME, "subject_id": text} for text in texts]
+    lake.write("triples", rows, fingerprint="f")
+    assert lake.read("triples").to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x00b", "👩🏽‍🚀", "\u200fשלום\u200e", "x" * 10_240, "\r\n\t", "e\u0301", ""]
+)
+def test_awkward_text_survives(lake: Lake, text: str) -> None:
+    lake.write("triples", [{**SOME, "object_id": text}], fingerprint="f")
+    assert lake.read("triples")["object_id"].to_pylist() == [text]
+
+
+# What does not fit ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({**SOME, "subject_id": None}, "subject_id is null in row 1"),
+        ({**SOME, "subject_id": 5}, "do not fit its columns"),
+        ({**SOME, "subject_id": "\ud800"}, "do not fit its columns"),
+        ({key: value for key, value in SOME.items() if key != "relation"}, "relation is null in row 1"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(lake: Lake, row: dict[str, Any], said: str) -> None:
+    kept = lake.write("triples", _rows(2), fingerprint="before")
+    with pytest.raises(LakeError, match="lake table triples: ") as caught:
+        lake.write("triples", [SOME, row], fingerprint="after")
+    assert said in str(caught.value)
+    assert lake.stamp("triples") == kept
+    assert _files(lake.root) == ["triples/all.parquet"]
+
+
+def test_an_arrow_table_is_checked_too(lake: Lake) -> None:
+    table = pa.Table.from_pylist(_rows(2))
+    lake.write("triples", table.append_column("extra", pa.array([1, 2])), fingerprint="f")
+    assert lake.read("triples").column_names == [column.name for column in TABLES["triples"].columns]
+    with pytest.raises(LakeError, match="do not fit"):
+        lake.write("triples", table.drop_columns(["relation"]), fingerprint="f")
+
+
+def test_what_is_missing_says_what_to_materialise(lake: Lake) -> None:
+    for ask in (lake.read, lake.content):
+        with pytest.raises(
+            LakeError, match=r"lake table triples is missing .* materialise asset lake/triples first"
+        ):
+            ask("triples")
+    with pytest.raises(LakeError, match=r"partition m\|bm25 is missing"):
+        lake.read("answers", "m|bm25")
+
+
+def test_a_damaged_file_says_what_to_do(lake: Lake) -> None:
+    lake.write("triples", _rows(50), fingerprint="f")
+    path = lake.path("triples")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(LakeError, match=r"cannot be read .* delete it"):
+        lake.read("triples")
+    assert lake.stamp("triples") is None
+    assert lake.current("triples", "f") is None
+
+
+def test_a_file_without_a_stamp_is_not_current(lake: Lake) -> None:
+    lake.path("triples").parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(_rows(1)), lake.path("triples"))
+    assert lake.stamp("triples") is None
+    with pytest.raises(LakeError, match="carries no stamp"):
+        lake.content("triples")
+
+
+# Current or stale ----------------------------------------------------------------------------------
+
+
+def test_materialise_computes_only_what_is_stale(lake: Lake) -> None:
+    calls = []
+
+    def compute() -> Computed:
+        calls.append(1)
+        return Computed(_rows(2), notes={"n": 2})
+
+    first = lake.materialise("triples", "f1", compute)
+    again = lake.materialise("triples", "f1", compute)
+    stale = lake.materialise("triples", "f2", compute)
+    assert [o.was_current for o in (first, again, stale)] == [False, True, False]
+    assert len(calls) == 2
+    assert (first.notes, again.notes) == ({"n": 2}, {})
+    assert again.stamp == first.stamp
+    assert stale.stamp.content == first.stamp.content
+
+
+def test_a_failing_computation_leaves_the_old_partition(lake: Lake) -> None:
+    kept = lake.write("triples", _rows(2), fingerprint="before")
+
+    def compute() -> Computed:
+        raise RuntimeError("no luck")
+
+    with pytest.raises(RuntimeError):
+        lake.materialise("triples", "after", compute)
+    assert lake.stamp("triples") == kept
+
+
+def test_content_tells_rows_apart_and_nothing_else() -> None:
+    schema = TABLES["triples"].schema
+    table = pa.Table.from_pylist(_rows(3), schema=schema)
+    split = pa.concat_tables([table.slice(0, 1), table.slice(1)]).replace_schema_metadata({"note": "x"})
+    assert content_hash(table) == content_hash(split)
+    reversed_rows = pa.Table.from_pylist(_rows(3)[::-1], schema=schema)
+    changed = pa.Table.from_pylist(_rows(3, source="wikidata"), schema=schema)
+    assert (
+        len(
+            {content_hash(table), content_hash(reversed_rows), content_hash(changed), content_hash(table[:2])}
+        )
+        == 4
+    )
+
+
+def test_content_ignores_what_only_tells_of_the_run() -> None:
+    one = pa.table({"prediction": ["a"], "run_id": ["r1"], "latency_ms": [1.0], "is_reused": [False]})
+    other = pa.table({"prediction": ["a"], "run_id": ["r2"], "latency_ms": [9.0], "is_reused": [True]})
+    assert content_hash(one) == content_hash(other)
+    assert content_hash(one) != content_hash(one.set_column(0, "prediction", pa.array(["b"])))
+
+
+def test_fingerprints() -> None:
+    assert fingerprint("a", {"x": 1, "y": [2]}) == fingerprint("a", {"y": [2], "x": 1})
+    assert len({fingerprint(*parts) for parts in (("a", "b"), ("ab",), ("b", "a"), ("a", "b", None))}) == 4
+    assert fingerprint("ü\x00") == fingerprint("ü\x00")
+
+
+def test_code_version_follows_the_source() -> None:
+    assert code_version("lake") != code_version("tables")
+    assert code_version("lake") == code_version("lake")
+    assert code_version("lake", "wikimedia") != code_version("wikimedia")
+
+
+# Quarantine ----------------------------------------------------------------------------------------
+
+
+def test_quarantined_rows_are_kept_with_their_reason(lake: Lake) -> None:
+    aside = [QuarantinedRow("line 7\x00", "no label", "raw\x00\x1b[31m\ud800" + "x" * 9_000)]
+    stamp = lake.write("triples", _rows(1), fingerprint="f", quarantined=aside)
+    assert stamp.n_quarantined == 1
+    (row,) = lake.read_all("quarantine").to_pylist()
+    assert (row["table_name"], row["partition"], row["row_key"]) == ("triples", "", "line 7\\x00")
+    assert row["raw"].startswith("raw\\x00\\x1b[31m\\ud800xxx")
+    assert len(row["raw"]) < 2_100
+    lake.write("triples", _rows(1), fingerprint="f2")
+    assert lake.partitions("quarantine") == []
+
+
+def test_quarantines_of_partitions_do_not_mix(lake: Lake) -> None:
+    view = {"entity_id": "Q1", "article_title": "Ada", "views": 1, "source": "sandbox"}
+    for month in ("2026-09", "2026-10"):
+        row = QuarantinedRow("Q2", f"bad in {month}", "")
+        lake.write(
+            "page_views", [{**view, "month": month}], fingerprint="f", partition=month, quarantined=[row]
+        )
+    found = {(row["partition"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
+    assert found == {("2026-09", "bad in 2026-09"), ("2026-10", "bad in 2026-10")}
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_printable_is_one_harmless_line(text: str) -> None:
+    shown = printable(text)
+    shown.encode("utf-8")
+    assert not any(ord(char) < 32 or ord(char) == 127 for char in shown)
+
+
+# Whole or not at all -------------------------------------------------------------------------------
+
+
+def test_an_error_while_writing_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "table" / "part.bin"
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(b"first")
+
+    def write_half() -> None:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(b"sec")
+            raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        write_half()
+    assert path.read_bytes() == b"first"
+    assert _files(tmp_path) == ["table/part.bin"]
+
+
+def test_the_staging_file_is_outside_every_globbed_folder(tmp_path: Path) -> None:
+    path = tmp_path / "table" / "part.parquet"
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(b"x")
+        assert list(path.parent.glob("**/*")) == []
+        assert temporary.parent.name.startswith(".")
+        assert os.stat(temporary).st_dev == os.stat(path.parent).st_dev
+
+
+_WRITER = """
+import json, resource, signal, sys
+from pathlib import Path
+from dagster_project.core.errors import LakeError
+from dagster_project.core.lake import Lake
+import random
+lake, limit, n = Lake(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+draw = random.Random(1)
+row = {"property_id": "P19", "object_id": "Q2", "relation": "place of birth", "source": "sandbox"}
+rows = [{**row, "subject_id": f"Q{draw.getrandbits(128)}"} for _ in range(n)]
+if limit:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+print("ready", flush=True)
+try:
+    while True:
+        lake.write("triples", rows, fingerprint="new")
+        if limit:
+            break
+except LakeError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def _writer(root: Path, limit: int, n_rows: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", textwrap.dedent(_WRITER), str(root), str(limit), str(n_rows)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT_ROOT
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 4_096, 40_000])
+def test_a_full_disk_leaves_the_old_partition_and_nothing_else(lake: Lake, limit: int) -> None:
+    """The limit on a file's size fails a write where a full disk would: inside the operating system."""
+    kept = lake.write("triples", _rows(3), fingerprint="old")
+    output, errors = _writer(lake.root, limit, 20_000).communicate(timeout=60)
+    message = json.loads(output.splitlines()[1])
+    assert "could not be written" in message
+    assert "what was there is unchanged" in message
+    assert "\n" not in message
+    assert errors == ""
+    assert lake.stamp("triples") == kept
+    assert lake.read("triples").num_rows == 3
+    assert _files(lake.root) == ["triples/all.parquet"]
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.013, 0.029, 0.047, 0.071])
+def test_a_writer_killed_at_any_moment_leaves_a_whole_file(lake: Lake, delay_s: float) -> None:
+    lake.write("triples", _rows(3), fingerprint="old")
+    process = _writer(lake.root, 0, 2_000)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    stamp = lake.stamp("triples")
+    assert stamp is not None
+    assert (stamp.fingerprint, stamp.n_rows) in {("old", 3), ("new", 2_000)}
+    assert lake.read("triples").num_rows == stamp.n_rows
+    assert lake.partitions("triples") == ["all"]
+    assert content_hash(lake.read("triples").replace_schema_metadata(None)) == stamp.content
+    lake.write("triples", _rows(4), fingerprint="next")
+    assert lake.read("triples").num_rows == 4

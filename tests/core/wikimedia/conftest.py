@@ -1,0 +1,97 @@
+"""A small world, served over real HTTP, and a client whose waits take no time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.sandbox.content import RdfContent
+from dagster_project.core.sandbox.server import SandboxServer
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.wikimedia.http import HttpClient, RetryPolicy
+from dagster_project.core.wikimedia.limits import Clock
+
+LOG = logging.getLogger("test")
+
+
+class FakeTime:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.sleeps: list[float] = []
+
+    def read(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.seconds += seconds
+
+    def clock(self) -> Clock:
+        return Clock(monotonic=self.read, now=self.read, sleep=self.sleep)
+
+
+@pytest.fixture(autouse=True)
+def no_contact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LONGTAIL_CONTACT", raising=False)
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    return World(seed=3, facts_per_relation=24)
+
+
+@pytest.fixture
+def server(world: World) -> Iterator[SandboxServer]:
+    with SandboxServer(world) as running:
+        yield running
+
+
+@pytest.fixture
+def fake_time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def client(fake_time: FakeTime) -> Iterator[HttpClient]:
+    policy = RetryPolicy(attempts=4, connect_s=2, read_s=5)
+    with HttpClient(policy=policy, clock=fake_time.clock()) as open_client:
+        yield open_client
+
+
+@pytest.fixture
+def patient_client(fake_time: FakeTime) -> Iterator[HttpClient]:
+    """For faults that any of three threads may meet, in any order."""
+    with HttpClient(policy=RetryPolicy(attempts=12), clock=fake_time.clock()) as open_client:
+        yield open_client
+
+
+@pytest.fixture
+def log() -> logging.Logger:
+    return LOG
+
+
+class RdfServers:
+    """Starts a server for lines of N-Triples."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.running: list[SandboxServer] = []
+
+    def __call__(self, *lines: str) -> SandboxServer:
+        path = self._folder / f"{len(self.running)}.nt"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.running.append(SandboxServer(RdfContent(path)))
+        return self.running[-1].__enter__()
+
+
+@pytest.fixture
+def serve_rdf(tmp_path: Path) -> Iterator[RdfServers]:
+    servers = RdfServers(tmp_path)
+    yield servers
+    for server in servers.running:
+        server.__exit__(None, None, None)

@@ -1,0 +1,269 @@
+"""From a study to the lake's facts: sandbox, RDF file, and the refusals."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import LakeError, SourceError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import Lake
+from dagster_project.core.sandbox.rdf import literal
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study import Study, load_study
+from dagster_project.core.wikimedia.ingest import (
+    ingest_entities,
+    ingest_page_view_months,
+    ingest_page_views,
+    ingest_triples,
+)
+from dagster_project.core.wikimedia.services import open_services
+
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+ENTITIES_COLUMNS = ["entity_id", "label", "description", "article_title", "sitelinks"]
+TODAY = date(2026, 11, 20)
+SANDBOX = '{kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"}'
+RDF = '{kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"}'
+WIKIDATA = '{kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"}'
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+
+    def make(
+        source: str, relations: str = "[occupation, place of birth]", measure: str = "sitelinks"
+    ) -> Study:
+        path = tmp_path / "a_study.yaml"
+        path.write_text(
+            f"name: a_study\ndescription: for tests\nsource: {source}\n"
+            f"datasets: [{{name: first, relations: {relations}}}, {{name: second, relations: [mother]}}]\n"
+            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
+            f"popularity: {{measure: {measure}}}\n",
+            encoding="utf-8",
+        )
+        return load_study(path)
+
+    return make
+
+
+def _lake(study: Study) -> Lake:
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    return lake
+
+
+def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
+    study = make_study(SANDBOX, measure="page_views")
+    lake, world = _lake(study), World(5, 16)
+    triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
+    assert not triples.was_current
+    asked = {"P106": "occupation", "P19": "place of birth", "P25": "mother"}
+    expected = {
+        (t.subject_id, t.property_id, t.object_id, asked[t.property_id], "sandbox")
+        for t in world.triples()
+        if t.property_id in asked
+    }
+    rows = [tuple(row.values()) for row in lake.read("triples").to_pylist()]
+    assert set(rows) == expected
+    assert len(rows) == len(expected) == triples.stamp.n_rows == sum(triples.notes["triples"].values())
+
+    found = {row["entity_id"]: row for row in lake.read("entities").to_pylist()}
+    assert set(found) == {end for row in expected for end in (row[0], row[2])}
+    assert entities.stamp.n_rows == len(found)
+    for entity_id, row in found.items():
+        entity = world.entity(entity_id)
+        assert [row[name] for name in ENTITIES_COLUMNS] == [
+            getattr(entity, name) for name in ENTITIES_COLUMNS
+        ]
+        assert set(row["aliases"]) == set(entity.aliases)
+
+    views = ingest_page_views(study, lake, "2026-09", log, TODAY)
+    rows = lake.read("page_views", "2026-09").to_pylist()
+    assert {row["entity_id"]: row["views"] for row in rows} == {
+        entity_id: world.monthly_views(entity_id, "2026-09")
+        for entity_id in found
+        if found[entity_id]["article_title"]
+    }
+    assert {(row["month"], row["source"]) for row in rows} == {("2026-09", "sandbox")}
+    assert views.notes == {"articles": len(rows), "missing": 0}
+    assert lake.partitions("quarantine") == []
+
+
+def test_what_is_current_is_not_fetched_again(make_study, log) -> None:
+    study = make_study(SANDBOX, measure="page_views")
+    lake = _lake(study)
+    months = ["2026-07", "2026-08", "2026-09"]
+    first = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+    first += ingest_page_view_months(study, lake, months, log, TODAY)
+    again = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+    again += ingest_page_view_months(study, lake, months, log, TODAY)
+    assert [o.was_current for o in first] == [False] * 5
+    assert [o.was_current for o in again] == [True] * 5
+    assert [o.stamp for o in first] == [o.stamp for o in again]
+    alone = ingest_page_views(study, lake, "2026-08", log, TODAY)
+    assert (alone.was_current, alone.stamp) == (True, first[3].stamp)
+    other = make_study(SANDBOX.replace("seed: 5", "seed: 6"))
+    assert not ingest_triples(other, lake, log).was_current
+    assert ingest_entities(other, lake, log).stamp.content != first[1].stamp.content
+
+
+def _people(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    lines = [
+        f"<{WD}Q1> {LABEL} {literal('Ada')} .",
+        f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+        f"<{WD}Q1> <{WDT}P19> <{WD}Q11> .",
+        f"<{WD}Q10> {LABEL} {literal('writer')} .",
+        f"<{WD}Q11> {LABEL} {literal('Köln', '@de')} .",
+        f'<{WD}Q1> <http://wikiba.se/ontology#sitelinks> "12"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+        *more,
+    ]
+    path = folder / "people.nt.gz"
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
+
+
+def test_an_rdf_file_with_broken_lines(make_study, log, tmp_path, monkeypatch) -> None:
+    nul = f"<{WD}Q2> {LABEL} {literal('Bo' + chr(0) + 'b')} ."
+    unknown = f"<{WD}Q2> <{WDT}P106> _:b0 ."
+    _people(tmp_path, monkeypatch, "broken \x00 line", nul, f"<{WD}Q2> <{WDT}P106> <{WD}Q10> .", unknown)
+    study = make_study(RDF)
+    lake = _lake(study)
+    triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
+    assert (triples.stamp.n_rows, triples.stamp.n_quarantined, triples.notes["quarantined"]) == (3, 2, 2)
+    assert (entities.stamp.n_rows, entities.stamp.n_quarantined) == (3, 2)
+    rows = lake.read_all("quarantine").to_pylist()
+    assert {(row["table_name"], row["row_key"], row["reason"].split(":")[0]) for row in rows} == {
+        ("triples", "7", "not N-Triples"),
+        ("triples", "Q2 P106", "object is no item but an unknown value"),
+        ("entities", "Q11", "no English label"),
+        ("entities", "Q2 label", "label kept, control characters removed"),
+    }
+    assert {row["raw"] for row in rows} >= {"broken \\x00 line", "Bo\\x00b"}
+    labels = {row["label"]: row["sitelinks"] for row in lake.read("entities").to_pylist()}
+    assert labels == {"Ada": 12, "writer": None, "Bob": None}
+
+
+def test_a_changed_file_makes_facts_stale_and_a_mended_one_empties_quarantine(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
+    study = make_study(RDF)
+    lake = _lake(study)
+    _people(tmp_path, monkeypatch, "broken line")
+    before = ingest_triples(study, lake, log)
+    assert ingest_triples(study, lake, log).was_current
+    _people(tmp_path, monkeypatch)
+    after = ingest_triples(study, lake, log)
+    assert (after.was_current, after.stamp.n_quarantined) == (False, 0)
+    assert after.stamp.content == before.stamp.content
+    assert lake.partitions("quarantine") == []
+
+
+def test_a_source_that_breaks_leaves_the_lake_as_it_was(make_study, log, tmp_path, monkeypatch) -> None:
+    study = make_study(RDF)
+    lake = _lake(study)
+    _people(tmp_path, monkeypatch)
+    stamp = ingest_triples(study, lake, log).stamp
+    (tmp_path / "people.nt.gz").write_bytes(b"no triple here\n")
+    with pytest.raises(SourceError, match="holds no triple"):
+        ingest_triples(study, lake, log)
+    monkeypatch.delenv("LONGTAIL_TEST_RDF")
+    with pytest.raises(SourceError, match="LONGTAIL_TEST_RDF is not set"):
+        ingest_triples(study, lake, log)
+    assert lake.stamp("triples") == stamp
+
+
+def test_a_file_without_the_relations_is_refused(make_study, log, tmp_path, monkeypatch) -> None:
+    _people(tmp_path, monkeypatch)
+    study = make_study(RDF, relations="[capital]")
+    with pytest.raises(SourceError, match="no statement of mother, capital"):
+        ingest_triples(study, _lake(study), log)
+
+
+def test_entities_need_triples_and_views_need_entities(make_study, log) -> None:
+    study = make_study(SANDBOX, measure="page_views")
+    with pytest.raises(LakeError, match="lake table triples is missing"):
+        ingest_entities(study, _lake(study), log)
+    with pytest.raises(LakeError, match="lake table entities is missing"):
+        ingest_page_views(study, _lake(study), "2026-09", log, TODAY)
+
+
+@pytest.mark.parametrize("month", ["2026-12", "2027-01", "2015-06", "2026-13", "oct", ""])
+def test_months_without_complete_data_are_refused(make_study, log, month: str) -> None:
+    study = make_study(SANDBOX, measure="page_views")
+    with pytest.raises(SourceError, match=r"month|YYYY-MM"):
+        ingest_page_views(study, _lake(study), month, log, date(2026, 12, 31))
+
+
+def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_study, log) -> None:
+    study = make_study(WIKIDATA, measure="page_views")
+    with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-09"):
+        ingest_page_views(study, _lake(study), "2026-10", log, date(2026, 10, 31))
+    sandbox = make_study(SANDBOX, measure="page_views")
+    lake = _lake(sandbox)
+    ingest_triples(sandbox, lake, log)
+    ingest_entities(sandbox, lake, log)
+    behind = ingest_page_views(
+        sandbox, lake, "2026-10", log, date(2024, 1, 1)
+    )  # a machine whose clock is behind
+    assert behind.stamp.n_rows > 0
+
+
+def test_an_rdf_file_has_no_page_views(make_study, log) -> None:
+    study = make_study(RDF)
+    with pytest.raises(SourceError, match="sitelinks"):
+        ingest_page_views(study, _lake(study), "2026-09", log, TODAY)
+
+
+def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
+    monkeypatch.delenv("LONGTAIL_TEST_CONTACT", raising=False)
+    study = make_study(WIKIDATA)
+    with pytest.raises(SourceError, match="LONGTAIL_TEST_CONTACT"):
+        ingest_triples(study, _lake(study), log)
+    monkeypatch.setenv("LONGTAIL_TEST_CONTACT", "mailto:someone@example.org")
+    with open_services(study.source, study.home) as services:
+        urls = [services.sparql_url, services.entities_url, services.pageviews_url]
+    assert all(url.startswith("https://") for url in urls)
+    assert services.label == "wikidata"
+
+
+def test_services_end_without_a_trace(make_study) -> None:
+    study = make_study(SANDBOX)
+    before = threading.active_count()
+    with open_services(study.source, study.home) as services:
+        assert services.label == "sandbox"
+        assert services.articles_url
+    assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
+def test_real_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log) -> None:
+    """Every occupation and birthplace of the file, counted by a reading that shares nothing with ours."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    study = load_study(PROJECT_ROOT / "studies" / "wikidata_people.yaml")
+    lake = _lake(study)
+    triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
+    path = Path(os.environ["LONGTAIL_PEOPLE_RDF"])
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text("utf-8")
+    facts = {
+        tuple(line.split()[:3])
+        for line in text.splitlines()
+        if f"<{WDT}P106>" in line or f"<{WDT}P19>" in line
+    }
+    labelled = {
+        line.split(" ", 1)[0] for line in text.splitlines() if LABEL in line and line.endswith("@en .")
+    }
+    ends = {end for fact in facts for end in (fact[0], fact[2])}
+    assert triples.stamp.n_rows == len(facts)
+    assert entities.stamp.n_rows == len(ends & labelled)
+    assert entities.stamp.n_quarantined == len(ends - labelled)
+    rows = lake.read("entities", columns=["entity_id", "sitelinks"]).to_pylist()
+    subjects = {fact[0].removeprefix(f"<{WD}").rstrip(">") for fact in facts}
+    assert all(row["sitelinks"] is not None for row in rows if row["entity_id"] in subjects)

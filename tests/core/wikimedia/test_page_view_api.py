@@ -1,0 +1,119 @@
+"""Monthly page views: the world's own, odd titles, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+import pyoxigraph as ox
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.sandbox import faults
+from dagster_project.core.sandbox.content import ServedArticle
+from dagster_project.core.sandbox.server import SandboxServer
+from dagster_project.core.wikimedia.pageviews import (
+    fetch_page_views,
+    newest_complete_month,
+    per_article_url,
+)
+
+ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
+ODD_TITLES = [
+    "AC/DC",
+    "Who's Afraid of Virginia Woolf?",
+    "100% Wolf",
+    "C# (language)",
+    "A+B & C=D; E",
+    "Ångström",
+    "東京",
+    "👩🏽‍🚀",
+    "Trailing dot.",
+    "...And Justice",
+    "a%2Fb",
+    '"Quoted" \\ back',
+]
+
+
+class _OddTitles:
+    """Content of a server whose articles have awkward titles; views are the title's place, from 0."""
+
+    has_articles = True
+    broken = ()
+
+    def store(self) -> ox.Store:
+        return ox.Store()
+
+    def monthly_views(self, title: str, month: str) -> int | None:
+        return ODD_TITLES.index(title) if title in ODD_TITLES and month != "2026-02" else None
+
+    def articles(self) -> Iterator[ServedArticle]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+def test_views_equal_the_world(world, server, client, log) -> None:
+    entities = [entity for entity in world.entities() if entity.article_title]
+    titles = [entity.article_title for entity in entities]
+    months = ["2026-01", "2026-02", "2025-12"]
+    found = fetch_page_views(client, server.base_url + ROUTE, titles, months, log)
+    assert found == [
+        {month: world.monthly_views(entity.entity_id, month) for month in sorted(months)}
+        for entity in entities
+    ]
+    assert len(server.requests) == len(titles)
+
+
+def test_odd_titles_zero_and_missing(client, log) -> None:
+    with SandboxServer(_OddTitles()) as server:
+        titles = [*ODD_TITLES, "No such article"]
+        found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-01", "2026-02"], log)
+    assert [views["2026-01"] for views in found] == [*range(len(ODD_TITLES)), None]
+    assert found[0]["2026-01"] == 0  # zero views are views
+    assert all(views["2026-02"] is None for views in found)
+
+
+def test_faults_on_the_way_lose_nothing(world, server, patient_client, log) -> None:
+    entities = [entity for entity in world.entities() if entity.article_title][:40]
+    titles = [entity.article_title for entity in entities]
+    passing = [
+        faults.too_many("1"),
+        faults.server_error(504),
+        faults.closed(),
+        faults.cut_off(),
+        faults.web_page(),
+    ]
+    server.faults.add(ROUTE, *passing, faults.broken_json())
+    found = fetch_page_views(patient_client, server.base_url + ROUTE, titles, ["2026-03"], log)
+    assert [views["2026-03"] for views in found] == [
+        world.monthly_views(entity.entity_id, "2026-03") for entity in entities
+    ]
+
+
+def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
+    server.faults.add(ROUTE, faults.Fault(404, b"<html>captive portal</html>"), times=9)
+    with pytest.raises(SourceError, match="answered 404"):
+        fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
+
+
+def test_json_of_another_shape_is_refused(server, client, log) -> None:
+    server.faults.add(ROUTE, faults.Fault(200, b'{"items": [{"views": 3}]}', "application/json"))
+    with pytest.raises(SourceError, match="without items, timestamps and views"):
+        fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
+
+
+def test_the_request_covers_whole_months() -> None:
+    url = per_article_url("http://host/per-article", "AC/DC live", "2023-12", "2024-02")
+    assert url == (
+        "http://host/per-article/en.wikipedia/all-access/user/AC%2FDC_live/monthly/2023120100/2024022900"
+    )
+
+
+@pytest.mark.parametrize(
+    ("today", "month"),
+    [(date(2026, 11, 1), "2026-10"), (date(2026, 11, 30), "2026-10"), (date(2026, 1, 5), "2025-12")],
+)
+def test_the_newest_complete_month(today: date, month: str) -> None:
+    assert newest_complete_month(today) == month
