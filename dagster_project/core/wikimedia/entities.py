@@ -1,7 +1,7 @@
 """Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
 
-What belongs here: the calls, 50 entities each, and what their JSON means. What does not: sending (`http`), what
-a term holds (`terms`), lake tables (`ingest`).
+What belongs here: the calls, 50 entities each, and what their JSON means. What does not: sending (`http`),
+what a term holds (`terms`), lake tables (`ingest`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How often and how many at once: the limits that Wikimedia puts on one operator.
 
-What belongs here: the services and their limits, the limiter, the reading of Retry-After. What does not: requests and retries (`http`).
+What belongs here: the services with their limits, the limiter, the reading of Retry-After. What does not:
+requests and retries (`http`).
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_small_answers_do_not_wait_for_acknowledgements(server: SandboxServer) -
         connection.getresponse().read()
         times.append(time.perf_counter() - started)
     connection.close()
-    assert sorted(times)[20] < 0.02  # with Nagle's algorithm the median is 0.04
+    assert sorted(times)[20] < 0.035  # with Nagle's algorithm the median is 0.04
 
 
 def test_only_this_machine_can_connect(server: SandboxServer) -> None:
@@ -260,7 +260,7 @@ def test_closing_ends_connections_and_threads(world: World) -> None:
         kept.request("GET", "/sparql?query=ASK%20%7B%7D")
         assert kept.getresponse().read()
         started = time.perf_counter()
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 3
     deadline = time.monotonic() + 2
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)

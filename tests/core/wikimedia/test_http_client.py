@@ -179,7 +179,8 @@ def test_no_more_requests_at_once_than_allowed(server: SandboxServer, service: S
             return client.get_json(service, server.base_url + API, PARAMS)
 
         assert len(list(ordered_map(ask, range(12), threads=8))) == 12
-    assert _most_at_once(list(server.requests)) == most
+    at_once = _most_at_once(list(server.requests))
+    assert min(most, 2) <= at_once <= most
 
 
 def _most_at_once(requests: list[Request]) -> int:
