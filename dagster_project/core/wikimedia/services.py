@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dagster_project.core.errors import LongtailError, SourceError
+from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study import Source
@@ -74,11 +74,7 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
     )
     if not is_world:
         content.store()  # an unreadable file is the user's to mend: say so here, not through the server
-    try:
-        server = SandboxServer(content)
-    except OSError as error:
-        raise LongtailError(f"no server could be started on 127.0.0.1 ({error.strerror})") from None
-    with server:
+    with SandboxServer(content) as server:
         yield Services(
             label=source.kind,
             client=client,
