@@ -1,6 +1,6 @@
 """How sure is the gain of adaptive retrieval? A bootstrap over questions that fits thresholds anew each time.
 
-What belongs here: lake table adaptive_gains (SPEC §6). What does not: thresholds and accuracies themselves, which
+What belongs here: lake table adaptive_gains (SPEC §6). What does not: thresholds and accuracies, which
 are dbt models; candidates of search binned10 are read from dbt too, so that each number has one definition.
 
 The gain is in-sample: accuracy under thresholds fitted on the same questions, minus that of the better fixed

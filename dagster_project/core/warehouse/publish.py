@@ -99,12 +99,15 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
         more = f" (and {len(verdict.failures) - 1} more)" if len(verdict.failures) > 1 else ""
         raise PublishError(f"not published, the build failed: {verdict.failures[0]}{more}")
     connection.execute(f"attach {_literal(str(new))} as target (storage_version '{STORAGE_VERSION}')")
-    connection.execute(f"create schema target.{SCHEMA}")
     connection.execute("use target")
+    # One transaction: each statement of its own would be synced to the disk.
+    connection.execute("begin")
+    connection.execute(f"create schema target.{SCHEMA}")
     n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection)}
     _copy_comments(connection)
     published_at = datetime.now(UTC)
     _stamp(connection, study, verdict, published_at, n_rows)
+    connection.execute("commit")
     connection.execute("checkpoint target")
     connection.execute("use memory")
     connection.execute("detach target")

@@ -3,7 +3,6 @@
     'paraphrase_answers': ['stg_generation__paraphrase_answers', 'fct_paraphrase_answers'],
     'questions': ['stg_questions__questions', 'dim_questions'],
     'entities': ['stg_wikimedia__entities', 'dim_entities'],
-    'passages': ['stg_retrieval__passages', 'dim_passages'],
 } -%}
 with lake_rows as (
 

@@ -4,6 +4,13 @@ with passages as (
 
 ),
 
+retrieved_passages as (
+
+    select * from {{ ref('stg_retrieval__retrieved_passages') }}
+
+),
+
+-- The whole corpus stays in the lake: it may be far larger than everything else that is published.
 final as (
 
     select
@@ -14,6 +21,7 @@ final as (
         text,
         source
     from passages
+    where passage_id in (select retrieved_passages.passage_id from retrieved_passages)
 
 )
 

@@ -1,4 +1,4 @@
-{%- set tables = ['answers', 'paraphrase_answers', 'questions', 'entities', 'passages'] -%}
+{%- set tables = ['answers', 'paraphrase_answers', 'questions', 'entities'] -%}
 with final as (
     {% for table_name in tables %}
     select

@@ -1,0 +1,115 @@
+"""The headline of a published warehouse: a few rows for the terminal.
+
+What belongs here: reading them and aligning them as plain text. What does not: the numbers, which are marts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dagster_project.core.errors import PublishError
+
+_QUERY = """
+select
+    accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.accuracy,
+    accuracy.ci_low, accuracy.ci_high, correlation.pearson_binned,
+    adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never, adaptive.share_retrieved
+from marts.fct_accuracy as accuracy
+left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
+left join marts.fct_adaptive_accuracy as adaptive
+    on
+        accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
+        and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
+        and adaptive.parametric_method = 'closed_book' and adaptive.search = 'exact'
+        and adaptive.threshold_scope = 'per_relation'
+left join marts.dim_models as models on accuracy.model = models.model
+left join marts.dim_methods as methods on accuracy.method = methods.method
+where accuracy.relation = 'all'
+order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
+    not methods.is_parametric, accuracy.method
+"""
+
+
+@dataclass(frozen=True)
+class HeadlineRow:
+    """One (dataset, prompt, model, method). Accuracies are shares; the last four are None for closed_book.
+
+    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out: means
+    over splits, thresholds per relation, on the questions with popularity and both answers.
+    """
+
+    dataset: str
+    prompt: str
+    model: str
+    method: str
+    n: int
+    accuracy: float
+    ci_low: float
+    ci_high: float
+    correlation: float | None
+    adaptive: float | None
+    always: float | None
+    never: float | None
+    share_retrieved: float | None
+
+
+def headline(published: Path) -> list[HeadlineRow]:
+    """The headline of the warehouse at `published`. Errors: `PublishError` where it is missing or unreadable."""
+    if not published.exists():
+        raise PublishError(f"{published}: nothing is published yet; run `make run`")
+    try:
+        with duckdb.connect(str(published), read_only=True) as connection:
+            return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+
+
+_COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (
+    ("dataset", lambda row: row.dataset),
+    ("prompt", lambda row: row.prompt),
+    ("model", lambda row: row.model),
+    ("method", lambda row: row.method),
+    ("n", lambda row: f"{row.n:,}"),
+    ("accuracy", lambda row: f"{row.accuracy:.3f}"),
+    ("95 % interval", lambda row: f"{row.ci_low:.3f} to {row.ci_high:.3f}"),
+    ("r(popularity)", lambda row: _number(row.correlation, signed=True)),
+    ("adaptive", lambda row: _number(row.adaptive)),
+    ("always", lambda row: _number(row.always)),
+    ("never", lambda row: _number(row.never)),
+    ("retrieved", lambda row: "" if row.share_retrieved is None else f"{row.share_retrieved:.0%}"),
+)
+_TEXTS = ("dataset", "prompt", "model", "method")
+
+
+def render_headline(rows: Sequence[HeadlineRow]) -> str:
+    """A table in plain text: a header, a rule, a line for each row; one sentence where there are no rows.
+
+    Columns dataset and prompt are left out where they hold one value only.
+    """
+    if not rows:
+        return "No answers are published yet."
+    shown = [
+        (name, text)
+        for name, text in _COLUMNS
+        if name not in ("dataset", "prompt") or len({text(row) for row in rows}) > 1
+    ]
+    cells = [[name, *(text(row) for row in rows)] for name, text in shown]
+    aligned = [_aligned(column, left=name in _TEXTS) for (name, _), column in zip(shown, cells, strict=True)]
+    lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def _aligned(column: Sequence[str], *, left: bool) -> list[str]:
+    width = max(map(len, column))
+    return [cell.ljust(width) if left else cell.rjust(width) for cell in column]
+
+
+def _number(value: float | None, *, signed: bool = False) -> str:
+    if value is None:
+        return ""
+    return f"{value:+.3f}" if signed else f"{value:.3f}"

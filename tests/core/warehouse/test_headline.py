@@ -1,0 +1,56 @@
+"""The headline: rows that agree with the marts, aligned text."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.warehouse.headline import headline, render_headline
+from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
+
+LOG = logging.getLogger(__name__)
+
+
+def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
+    rows = headline(publish_warehouse(study, LOG).path)
+    accuracy = mart(study, "fct_accuracy").query("relation == 'all'")
+    assert len(rows) == len(accuracy)
+    keyed = accuracy.set_index(["dataset", "prompt", "model", "method"])
+    adaptive = mart(study, "fct_adaptive_accuracy").query(
+        "search == 'exact' and threshold_scope == 'per_relation'"
+    )
+    adaptive = adaptive.set_index(["dataset", "prompt", "model", "retrieval_method"])
+    for row in rows:
+        key = (row.dataset, row.prompt, row.model, row.method)
+        assert (row.n, row.accuracy) == (keyed.loc[key].n, keyed.loc[key].accuracy)
+        if row.method == "closed_book":
+            assert row.adaptive is row.always is row.never is None
+        else:
+            assert row.adaptive == adaptive.loc[key].accuracy_adaptive
+    assert [row.method for row in rows[:3]] == ["closed_book", "bm25", "oracle"]
+    lines = render_headline(rows).splitlines()
+    assert len(lines) == len(rows) + 2
+    assert lines[0].split()[:4] == ["dataset", "prompt", "model", "method"]
+    assert f"{rows[0].accuracy:.3f}" in lines[2]
+    alone = render_headline(
+        [row for row in rows if (row.dataset, row.prompt) == (rows[0].dataset, rows[0].prompt)]
+    )
+    assert alone.split()[:2] == ["model", "method"]
+
+
+def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+    assert render_headline(headline(publish_warehouse(study, LOG).path)) == "No answers are published yet."
+
+
+def test_a_missing_or_broken_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(PublishError, match="nothing is published yet"):
+        headline(tmp_path / "warehouse.duckdb")
+    (tmp_path / "warehouse.duckdb").write_text("not a database")
+    with pytest.raises(PublishError, match="cannot be read"):
+        headline(tmp_path / "warehouse.duckdb")

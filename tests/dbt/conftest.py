@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from dagster_project.core.study import Study
+from tests.warehouses import AWKWARD, UNANSWERED, built_study
+
+
+@pytest.fixture
+def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
+    return built_study(AWKWARD, monkeypatch)
+
+
+@pytest.fixture
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> Study:
+    return built_study(UNANSWERED, monkeypatch)

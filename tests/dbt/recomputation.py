@@ -1,0 +1,206 @@
+"""The analyses of SPEC §6 a second time, in pandas, numpy and scipy, from rows of fct_answers alone.
+
+Written from the definitions, not from the SQL: plain loops, brute force over candidates, no shared code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+GROUP = ["dataset", "prompt", "model", "method"]
+PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
+
+
+def with_all(answers: pd.DataFrame) -> pd.DataFrame:
+    """The answers twice: under their relation, and under `all`."""
+    return pd.concat([answers, answers.assign(relation="all")], ignore_index=True)
+
+
+def accuracy(answers: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, group in with_all(answers).groupby([*GROUP, "relation"]):
+        right = int(group.is_correct.sum())
+        low, high = proportion_confint(right, len(group), method="wilson")
+        rows.append((*key, len(group), right, right / len(group), low, high))
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_correct", "accuracy", "ci_low", "ci_high"])
+
+
+def bins(answers: pd.DataFrame, n_bins: int = 10) -> pd.DataFrame:
+    """One row per (dataset, relation, question) with popularity above 0: its bin, with edges and centre."""
+    questions = answers.drop_duplicates(["dataset", "question_id"])
+    questions = questions[questions.subject_popularity > 0]
+    rows = []
+    for (dataset, relation), group in with_all(questions).groupby(["dataset", "relation"]):
+        logs = np.log10(group.subject_popularity)
+        n = n_bins if logs.max() > logs.min() else 1
+        edges = [logs.min() + (logs.max() - logs.min()) * i / n for i in range(n + 1)]
+        for question_id, value in zip(group.question_id, logs, strict=True):
+            number = n - 1
+            while number > 0 and value < edges[number]:
+                number -= 1
+            low, high = edges[number], edges[number + 1]
+            rows.append((dataset, relation, question_id, number, 10**low, 10**high, (low + high) / 2))
+    columns = ["dataset", "relation", "question_id", "bin", "bin_low", "bin_high", "bin_center_log10"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def accuracy_by_popularity(answers: pd.DataFrame) -> pd.DataFrame:
+    joined = with_all(answers).merge(bins(answers), on=["dataset", "relation", "question_id"])
+    rows = []
+    for key, group in joined.groupby([*GROUP, "relation", "bin"]):
+        right = int(group.is_correct.sum())
+        low, high = proportion_confint(right, len(group), method="wilson")
+        first = group.iloc[0]
+        place = (first.bin_low, first.bin_high, first.bin_center_log10)
+        rows.append((*key, *place, len(group), right / len(group), low, high))
+    columns = ["bin_low", "bin_high", "bin_center_log10", "n", "accuracy", "ci_low", "ci_high"]
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", "bin", *columns])
+
+
+def correlations(answers: pd.DataFrame) -> pd.DataFrame:
+    curves = {key: group for key, group in accuracy_by_popularity(answers).groupby([*GROUP, "relation"])}
+    rows = []
+    for key, group in with_all(answers).groupby([*GROUP, "relation"]):
+        known = group[group.subject_popularity > 0]
+        logs, right = np.log10(known.subject_popularity), known.is_correct.astype(int)
+        curve = curves.get(key, pd.DataFrame(columns=["bin_center_log10", "accuracy"]))
+        varied = len(known) > 1 and logs.nunique() > 1 and right.nunique() > 1
+        rows.append((
+            *key, len(known), len(curve),
+            stats.pearsonr(curve.bin_center_log10, curve.accuracy)[0]
+            if len(curve) >= 3 and curve.accuracy.nunique() > 1 else math.nan,
+            stats.pointbiserialr(right, logs)[0] if varied else math.nan,
+            stats.spearmanr(known.subject_popularity, right)[0] if varied else math.nan,
+        ))  # fmt: skip
+    names = ["n", "n_bins", "pearson_binned", "point_biserial", "spearman"]
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", *names])
+
+
+def pairs(answers: pd.DataFrame) -> pd.DataFrame:
+    """One row per (pair of methods, question answered by both)."""
+    closed = answers[answers.method == "closed_book"].assign(parametric_method="closed_book")
+    other = answers[answers.method != "closed_book"].rename(columns={"method": "retrieval_method"})
+    on = ["dataset", "prompt", "model", "question_id"]
+    keep = [*on, "retrieval_method", "is_correct", "has_answer"]
+    return closed.merge(other[keep], on=on, suffixes=("", "_retrieval"))
+
+
+def quadrants(answers: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, group in pairs(answers).groupby(PAIR):
+        for closed in (True, False):
+            for retrieved in (True, False):
+                cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
+                hits = cell.has_answer_retrieval.fillna(False).astype(bool)
+                recall = hits.mean() if len(cell) else math.nan
+                rows.append((*key, closed, retrieved, len(cell), len(cell) / len(group), recall))
+    return pd.DataFrame(
+        rows, columns=[*PAIR, "parametric_correct", "retrieval_correct", "n", "share", "recall_at_1"]
+    )
+
+
+def candidates(rows: pd.DataFrame, everything: pd.DataFrame, search: str) -> list[float]:
+    """Thresholds to try, ascending; `rows` are fitted on, `everything` is all rows of the relation."""
+    if search == "exact":
+        return [*sorted(set(rows.subject_popularity)), math.inf]
+    values = everything.subject_popularity
+    logs = np.log(values[values > 0])
+    edges = (
+        [math.exp(logs.min() + (logs.max() - logs.min()) * i / 10) for i in range(10)] if len(logs) else []
+    )
+    if len(logs) and logs.max() == logs.min():
+        edges = [float(values.max())]
+    return [
+        *sorted({float(values.min()), *edges[1:], float(values[values > 0].min())} if edges else {0.0}),
+        math.inf,
+    ]
+
+
+def adaptive_right(rows: pd.DataFrame, threshold: Any) -> int:
+    retrieve = rows.subject_popularity < threshold
+    return int(np.where(retrieve, rows.is_correct_retrieval, rows.is_correct).sum())
+
+
+def best_threshold(rows: pd.DataFrame, everything: pd.DataFrame, search: str) -> float:
+    """The smallest of the thresholds under which most answers are right."""
+    tried = candidates(rows, everything, search)
+    scores = [adaptive_right(rows, threshold) for threshold in tried]
+    return tried[scores.index(max(scores))]
+
+
+def thresholds(answers: pd.DataFrame) -> pd.DataFrame:
+    known = pairs(answers).dropna(subset=["subject_popularity"])
+    rows = []
+    for (*key, relation), group in with_all(known).groupby([*PAIR, "relation"]):
+        for search in ("exact", "binned10"):
+            best = best_threshold(group, group, search)
+            rows.append((*key, relation, search, best, len(group), adaptive_right(group, best) / len(group)))
+    return pd.DataFrame(rows, columns=[*PAIR, "relation", "search", "threshold_popularity", "n", "accuracy"])
+
+
+def training_questions(answers: pd.DataFrame, split: int) -> dict[str, set[str]]:
+    """By dataset, the questions that split `split` trains on."""
+    known = answers.dropna(subset=["subject_popularity"])
+    train = {}
+    for dataset, group in known.groupby("dataset"):
+        ids = sorted(
+            set(group.question_id), key=lambda id_: hashlib.md5(f"{split}:{id_}".encode()).hexdigest()
+        )
+        train[dataset] = set(ids[: math.floor(0.75 * len(ids) + 0.5)])
+    return train
+
+
+def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, Any]]:
+    """One row per (pair, search, scope, split): accuracies over the pooled test rows."""
+    trained = [training_questions(answers, split) for split in range(n_splits)]
+    for key, group in pairs(answers).groupby(PAIR):
+        known, missing = group.dropna(subset=["subject_popularity"]), group[group.subject_popularity.isna()]
+        for split in range(n_splits):
+            is_train = known.question_id.isin(trained[split][key[0]])
+            train, test = known[is_train], known[~is_train]
+            fixed = (
+                "is_correct_retrieval"
+                if train.is_correct_retrieval.sum() > train.is_correct.sum()
+                else "is_correct"
+            )
+            for search in ("exact", "binned10"):
+                overall = best_threshold(train, known, search)
+                own = {
+                    relation: best_threshold(rows, known[known.relation == relation], search)
+                    for relation, rows in train.groupby("relation")
+                }
+                for scope in ("per_relation", "all"):
+                    limits = test.relation.map(own).fillna(overall) if scope == "per_relation" else overall
+                    adaptive = adaptive_right(test, limits) / len(test)
+                    yield dict(zip(PAIR, key, strict=True)) | {
+                        "search": search, "threshold_scope": scope, "accuracy_adaptive": adaptive,
+                        "accuracy_always": test.is_correct_retrieval.mean(), "accuracy_never": test.is_correct.mean(),
+                        "accuracy_oracle": (test.is_correct | test.is_correct_retrieval).mean(),
+                        "share_retrieved": (test.subject_popularity < limits).mean(),
+                        "accuracy_overall": (adaptive * len(known) + missing[fixed].sum()) / len(group),
+                        "n_questions": len(known), "n_missing_popularity": len(missing),
+                    }  # fmt: skip
+
+
+def adaptive_accuracy(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFrame:
+    results = pd.DataFrame(split_results(answers, n_splits))
+    grouped = results.groupby([*PAIR, "search", "threshold_scope"])
+    spread = grouped.accuracy_adaptive
+    return (
+        grouped.mean()
+        .assign(
+            n_splits=n_splits,
+            sd_over_splits=spread.std(),
+            split_low=spread.quantile(0.025),
+            split_high=spread.quantile(0.975),
+        )
+        .reset_index()
+    )

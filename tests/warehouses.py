@@ -1,0 +1,84 @@
+"""Warehouses built by dbt from synthetic lakes: each is built once a process, and read by many tests.
+
+Building means what the platform does: dbt's first pass, the bootstrap of adaptive gains, dbt's second pass.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+from dagster_project.core.lake import Lake
+from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.study import Study, load_study
+from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
+from tests.lakes import LakePlan, make_lake, make_study
+
+AWKWARD = LakePlan(
+    n_questions_per_relation=40,
+    datasets=("popqa", "entity_questions"),
+    prompts=("zero_shot", "few_shot"),
+    models=("small", "large", "perfect", "memory_only"),
+    n_popularities=25,
+    one_question_relation=True,
+    always_right=("perfect",),
+    absent=(("memory_only", "bm25"), ("memory_only", "oracle")),
+)
+"""Ties, zero and missing popularity, a relation of one question, a model always right, one not retrieving."""
+
+UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
+LOG = logging.getLogger("tests.warehouses")
+
+
+@functools.cache
+def folder_of(plan: LakePlan) -> Path:
+    """A folder with study.yaml and, in `home`, the lake and the build of `plan`."""
+    folder = Path(tempfile.mkdtemp(prefix="longtail-warehouse-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        study = make_study(folder, plan)
+        lake = make_lake(study.home.lake, plan)
+        run_dbt(study, "build", "--exclude", AFTER_GAINS)
+        bootstrap_adaptive_gains(study, lake, LOG)
+        run_dbt(study, "build", "--select", AFTER_GAINS)
+    return folder
+
+
+def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
+    """The study of `plan`, its warehouse built; `LONGTAIL_HOME` points there as long as `patch` lasts."""
+    folder = folder_of(plan)
+    patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+    return load_study(folder / "study.yaml")
+
+
+def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Study:
+    """As `built_study`, in a copy that a test may change."""
+    shutil.copytree(folder_of(plan), target)
+    patch.setenv("LONGTAIL_HOME", str(target / "home"))
+    return load_study(target / "study.yaml")
+
+
+def run_dbt(study: Study, *args: str) -> str:
+    """Run dbt and return what it printed; a failure fails the test with that."""
+    done = dbt_command(study, args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def lake_of(study: Study) -> Lake:
+    return Lake(study.home.lake)
+
+
+def mart(study: Study, name: str, schema: str = "marts") -> pd.DataFrame:
+    """One table of the build, whole."""
+    with duckdb.connect(str(study.home.build_warehouse), read_only=True) as connection:
+        return connection.execute(f"select * from {schema}.{name}").df()
