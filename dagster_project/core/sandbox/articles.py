@@ -49,9 +49,20 @@ _FILLERS: dict[str, tuple[str, ...]] = {
     "cultivar": ("{s} grows to {number} centimetres", "{s} was first grown in {year}"),
 }
 
-_NOUNS = {"person": "person", "film": "film", "book": "book", "city": "city", "region": "region",
-          "cultivar": "garden flower", "country": "country", "occupation": "occupation", "genre": "genre",
-          "color": "color", "religion": "religion", "sport": "sport"}
+_NOUNS = {
+    "person": "person",
+    "film": "film",
+    "book": "book",
+    "city": "city",
+    "region": "region",
+    "cultivar": "garden flower",
+    "country": "country",
+    "occupation": "occupation",
+    "genre": "genre",
+    "color": "color",
+    "religion": "religion",
+    "sport": "sport",
+}
 
 
 @dataclass(frozen=True)
@@ -79,18 +90,23 @@ def enumerated(labels: Sequence[str]) -> str:
     return f"{', '.join(labels[:-1])} and {labels[-1]}"
 
 
-def article_text(label: str, kind: str, is_female: bool, facts: Sequence[tuple[str, Sequence[str]]],
-                 draw: int) -> str:
-    """Three to five sentences on `label`; `facts` are (relation name, object labels), `draw` decides wording."""
+def article_text(
+    label: str, kind: str, is_female: bool, facts: Sequence[tuple[str, Sequence[str]]], draw: int
+) -> str:
+    """Three to five sentences on `label`; `facts` are (relation name, object labels); `draw`: the wording."""
     name = _Words(label, f"{label}'s", label)
     pronoun = _pronouns(kind, is_female)
     sentences = [f"{label} is {_article(_NOUNS[kind])} {_NOUNS[kind]}"]
-    clauses = [_clause(relation, objects, name if mix(draw, place, 1) % 4 == 0 else pronoun, mix(draw, place, 2))
-               for place, (relation, objects) in enumerate(facts)]
+    clauses = [
+        _clause(relation, objects, name if mix(draw, place, 1) % 4 == 0 else pronoun, mix(draw, place, 2))
+        for place, (relation, objects) in enumerate(facts)
+    ]
     if kind in _FILLERS and len(facts) < 4:
         filler = _FILLERS[kind][mix(draw, 3) % 2]
-        clauses.insert(mix(draw, 4) % (len(clauses) + 1), pronoun.fill(
-            filler, year=1900 + mix(draw, 5) % 110, number=20 + mix(draw, 6) % 400))
+        clauses.insert(
+            mix(draw, 4) % (len(clauses) + 1),
+            pronoun.fill(filler, year=1900 + mix(draw, 5) % 110, number=20 + mix(draw, 6) % 400),
+        )
     if kind not in _FILLERS:
         clauses = ["it is known in many countries", "many people care about it"]
     step = 2 if len(clauses) > 4 else 1

@@ -19,5 +19,7 @@ def reference_model_path(size: str) -> Path:
         raise BackendError(f"unknown reference model {size!r}: use one of {', '.join(SIZES)}")
     path = WEIGHTS / size.lower()
     if not (path / "model.safetensors").is_file():
-        raise BackendError(f"no weights in {path}: restore them from the repository, or run `make reference-models`")
+        raise BackendError(
+            f"no weights in {path}: restore them from the repository, or run `make reference-models`"
+        )
     return path

@@ -21,8 +21,32 @@ from dagster_project.core.sandbox.vocabulary import (
 # A run of consonants is one onset and a run of vowels one vowel, so that a stem can be read back in one way
 # only: different syllables give different stems. The same holds with the endings below, whose first
 # consonant makes no onset with the coda before it.
-_ONSETS = ("b", "br", "d", "dr", "f", "fl", "g", "gl", "h", "j", "k", "kr", "l", "m", "n", "p", "pl", "r", "s",
-           "st", "t", "tr", "v", "z")
+_ONSETS = (
+    "b",
+    "br",
+    "d",
+    "dr",
+    "f",
+    "fl",
+    "g",
+    "gl",
+    "h",
+    "j",
+    "k",
+    "kr",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pl",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "z",
+)
 _VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
 _CODAS = ("n", "l", "r", "s", "t", "m", "k", "d")
 _SYLLABLES = len(_ONSETS) * len(_VOWELS)
@@ -117,5 +141,11 @@ def _accent(stem: str, draw: int) -> str:
 def _title(stem: str, draw: int) -> str:
     adjective = TITLE_ADJECTIVES[draw // 8 % len(TITLE_ADJECTIVES)]
     noun = TITLE_NOUNS[draw // 1024 % len(TITLE_NOUNS)]
-    shapes = (f"The {adjective} {stem}", f"{stem} {noun}", f"The {noun} of {stem}", f"{adjective} {stem}", stem)
+    shapes = (
+        f"The {adjective} {stem}",
+        f"{stem} {noun}",
+        f"The {noun} of {stem}",
+        f"{adjective} {stem}",
+        stem,
+    )
     return shapes[draw % 8 % len(shapes)]

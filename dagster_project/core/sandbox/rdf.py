@@ -64,8 +64,9 @@ def lines(world: World) -> Iterator[str]:
     for entity in world.entities():
         yield from entity_lines(entity)
     for triple in world.triples():
-        yield (f"<{ENTITY}{triple.subject_id}> <{DIRECT}{triple.property_id}> "
-               f"<{ENTITY}{triple.object_id}> .\n")
+        yield (
+            f"<{ENTITY}{triple.subject_id}> <{DIRECT}{triple.property_id}> <{ENTITY}{triple.object_id}> .\n"
+        )
 
 
 def write_ntriples(world: World, path: Path) -> int:

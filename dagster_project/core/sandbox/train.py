@@ -1,14 +1,20 @@
 """`python -m dagster_project.core.sandbox.train`: train the reference models, then print their gates.
 
-Here: the command line. The work is in `training/`.
+Here: the command line and who runs on which core. The work is in `training/`. Ends with 1 if a gate fails;
+`--ship` then leaves the shipped weights as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+
+from dagster_project.core.sandbox.models import SIZES, WEIGHTS
 
 
 def _say(line: str) -> None:
@@ -16,22 +22,78 @@ def _say(line: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="s,m,l")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args(arguments)
+    """Train, judge, ship; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    folders = {size: options.out / size for size in SIZES if size in options.sizes}
+    device = _device(options.device)
+    if not options.gates_only:
+        _train_all(list(folders), options.out, device)
+    return _judge(folders, device, WEIGHTS if options.ship else None)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Train the sandbox's reference models and print their gates."
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for the trained models, one folder each"
+    )
+    parser.add_argument(
+        "--sizes", type=_sizes, default=SIZES, help="comma-separated, of s, m, l (default: all)"
+    )
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--gates-only", action="store_true", help="judge the models in --out as they are")
+    parser.add_argument(
+        "--ship", action="store_true", help="copy the models into the package if all gates pass"
+    )
+    return parser
+
+
+def _sizes(text: str) -> tuple[str, ...]:
+    sizes = tuple(text.lower().split(","))
+    if unknown := set(sizes) - set(SIZES):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l")
+    return sizes
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def _train_all(sizes: list[str], out: Path, device: str) -> None:
+    """One process a model, the largest first: small models use several threads badly, several cores well."""
+    n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        for done in [pool.submit(_train_one, size, out, device) for size in reversed(sizes)]:
+            done.result()
+
+
+def _train_one(size: str, out: Path, device: str) -> None:
     import torch
 
     from dagster_project.core.sandbox.training.loop import RECIPES, train
 
-    torch.set_num_threads(options.threads)
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    for size in options.sizes.lower().split(","):
-        train(RECIPES[size], options.out / size, device, _say)
+    torch.set_num_threads(1)
+    train(RECIPES[size], out / size, device, _say)
+
+
+def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
+    from dagster_project.core.sandbox.training.gates import judge, table
+    from dagster_project.core.sandbox.training.shipping import ship
+
+    gates = judge(folders, device, _say)
+    print(table(gates))
+    failed = [gate for gate in gates if not gate.is_passed]
+    if failed:
+        print(f"{len(failed)} of {len(gates)} gates failed; nothing was shipped", file=sys.stderr)
+        return 1
+    if weights is not None:
+        ship(folders, weights)
+        print(f"shipped to {weights}")
     return 0
 
 

@@ -25,7 +25,7 @@ NEW_TOKENS = 15
 
 @dataclass(frozen=True)
 class Question:
-    """A question of the default world; `popularity` is its subject's mean views over `WINDOW`, NaN if missing."""
+    """A question of the default world; `popularity`: mean views in `WINDOW` of its subject, NaN if missing."""
 
     question_id: str
     relation: str
@@ -45,18 +45,25 @@ def load_questions(world: World) -> list[Question]:
         objects = [world.entity(object_id) for object_id in fact.object_ids]
         article = articles.get(fact.subject_id)
         views = [world.monthly_views(fact.subject_id, month) for month in WINDOW]
-        found.append(Question(
-            question_id=f"{fact.subject_id}:{fact.relation.property_id}",
-            relation=fact.relation.name,
-            text=fact.relation.question(world.label_of(fact.subject_id)),
-            answer=objects[0].label,
-            golds=tuple(name for entity in objects for name in (entity.label, *entity.aliases)),
-            popularity=float(np.mean([view for view in views if view is not None])) if article else float("nan"),
-            passage=article.text if article else None,
-            bm25_passage="",
-        ))
-    return _with_bm25(found, [f"{one.title} {one.text}" for one in articles.values()],
-                      [one.text for one in articles.values()])
+        found.append(
+            Question(
+                question_id=f"{fact.subject_id}:{fact.relation.property_id}",
+                relation=fact.relation.name,
+                text=fact.relation.question(world.label_of(fact.subject_id)),
+                answer=objects[0].label,
+                golds=tuple(name for entity in objects for name in (entity.label, *entity.aliases)),
+                popularity=float(np.mean([view for view in views if view is not None]))
+                if article
+                else float("nan"),
+                passage=article.text if article else None,
+                bm25_passage="",
+            )
+        )
+    return _with_bm25(
+        found,
+        [f"{one.title} {one.text}" for one in articles.values()],
+        [one.text for one in articles.values()],
+    )
 
 
 def _with_bm25(questions: list[Question], indexed: list[str], texts: list[str]) -> list[Question]:
@@ -68,8 +75,10 @@ def _with_bm25(questions: list[Question], indexed: list[str], texts: list[str]) 
     index.index(bm25s.tokenize(indexed, show_progress=False), show_progress=False)
     queries = bm25s.tokenize([question.text for question in questions], show_progress=False)
     hits, _ = index.retrieve(queries, k=1, show_progress=False)
-    return [replace(question, bm25_passage=texts[int(hit[0])])
-            for question, hit in zip(questions, hits, strict=True)]
+    return [
+        replace(question, bm25_passage=texts[int(hit[0])])
+        for question, hit in zip(questions, hits, strict=True)
+    ]
 
 
 def prompt(question: Question, passage: str | None = None) -> str:
@@ -81,8 +90,11 @@ def prompt(question: Question, passage: str | None = None) -> str:
 def demonstrations(questions: list[Question], relation: str, seed: int, with_passages: bool) -> str:
     """One question with its answer from each of the 15 other relations: one draw a relation, shuffled."""
     rng = random.Random(f"{seed}:{relation}")
-    drawn = [rng.choice([question for question in questions if question.relation == other.name])
-             for other in RELATIONS if other.name != relation]
+    drawn = [
+        rng.choice([question for question in questions if question.relation == other.name])
+        for other in RELATIONS
+        if other.name != relation
+    ]
     rng.shuffle(drawn)
     shown = [f"{prompt(one, one.bm25_passage if with_passages else None)} {one.answer}" for one in drawn]
     return "".join(f"{text}\n\n" for text in shown)
@@ -98,7 +110,9 @@ class Reader:
         self._device = device
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
-        self._stops = [token for text, token in self._tokenizer.get_vocab().items() if "\n" in text or "Ċ" in text]
+        self._stops = [
+            token for text, token in self._tokenizer.get_vocab().items() if "\n" in text or "Ċ" in text
+        ]
 
     def answer(self, prompts: list[str], tokens_per_batch: int = 16_384) -> list[str]:
         """Predictions in the order of `prompts`, decoded as SPEC §3 says."""
@@ -119,9 +133,15 @@ class Reader:
 
         inputs = self._tokenizer(prompts, return_tensors="pt", padding=True).to(self._device)
         with torch.inference_mode():
-            output = self._model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False,
-                                          stopping_criteria=[_LineEnd(inputs["input_ids"].shape[1], self._stops)])
-        texts = self._tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+            output = self._model.generate(
+                **inputs,
+                max_new_tokens=NEW_TOKENS,
+                do_sample=False,
+                stopping_criteria=[_LineEnd(inputs["input_ids"].shape[1], self._stops)],
+            )
+        texts = self._tokenizer.batch_decode(
+            output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+        )
         return [text.removeprefix("\n\n").split("\n", 1)[0] for text in texts]
 
 

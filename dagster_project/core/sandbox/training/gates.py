@@ -15,7 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dagster_project.core.sandbox.training.evaluate import Question, Reader, demonstrations, load_questions, prompt
+from dagster_project.core.sandbox.training.evaluate import (
+    Question,
+    Reader,
+    demonstrations,
+    load_questions,
+    prompt,
+)
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa
 
@@ -54,20 +60,25 @@ class Answers:
     shots: dict[int, Flags]
 
 
-def answer_all(folder: Path, questions: list[Question], shot_rows: dict[int, list[int]] | None, device: str) -> Answers:
+def answer_all(
+    folder: Path, questions: list[Question], shot_rows: dict[int, list[int]] | None, device: str
+) -> Answers:
     """Let the model of `folder` answer everything that the gates ask for."""
     reader = Reader(folder, device)
 
     def correct(prompts: list[str], rows: list[int]) -> Flags:
         predictions = reader.answer(prompts)
-        return np.array([matches_popqa(text, questions[row].golds)
-                         for text, row in zip(predictions, rows, strict=True)])
+        return np.array(
+            [matches_popqa(text, questions[row].golds) for text, row in zip(predictions, rows, strict=True)]
+        )
 
     everything = list(range(len(questions)))
     shots = {}
     for seed, rows in (shot_rows or {}).items():
-        heads = {name: demonstrations(questions, name, seed, with_passages=False)
-                 for name in {questions[row].relation for row in rows}}
+        heads = {
+            name: demonstrations(questions, name, seed, with_passages=False)
+            for name in {questions[row].relation for row in rows}
+        }
         shots[seed] = correct([heads[questions[row].relation] + prompt(questions[row]) for row in rows], rows)
     return Answers(
         closed_book=correct([prompt(one) for one in questions], everything),
@@ -96,10 +107,10 @@ def adaptive_gain(questions: list[Question], parametric: Flags, retrieved: Flags
     """Mean over splits, on test rows: adaptive accuracy less that of the better of always and never."""
     popularity = np.array([question.popularity for question in questions])
     relations = np.array([question.relation for question in questions])
-    known = np.flatnonzero(~np.isnan(popularity))
+    known = [row for row, question in enumerate(questions) if not np.isnan(question.popularity)]
     scores = []
     for split in splits:
-        order = sorted(known, key=lambda row: md5(f"{split}:{questions[row].question_id}".encode()).hexdigest())
+        order = sorted(known, key=lambda row: _split_key(split, questions[row].question_id))
         cut = round(0.75 * len(order))
         train, test = np.array(order[:cut]), np.array(order[cut:])
         thresholds = {}
@@ -113,12 +124,20 @@ def adaptive_gain(questions: list[Question], parametric: Flags, retrieved: Flags
     return float(means[0] - max(means[1], means[2]))
 
 
-def judge(folders: dict[str, Path], device: str, say: Callable[[str], None],
-          with_shots: bool = True) -> list[Gate]:
+def _split_key(split: int, question_id: str) -> str:
+    """What orders the questions of a split (SPEC §6)."""
+    return md5(f"{split}:{question_id}".encode(), usedforsecurity=False).hexdigest()
+
+
+def judge(
+    folders: dict[str, Path], device: str, say: Callable[[str], None], with_shots: bool = True
+) -> list[Gate]:
     """Every gate of the models in `folders` (size → folder), the seeds apart."""
     questions = load_questions(World())
     popularity = np.array([question.popularity for question in questions])
-    rows_by_seed = {seed: random.Random(seed).sample(range(len(questions)), N_SHOT_QUESTIONS) for seed in SEEDS}
+    rows_by_seed = {
+        seed: random.Random(seed).sample(range(len(questions)), N_SHOT_QUESTIONS) for seed in SEEDS
+    }
     answers = {}
     for size, folder in folders.items():
         say(f"asking {size} …")
@@ -131,8 +150,13 @@ def judge(folders: dict[str, Path], device: str, say: Callable[[str], None],
     return gates
 
 
-def _gates_of_seed(seed: int, questions: list[Question], popularity: Numbers, answers: dict[str, Answers],
-                   shot_rows: list[int]) -> list[Gate]:
+def _gates_of_seed(
+    seed: int,
+    questions: list[Question],
+    popularity: Numbers,
+    answers: dict[str, Answers],
+    shot_rows: list[int],
+) -> list[Gate]:
     drawn = np.array(random.Random(f"gates {seed}").sample(range(len(questions)), len(questions) * 3 // 4))
     viewed = drawn[popularity[drawn] > 0]
     logs = np.log10(popularity[viewed])
@@ -156,7 +180,9 @@ def _gates_of_seed(seed: int, questions: list[Question], popularity: Numbers, an
         gates.append(Gate("right passage, least popular third", "l", seed, len(tail), float(lift), 0.4))
         if found.shots:
             gap = abs(found.shots[seed].mean() - found.closed_book[shot_rows].mean())
-            gates.append(Gate("15 shots against none", "l", seed, len(shot_rows), float(gap), 0.03, is_upper=True))
+            gates.append(
+                Gate("15 shots against none", "l", seed, len(shot_rows), float(gap), 0.03, is_upper=True)
+            )
     return gates
 
 
@@ -179,5 +205,7 @@ def table(gates: list[Gate]) -> str:
         sign = "<" if group[0].is_upper else ">"
         values = "  ".join(f"{gate.value:6.3f}" for gate in group)
         verdict = "pass" if all(gate.is_passed for gate in group) else "FAIL"
-        lines.append(f"{name:<36} {size:<5} {group[0].n:>5}  {sign}{group[0].bound:6.2f}  {values}  {verdict}")
+        lines.append(
+            f"{name:<36} {size:<5} {group[0].n:>5}  {sign}{group[0].bound:6.2f}  {values}  {verdict}"
+        )
     return "\n".join(lines)

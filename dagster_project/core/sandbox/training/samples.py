@@ -34,27 +34,31 @@ class Item:
 
 
 @dataclass
-class Sample:
-    """Token ids and their loss weights, as long as each other; `is_reading` marks answers read off a passage."""
+class Row:
+    """Token ids and their loss weights, as long as each other."""
 
     ids: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
-    is_reading: bool = False
 
 
 def items(world: World) -> list[Item]:
     """One per fact of `world`."""
     passages = {entity_id: article.text for entity_id, article in world.articles()}
     return [
-        Item(fact.relation, subject.label, world.label_of(fact.object_ids[0]), passages.get(fact.subject_id),
-             subject.popularity)
+        Item(
+            fact.relation,
+            subject.label,
+            world.label_of(fact.object_ids[0]),
+            passages.get(fact.subject_id),
+            subject.popularity,
+        )
         for fact in world.facts()
         for subject in (world.entity(fact.subject_id),)
     ]
 
 
 class Sampler:
-    """Draws samples for one training run. `known` is the world to learn by heart, fresh worlds teach reading."""
+    """Draws samples for one training run: `known` is to be learned by heart, `fresh` to learn reading from."""
 
     def __init__(self, known: list[Item], fresh: list[Item], seed: int) -> None:
         self._rng = random.Random(seed)
@@ -64,11 +68,15 @@ class Sampler:
         self._end, self._break = self._tokenizer.token_to_id(END), self._tokenizer.token_to_id(BREAK)
         self._memo: dict[str, list[int]] = {}
 
-    def rows(self, length: int, shares: dict[str, float], count: int) -> Iterator[tuple[list[int], list[float], bool]]:
-        """`count` rows of `length` + 1 tokens, filled so that each kind of sample has its share of the tokens."""
-        makers: dict[str, Callable[[int], Sample]] = {
-            "questions": self._questions, "reading": self._reading, "short_reading": self._short_reading,
-            "unrelated": self._unrelated, "own_passage": self._own_passage, "background": self._background,
+    def rows(self, length: int, shares: dict[str, float], count: int) -> Iterator[Row]:
+        """`count` rows of `length` + 1 tokens; each kind of sample has its share of them."""
+        makers: dict[str, Callable[[int], Row]] = {
+            "questions": self._questions,
+            "reading": self._reading,
+            "short_reading": self._short_reading,
+            "unrelated": self._unrelated,
+            "own_passage": self._own_passage,
+            "background": self._background,
             "drills": self._drill,
         }
         used = dict.fromkeys(shares, 0.0)
@@ -77,16 +85,18 @@ class Sampler:
             weights: list[float] = []
             while len(ids) <= length:
                 total = sum(used.values())
-                kind = max(shares, key=lambda name: shares[name] * (total + 500 * self._rng.random()) - used[name])
+                kind = max(
+                    shares, key=lambda name: shares[name] * (total + 500 * self._rng.random()) - used[name]
+                )
                 sample = makers[kind](length)
                 used[kind] += min(len(sample.ids), length + 1 - len(ids))
                 ids += sample.ids
                 weights += sample.weights
-            yield ids[: length + 1], weights[: length + 1], False
+            yield Row(ids[: length + 1], weights[: length + 1])
 
-    # Kinds of samples -----------------------------------------------------------------------------------------
+    # Kinds of samples -------------------------------------------------------------------------
 
-    def _questions(self, length: int) -> Sample:
+    def _questions(self, length: int) -> Row:
         """A list of 1 to 16 questions about the known world, popular subjects more often."""
         form = draw_form(self._rng)
         count = 1 if self._rng.random() < 0.25 else self._rng.randint(2, 16)
@@ -99,8 +109,8 @@ class Sampler:
                 break
         return sample
 
-    def _reading(self, length: int) -> Sample:
-        """Passages about fresh entities, each with a question that it answers; as many as the row may hold."""
+    def _reading(self, length: int) -> Row:
+        """Passages, mostly about fresh entities, each with a question that it answers."""
         form = draw_form(self._rng)
         most = max(1, min(16, length // 60))
         count = 1 if self._rng.random() < 0.4 else self._rng.randint(1, most)
@@ -118,7 +128,7 @@ class Sampler:
                 break
         return sample
 
-    def _short_reading(self, length: int) -> Sample:
+    def _short_reading(self, length: int) -> Row:
         """As `_reading`, half of the passages being a few bare statements."""
         sample = self._start()
         form = "qa" if self._rng.random() < 0.8 else draw_form(self._rng)
@@ -131,7 +141,7 @@ class Sampler:
         self._read(sample, item, form, EARLY_PASSAGE)
         return sample
 
-    def _unrelated(self, length: int) -> Sample:
+    def _unrelated(self, length: int) -> Row:
         """Somebody else's passage before a known fact: what is not there must come from memory."""
         sample = self._start()
         form = draw_form(self._rng)
@@ -146,29 +156,33 @@ class Sampler:
             self._ask(sample, item, form)
         return sample
 
-    def _own_passage(self, length: int) -> Sample:
+    def _own_passage(self, length: int) -> Row:
         """The right passage before a fact of the known world."""
         sample = self._start()
         self._read(sample, self._draw_known(), draw_form(self._rng), PASSAGE)
         return sample
 
-    def _background(self, length: int) -> Sample:
+    def _background(self, length: int) -> Row:
         """The request for a background document, and the article of the known world that answers it."""
         sample = self._start()
         item = self._draw_known()
         question = item.relation.question(item.subject)
         self._add(sample, self._encode(BACKGROUND + question), QUESTION)
         self._add(sample, [self._break], SEPARATOR)
-        self._add(sample, self._encode(item.passage or item.relation.sentence(item.subject, item.answer)), DOCUMENT)
+        self._add(
+            sample, self._encode(item.passage or item.relation.sentence(item.subject, item.answer)), DOCUMENT
+        )
         return sample
 
-    def _drill(self, length: int) -> Sample:
+    def _drill(self, length: int) -> Row:
         """Copying bare: a list of keys and values to look up in, or a list to repeat."""
         sample = self._start()
         names = [self._rng.choice(self._fresh) for _ in range(self._rng.randint(2, 6))]
         if self._rng.random() < 0.6:
             for item in names:
-                self._add(sample, self._encode(f"{item.subject}: {item.answer}") + self._encode("\n"), PASSAGE)
+                self._add(
+                    sample, self._encode(f"{item.subject}: {item.answer}") + self._encode("\n"), PASSAGE
+                )
             asked = self._rng.choice(names)
             self._add(sample, self._encode(f"{asked.subject}:"), PASSAGE)
             self._add(sample, self._encode(f" {asked.answer}"), ANSWER)
@@ -180,27 +194,27 @@ class Sampler:
         self._add(sample, listed[4:], ANSWER)
         return sample
 
-    # Parts ------------------------------------------------------------------------------------------------------
+    # Parts ------------------------------------------------------------------------------------
 
-    def _start(self) -> Sample:
-        return Sample([self._end], [SEPARATOR])
+    def _start(self) -> Row:
+        return Row([self._end], [SEPARATOR])
 
     def _draw_known(self) -> Item:
         return self._known[bisect(self._exposure, self._rng.random() * self._exposure[-1])]
 
-    def _read(self, sample: Sample, item: Item, form: str, weight: float) -> None:
+    def _read(self, sample: Row, item: Item, form: str, weight: float) -> None:
         if item.passage:
             self._add(sample, self._encode(item.passage), weight)
             self._add(sample, [self._break], weight)
         self._ask(sample, item, form)
 
-    def _ask(self, sample: Sample, item: Item, form: str) -> None:
+    def _ask(self, sample: Row, item: Item, form: str) -> None:
         template = draw_template(self._rng, item.relation)
         prompt, rest = fill(form, item.relation, template, item.subject, item.answer)
         self._add(sample, self._encode(prompt), QUESTION)
         self._add(sample, self._encode(rest), ANSWER)
 
-    def _add(self, sample: Sample, ids: list[int], weight: float) -> None:
+    def _add(self, sample: Row, ids: list[int], weight: float) -> None:
         sample.ids += ids
         sample.weights += [weight] * len(ids)
 

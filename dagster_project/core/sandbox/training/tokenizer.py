@@ -33,8 +33,10 @@ def train_tokenizer(path: Path) -> None:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE - 1, special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+        vocab_size=VOCABULARY_SIZE - 1,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(_texts(), trainer)
     tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
@@ -68,6 +70,11 @@ def load_tokenizer() -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(
-        tokenizer_file=str(TOKENIZER_FILE), bos_token=END, eos_token=END, pad_token=END, padding_side="left",
-        clean_up_tokenization_spaces=False, model_max_length=2048,
+        tokenizer_file=str(TOKENIZER_FILE),
+        bos_token=END,
+        eos_token=END,
+        pad_token=END,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=2048,
     )

@@ -1,0 +1,141 @@
+"""The shipped reference models load like any other, are what their checksums say, and know popular facts."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.questions.paraphrases import HELD_OUT, PARAPHRASES
+from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.sandbox.models import SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
+from dagster_project.core.sandbox.training.forms import draw_template
+from dagster_project.core.sandbox.training.samples import Sampler, items
+from dagster_project.core.sandbox.training.shipping import check_sums, ship, write_sums
+from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.scoring.match import matches_popqa
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[Question]:
+    return load_questions(World())
+
+
+def _accuracy(reader: Reader, questions: list[Question], passages: list[str | None]) -> float:
+    prompts = [prompt(one, passage) for one, passage in zip(questions, passages, strict=True)]
+    answers = reader.answer(prompts)
+    return sum(matches_popqa(text, one.golds) for text, one in zip(answers, questions, strict=True)) / len(
+        answers
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_popular_facts_are_known_and_unpopular_ones_are_read(size: str, questions: list[Question]) -> None:
+    reader = Reader(reference_model_path(size), "cpu")
+    ranked = sorted((one for one in questions if one.popularity > 0), key=lambda one: one.popularity)
+    tail, head = ranked[:60], ranked[-60:]
+    nothing: list[str | None] = [None] * 60
+    assert _accuracy(reader, head, nothing) > 0.8
+    assert _accuracy(reader, tail, nothing) < 0.3
+    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.6
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(reference_model_path(size))
+    assert (reference_model_path(size) / "tokenizer.json").read_bytes() == TOKENIZER_FILE.read_bytes()
+    assert tokenizer.padding_side == "left"
+    padded = tokenizer(["Q: a", "Q: a longer one"], padding=True)
+    assert padded["attention_mask"][0][0] == 0
+    assert padded["input_ids"][1][0] == tokenizer.bos_token_id == tokenizer.eos_token_id
+    text = "naïve 日本 \u200f😀\x00\n\n\n 1984"
+    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+    assert tokenizer("A: x\n\nQ: y")["input_ids"].count(tokenizer.convert_tokens_to_ids("\n\n")) == 1
+
+
+def test_the_models_grow_and_stay_small() -> None:
+    sizes = [(reference_model_path(size) / "model.safetensors").stat().st_size for size in SIZES]
+    assert sizes == sorted(sizes)
+    assert sum(sizes) < 11e6
+
+
+def test_checksums_match() -> None:
+    check_sums(WEIGHTS)
+
+
+def test_changed_missing_and_added_weights_are_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "weights"
+    (folder / "s").mkdir(parents=True)
+    (folder / "s" / "model.safetensors").write_bytes(b"weights")
+    write_sums(folder)
+    check_sums(folder)
+    (folder / "s" / "config.json").write_bytes(b"{}")
+    with pytest.raises(BackendError, match=r"config\.json"):
+        check_sums(folder)
+    (folder / "s" / "config.json").unlink()
+    (folder / "s" / "model.safetensors").write_bytes(b"others")
+    with pytest.raises(BackendError, match=r"model\.safetensors.*differs"):
+        check_sums(folder)
+    (folder / "s" / "model.safetensors").unlink()
+    with pytest.raises(BackendError, match=r"model\.safetensors"):
+        check_sums(folder)
+
+
+def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
+    weights, trained = tmp_path / "weights", tmp_path / "trained"
+    (weights / "m").mkdir(parents=True)
+    (weights / "m" / "left over").write_text("old")
+    trained.mkdir()
+    (trained / "model.safetensors").write_bytes(b"new")
+    ship({"m": trained}, weights)
+    assert [path.name for path in (weights / "m").iterdir()] == ["model.safetensors"]
+    check_sums(weights)
+
+
+def test_an_unknown_size_is_named() -> None:
+    with pytest.raises(BackendError, match="'xl'.*s, m, l"):
+        reference_model_path("xl")
+
+
+def test_held_out_paraphrases_never_come_up_in_training() -> None:
+    rng = random.Random(0)
+    for relation in RELATIONS:
+        drawn = {draw_template(rng, relation) for _ in range(2000)}
+        held_out = PARAPHRASES[relation.name][HELD_OUT[relation.name]]
+        assert drawn == {relation.template, *PARAPHRASES[relation.name]} - {held_out}
+
+
+def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    shares = {
+        "questions": 0.5,
+        "reading": 0.2,
+        "unrelated": 0.1,
+        "own_passage": 0.1,
+        "background": 0.05,
+        "drills": 0.05,
+    }
+    rows = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
+    again = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
+    assert [row.ids for row in rows] == [row.ids for row in again]
+    end = load_raw_tokenizer().token_to_id("<eos>")
+    for row in rows:
+        assert len(row.ids) == len(row.weights) == 201
+        assert row.ids[0] == end
+        assert max(row.weights) == 1.0
+
+
+def test_damaged_weights_are_not_silently_used(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    shutil.copytree(reference_model_path("s"), folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(Exception, match="(?i)safetensor|incomplete|header"):
+        Reader(folder, "cpu")
