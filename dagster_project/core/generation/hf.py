@@ -16,6 +16,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ class TransformersBackend:
         self._tokenizer, self._model = _load(model, find_weights(model).folder, self._device)
         self._name = model.name
         self._budget = model.batch_tokens
-        self._length: int | None = getattr(self._model.config, "max_position_embeddings", None)
+        self._length: int | None = getattr(
+            self._model.config.get_text_config(), "max_position_embeddings", None
+        )
         self._end_ids = _end_ids(self._model, self._tokenizer)
         self._accepted = frozenset(inspect.signature(self._model.forward).parameters)
         self._line_ends: dict[int, bool] = {}
@@ -110,14 +113,17 @@ class TransformersBackend:
         return room
 
     def _batches(self, lengths: list[int], rows: list[int], decoding: Decoding) -> list[list[int]]:
-        """Cut rows (sorted by length) so that rows × (longest + new tokens) stays within the budget."""
-        cut: list[list[int]] = []
-        for row, length in zip(rows, lengths, strict=True):
-            most = max(1, self._budget // (length + decoding.max_new_tokens))
-            if not cut or len(cut[-1]) >= most:
-                cut.append([])
-            cut[-1].append(row)
-        return cut
+        """Rows, sorted by length, in the fewest even batches whose rows × (longest + new) fit the budget."""
+        for n in range(1, len(rows) + 1):
+            edges = [len(rows) * i // n for i in range(n + 1)]
+            spans = list(pairwise(edges))
+            if all(
+                end - start == 1
+                or (end - start) * (lengths[end - 1] + decoding.max_new_tokens) <= self._budget
+                for start, end in spans
+            ):
+                return [rows[start:end] for start, end in spans]
+        return []
 
     def _attempt(
         self, prompts: list[list[int]], full_lengths: list[int], decoding: Decoding
@@ -217,10 +223,10 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _free(device: Any) -> None:
-    gc.collect()
     if device.type == "cuda":
         import torch
 
+        gc.collect()
         torch.cuda.empty_cache()
 
 

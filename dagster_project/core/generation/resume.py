@@ -71,9 +71,8 @@ def complete_prompts(job: Job, texts: Mapping[str, str]) -> Completed:
     missing = len(texts) - len(done.rows)
     if not missing:
         return done
-    if done.rows:
-        job.log.info("%s: %s of %s are in the row cache", job.label, len(done.rows), len(texts))
     backend = job.session.backend(job.model)
+    job.log.info("%s: %s prompts, %s of them in the row cache", job.label, len(texts), len(done.rows))
     started = time.monotonic()
     progress = Progress(job.label, missing, job.log)
     for batch in batches(texts, job.model.batch_tokens):
@@ -105,9 +104,7 @@ def _keep(
     identity = job.session.identity(job.model)
     engine = f"{identity.engine} {identity.engine_version}"
     if len(results) != len(todo):
-        raise BackendError(
-            f"model {job.model.name}: {engine}: {len(results)} results for {len(todo)} prompts"
-        )
+        raise BackendError(f"{job.label}: {engine} gave {len(results)} results for {len(todo)} prompts")
     generated: dict[bytes, CachedRow] = {}
     for digest, result in zip(todo, results, strict=True):
         if isinstance(result, Generation):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_project.core.errors import StudyError
+from dagster_project.core.errors import BackendError, StudyError
 from dagster_project.core.generation.base import Decoding
 from dagster_project.core.generation.plan import Plan, PlannedRow, plan_answers, plan_paraphrase_answers
 from dagster_project.core.generation.prompts import cut_answer
@@ -137,6 +137,8 @@ def _compute(p: _Partition, stamp: str) -> Computed:
         if digest in done.rows
     ]
     aside = _quarantined(planned.rows, hashes, done)
+    if aside and not rows:
+        raise BackendError(f"{label}: all {len(aside)} generations failed, the first one: {aside[0].reason}")
     if aside:
         p.log.warning("%s: %s generations failed, see quarantine: %s", label, len(aside), aside[0].reason)
     return Computed(rows, aside, _notes(planned, rows, aside, done, len(texts), time.monotonic() - started))

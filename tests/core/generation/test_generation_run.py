@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from small_study import answer, answer_in_other_words, fill_lake, small_study, with_model
 
-from dagster_project.core.errors import BackendError, LakeError
+from dagster_project.core.errors import BackendError, LakeError, StudyError
 from dagster_project.core.generation.session import model_lock
 from dagster_project.core.lake import Lake
 from dagster_project.core.study import Prompt, Study
@@ -140,6 +140,18 @@ def test_failed_generations_are_no_rows_but_quarantined(study: Study) -> None:
     assert all("Subject 7" in row["raw"] and "refused" in row["reason"] for row in failed)
     ids = {(row["prompt"], row["question_id"]) for row in rows(study).to_pylist()}
     assert ("zero_shot", "Q7-P19") not in ids
+
+
+def test_a_partition_of_failures_only_is_an_error(study: Study) -> None:
+    with pytest.raises(BackendError, match="all 40 generations failed, the first one: refused"):
+        answer(with_model(study, path="fake:echo?refuse=Subject"))
+    with pytest.raises(LakeError, match="missing"):
+        rows(study)
+
+
+def test_only_methods_of_the_study_are_asked(study: Study) -> None:
+    with pytest.raises(StudyError, match="'genread' is not one of: closed_book"):
+        answer(study, "genread")
 
 
 def test_a_crash_keeps_finished_batches(study: Study) -> None:

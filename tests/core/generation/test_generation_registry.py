@@ -1,0 +1,116 @@
+"""Backends by name: declared capabilities, no engine imported to look, scripts of the fake one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation import base, registry
+from dagster_project.core.generation.base import Decoding, Failure, Generation
+from dagster_project.core.generation.registry import entry, identify, load_backend
+from dagster_project.core.study import BACKENDS, Model
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def fake(path: str) -> Model:
+    return Model(name="f", path=path, backend="fake")
+
+
+def test_the_study_allows_exactly_the_registered_backends() -> None:
+    assert set(BACKENDS) == set(registry.ENTRIES)
+
+
+@pytest.mark.parametrize("name", sorted(registry.ENTRIES))
+def test_declared_capabilities_are_the_classes_own(name: str) -> None:
+    declared = registry.ENTRIES[name]
+    assert declared.load().capabilities == declared.capabilities <= base.CAPABILITIES
+
+
+def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    code = (
+        "import sys\n"
+        "from dagster_project.core.generation import run, registry, hf, fake\n"
+        "from dagster_project.core.study import Model\n"
+        f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
+        "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
+    with pytest.raises(BackendError, match="unknown backend 'vllm'; use one of: fake, transformers"):
+        load_backend(Model(name="m", path="/no/such", backend="vllm"))
+    with pytest.raises(BackendError, match="backend transformers cannot sample; backends that can: none"):
+        load_backend(Model(name="m", path="/no/such"), base.SAMPLE)
+    assert entry(fake("fake:echo")).capabilities == {base.GENERATE}
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt", "text"),
+    [
+        ("fake:echo", "Q: Who? A:", " Who?"),
+        ("fake:echo", "Question: Who?\nAnswer:", " Who?"),
+        ("fake:passage", "A b. C\n\nQ: Who? A:", " A b. C"),
+        ("fake:passage", "X\n\nQ: a A: b\n\nY z\n\nQ: Who? A:", " Y z"),
+    ],
+)
+def test_rules(path: str, prompt: str, text: str) -> None:
+    (result,) = load_backend(fake(path)).generate([prompt], Decoding(15))
+    assert isinstance(result, Generation)
+    assert result.text == text
+
+
+def test_digest_depends_on_the_prompt_only() -> None:
+    one = load_backend(fake("fake:digest")).generate(["Q: a A:", "Q: b A:"], Decoding(15))
+    two = load_backend(fake("fake:passage")).generate(["Q: b A:", "Q: a A:"], Decoding(15))
+    texts = [r.text for r in one if isinstance(r, Generation)]
+    assert texts[::-1] == [r.text for r in two if isinstance(r, Generation)]
+    assert len(set(texts)) == 2
+
+
+def test_scripts_answer_fail_and_take_time(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    options = {
+        "answers": {"Who?": "one two three"},
+        "refuse": "bad",
+        "fail_on_call": 2,
+        "seconds_per_call": 0.1,
+    }
+    script.write_text(json.dumps(options))
+    backend = load_backend(fake(str(script)))
+    started = time.monotonic()
+    first, second = backend.generate(["Q: Who? A:", "Q: bad A:"], Decoding(2))
+    assert time.monotonic() - started >= 0.1
+    assert isinstance(first, Generation)
+    assert (first.text, first.new_tokens) == (" one two", 2)
+    assert isinstance(second, Failure)
+    with pytest.raises(BackendError, match="call 2 fails"):
+        backend.generate(["x"], Decoding(2))
+    slower = tmp_path / "slower.json"
+    slower.write_text(json.dumps({**options, "seconds_per_call": 9, "fail_on_call": 0}))
+    assert identify(fake(str(slower))) == identify(fake(str(script)))
+    assert identify(fake("fake:echo")) != identify(fake(str(script)))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
+        ("fake:echo?sleep=3", "fake option 'sleep'; allowed: rule"),
+        ("fake:echo?fail_on_call=soon", "invalid literal"),
+        ("/no/such/script.json", "cannot be read"),
+    ],
+)
+def test_malformed_scripts_say_what_is_allowed(path: str, message: str) -> None:
+    with pytest.raises(BackendError, match=message):
+        load_backend(fake(path))

@@ -1,0 +1,161 @@
+"""The row cache: what it gives back, and what it survives."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.base import Decoding, Generation, Identity
+from dagster_project.core.generation.row_cache import CachedRow, RowCache, row_key
+
+LOG = logging.getLogger("row_cache")
+IDENTITY = Identity("revision", "float32", "none", "fake", "1")
+TEXTS = st.text(st.characters(), max_size=40)
+NUMBERS = st.integers(0, 2**31)
+
+
+def row(text: str, origin: str = "origin") -> CachedRow:
+    return CachedRow(Generation(text, 12, 3, 0, 1.5, 4), "fake 1", origin)
+
+
+def key(number: int) -> bytes:
+    return row_key(f"{number:064x}", IDENTITY, Decoding(15))
+
+
+def open_cache(folder: Path) -> RowCache:
+    return RowCache(folder, IDENTITY, LOG)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(NUMBERS, st.tuples(TEXTS, NUMBERS, st.floats(0, 1e9)), max_size=8))
+def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
+    folder = tmp_path_factory.mktemp("cache")
+    rows = {
+        key(n): CachedRow(Generation(text, number, 1, 2, latency, 3), "é", "o")
+        for n, (text, number, latency) in stored.items()
+    }
+    with open_cache(folder) as cache:
+        assert cache.store(rows) == rows
+    with open_cache(folder) as cache:
+        assert cache.find([*rows, key(-1)]) == rows
+
+
+def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
+    texts = ["\x00", "\ud800", "\ud83d\ude00", "\u202eabc", "x" * 10_240, "\U0001f9ed"]
+    rows = {key(i): row(texts[i % len(texts)] + str(i)) for i in range(2_500)}
+    with open_cache(tmp_path) as cache:
+        cache.store(rows)
+        assert cache.find(rows) == rows
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row_key("b", IDENTITY, Decoding(15)),
+        row_key("a", Identity("other", "float32", "none", "fake", "1"), Decoding(15)),
+        row_key("a", Identity("revision", "float16", "none", "fake", "1"), Decoding(15)),
+        row_key("a", Identity("revision", "float32", "int8", "fake", "1"), Decoding(15)),
+        row_key("a", IDENTITY, Decoding(16)),
+        row_key("a", IDENTITY, Decoding(15), sample_seed=0),
+    ],
+)
+def test_keys_tell_apart_what_decides_the_text(other: bytes) -> None:
+    assert other != row_key("a", IDENTITY, Decoding(15))
+
+
+def test_keys_are_the_same_for_every_engine() -> None:
+    engine = Identity("revision", "float32", "none", "another", "9")
+    assert row_key("a", engine, Decoding(15)) == row_key("a", IDENTITY, Decoding(15))
+    assert engine.weights == IDENTITY.weights
+
+
+def test_the_first_writer_wins(tmp_path: Path) -> None:
+    with open_cache(tmp_path) as one, open_cache(tmp_path) as two:
+        one.store({key(1): row("first")})
+        assert two.store({key(1): row("second"), key(2): row("new")}) == {
+            key(1): row("first"),
+            key(2): row("new"),
+        }
+
+
+def _store_many(folder: str, start: int) -> None:
+    with open_cache(Path(folder)) as cache:
+        for i in range(start, start + 30):
+            cache.store({key(i): row(str(i))})
+
+
+def test_two_processes_write_side_by_side(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_store_many, args=(str(tmp_path), n)) for n in (0, 15)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    with open_cache(tmp_path) as cache:
+        assert len(cache.find(key(i) for i in range(45))) == 45
+
+
+@pytest.mark.parametrize("damage", ["header", "no database", "pages", "empty", "other schema"])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
+    rows = {key(i): row("x" * 500 + str(i)) for i in range(200)}
+    with open_cache(tmp_path) as cache:
+        cache.store(rows)
+        path = cache.path
+    content = bytearray(path.read_bytes())
+    if damage == "header":
+        content[:100] = b"\xff" * 100
+    elif damage == "no database":
+        content = bytearray(b"this is a text file, of more than a hundred bytes. " * 40)
+    elif damage == "pages":
+        content[4096:] = b"\xa5" * (len(content) - 4096)
+    elif damage == "empty":
+        content = bytearray()
+    path.write_bytes(bytes(content))
+    if damage == "other schema":
+        path.unlink()
+        with sqlite3.connect(path) as connection:
+            connection.execute("create table generations (something)")
+        connection.close()
+    with open_cache(tmp_path) as cache:
+        assert cache.find(rows) == {}
+        cache.store(rows)
+        assert cache.find(rows) == rows
+    if damage != "empty":
+        assert "set aside" in caplog.text
+        assert len(list(tmp_path.glob("*.damaged-*"))) == 1
+
+
+def test_damage_that_sqlite_does_not_notice_is_computed_again(tmp_path: Path) -> None:
+    rows = {key(i): row(f"marker{i}") for i in range(3)}
+    with open_cache(tmp_path) as cache:
+        cache.store(rows)
+    cache.path.write_bytes(cache.path.read_bytes().replace(b"marker1", b"Marker1"))
+    with open_cache(tmp_path) as cache:
+        assert cache.find(rows) == {key(0): rows[key(0)], key(2): rows[key(2)]}
+        assert cache.store({key(1): rows[key(1)]}) == {key(1): rows[key(1)]}
+        assert cache.find(rows) == rows
+
+
+def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> None:
+    with open_cache(tmp_path) as cache:
+        cache.store({key(1): row("kept")})
+        cache._connect().execute("pragma max_page_count = 8")
+        with pytest.raises(LongtailError, match="the disk is full; free space") as caught:
+            cache.store({key(i): row("x" * 5_000) for i in range(2, 90)})
+        assert "\n" not in str(caught.value)
+    with open_cache(tmp_path) as cache:
+        assert cache.find(key(i) for i in range(90)) == {key(1): row("kept")}
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LongtailError, match="row cache"), open_cache(tmp_path / "file" / "cache"):
+        pass
