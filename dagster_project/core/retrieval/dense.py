@@ -37,7 +37,8 @@ class Dense:
         vectors = load_encoder().encode([passage.indexed_text for passage in passages], log)
         index = faiss.IndexFlatIP(vectors.shape[1])
         index.add(vectors)
-        faiss.write_index(index, str(folder / _FILE))
+        # Not faiss.write_index: on a full disk it raises a RuntimeError without the system's reason.
+        (folder / _FILE).write_bytes(faiss.serialize_index(index).data)
 
     def search(
         self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger

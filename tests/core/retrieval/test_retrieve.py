@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -135,6 +136,24 @@ def test_killed_build_leaves_no_half_index(rdf_study: Study, searchable: Lake, l
     write_passages(searchable, [("Q1", 0, "Ada Quill")])
     assert not build_index(rdf_study, searchable, "bm25", log).was_current
     assert not list(staging.glob("*"))
+
+
+@pytest.mark.parametrize("retriever", INDEXED)
+def test_a_full_disk_leaves_nothing(
+    rdf_study: Study, searchable: Lake, log: logging.Logger, retriever: str
+) -> None:
+    write_passages(searchable, [(f"Q{i}", 0, f"word{i}") for i in range(20)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))  # no file may grow beyond 200 bytes
+    try:
+        with pytest.raises(LakeError, match="index could not be written"):
+            build_index(rdf_study, searchable, retriever, log)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not [path for path in rdf_study.home.indexes.rglob("*") if path.is_file()]
+    with pytest.raises(IndexMissingError, match="missing"):
+        retrieve_passages(rdf_study, searchable, retriever, log)
+    assert not build_index(rdf_study, searchable, retriever, log).was_current
 
 
 def test_oracle_takes_the_first_passage_with_an_answer(
