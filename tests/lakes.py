@@ -262,6 +262,11 @@ def fame(subject_id: str) -> float:
     return int(hashlib.sha256(subject_id.encode()).hexdigest()[:8], 16) / 16**8
 
 
+def finds(retriever: str, subject_id: str) -> bool:
+    """Whether a retriever finds a passage about a subject: nine times in ten."""
+    return fame(f"{retriever} {subject_id}") < 0.9
+
+
 def _mean_views(plan: LakePlan, subject: str, rng: np.random.Generator) -> float | None:
     """Monthly level of a subject, over six decades: None = missing, or 0 in some cases."""
     state = rng.uniform()
@@ -296,7 +301,7 @@ def _retrieved(
     questions: Sequence[dict[str, Any]], retriever: str, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     for question in questions:
-        if retriever == "oracle" and rng.uniform() < 0.1:
+        if not finds(retriever, question["subject_id"]):
             continue
         for rank in (1, 2):
             has_answer = bool(retriever == "oracle" or rng.uniform() < 0.6)
@@ -349,7 +354,8 @@ def _answers(
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     for question in questions:
-        if method == "oracle" and rng.uniform() < 0.05:
+        found = method != "closed_book" and finds(method, question["subject_id"])
+        if method == "oracle" and not found:
             continue
         known = fame(question["subject_id"]) * (size + 1) / len(plan.models)
         chance = 0.1 + 0.8 * known if method == "closed_book" else 0.55
@@ -362,7 +368,7 @@ def _answers(
                 "model": model,
                 "method": method,
                 "prompt": prompt,
-                "passage_id": None if method == "closed_book" else f"{question['subject_id']}-0",
+                "passage_id": f"{question['subject_id']}-0" if found else None,
                 **_generated("Gold" if correct else "Lead", correct, rng),
             },
         )

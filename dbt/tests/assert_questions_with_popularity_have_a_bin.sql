@@ -1,0 +1,14 @@
+{{ config(meta={'dagster': {'ref': {'name': 'int_question_bins'}}}) }}
+
+-- Every question above 0 falls into one bin of its relation and one of all; the key of int_question_bins says no more.
+select
+    questions.dataset,
+    questions.question_id,
+    questions.relation
+from {{ ref('int_questions_by_relation') }} as questions
+left join {{ ref('int_question_bins') }} as bins
+    on
+        questions.dataset = bins.dataset
+        and questions.question_id = bins.question_id
+        and questions.relation = bins.relation
+where questions.subject_popularity > 0 and bins.bin is null

@@ -1,0 +1,25 @@
+-- Ranks of 10, 20, 20, 30 are 1, 2.5, 2.5, 4; each group is ranked by itself.
+with cases as (
+
+    select
+        grouping_key,
+        value,
+        expected
+    from (
+        values ('a', 10, 1.0), ('a', 20, 2.5), ('a', 20, 2.5), ('a', 30, 4.0), ('b', 20, 1.0)
+    ) as t (grouping_key, value, expected)
+
+),
+
+computed as (
+
+    select
+        *,
+        {{ average_rank('value', 'grouping_key') }} as computed
+    from cases
+
+)
+
+select *
+from computed
+where computed != expected
