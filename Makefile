@@ -19,6 +19,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false
 export DO_NOT_TRACK := 1
 export OMP_WAIT_POLICY := PASSIVE
+export GOMP_SPINCOUNT := 0
 export PYTHONWARNINGS := ignore
 
 help: ## this list
@@ -34,7 +35,7 @@ sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (
 	@$(PY) -m dagster_project.sql $(if $(Q),"$(Q)")
 
 test: $(VENV)/.installed-dev ## the whole test suite
-	@$(PY) -m pytest -q -n 2 --dist loadgroup
+	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
 check: $(VENV)/.installed-dev ## style, types, layers, SQL, definitions
 	$(PY) -m ruff check .

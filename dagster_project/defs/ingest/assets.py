@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_views, ingest_triples
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
 from dagster_project.defs.partitions import months
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
@@ -33,7 +33,5 @@ def entities(study: StudyResource) -> dg.MaterializeResult:
 def page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (entity with an article, month): page views, where missing is not zero."""
     with clear_errors():
-        keys = context.partition_keys
-        return result(
-            study.lake, [ingest_page_views(study.study, study.lake, month, LOG) for month in keys]
-        )
+        outcomes = ingest_page_view_months(study.study, study.lake, list(context.partition_keys), LOG)
+        return result(study.lake, outcomes)

@@ -1,0 +1,14 @@
+"""Tests never touch a user's state: every process of the suite has a home of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+_HOME = tempfile.mkdtemp(prefix="longtail-tests-")
+os.environ["LONGTAIL_HOME"] = _HOME
+os.environ.pop("LONGTAIL_STUDY", None)
+os.environ.setdefault("LONGTAIL_THREADS", "1")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)

@@ -1,0 +1,129 @@
+"""The asset graph as Dagster sees it: a key that changes by accident shows as a difference here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dagster_project.core.tables import TABLES
+from tests.journeys.commands import PROJECT, environment, small_study
+
+SNAPSHOT = Path(__file__).parent / "asset_graph.json"
+
+DESCRIBE = """
+import json, sys
+from dagster_project.definitions import defs
+definitions = defs()
+graph = definitions.resolve_asset_graph()
+shown = {}
+for key in sorted(graph.materializable_asset_keys, key=lambda k: k.path):
+    node = graph.get(key)
+    shown["/".join(key.path)] = {
+        "group": node.group_name,
+        "described": bool(node.description),
+        "partitions": type(node.partitions_def).__name__ if node.partitions_def else None,
+        "parents": sorted("/".join(parent.path) for parent in node.parent_keys),
+    }
+checks = sorted("/".join(c.asset_key.path) + ":" + c.name for c in graph.asset_check_keys)
+external = sorted("/".join(key.path) for key in graph.external_asset_keys)
+pools = {"/".join(k.path): sorted(graph.get(k).pools or []) for k in graph.materializable_asset_keys}
+schedules = [s.name for s in definitions.schedules]
+refresh = definitions.resolve_job_def("refresh_popularity").asset_layer.executable_asset_keys
+print(json.dumps({"assets": shown, "checks": checks, "external": external, "pools": pools, "schedules": schedules,
+                  "refresh": sorted("/".join(k.path) for k in refresh)}))
+"""
+
+
+def describe(home: Path, study: Path | None = None) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", DESCRIBE],
+        cwd=PROJECT,
+        env=environment(home, study),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return describe(tmp_path_factory.mktemp("home"))
+
+
+def test_the_asset_graph_is_the_one_agreed_upon(graph: dict[str, Any]) -> None:
+    shown = {key: {**node, "described": None} for key, node in graph["assets"].items()}
+    if os.environ.get("LONGTAIL_UPDATE_SNAPSHOTS"):
+        SNAPSHOT.write_text(json.dumps(shown, indent=1, sort_keys=True) + "\n")
+    agreed = json.loads(SNAPSHOT.read_text())
+    assert shown == agreed, "assets changed; if meant: LONGTAIL_UPDATE_SNAPSHOTS=1 pytest tests/defs"
+
+
+def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
+    assert [key for key, node in graph["assets"].items() if not node["described"]] == []
+    assert {node["group"] for node in graph["assets"].values()} == {
+        "study", "ingest", "questions", "retrieval", "generation", "warehouse", "report"
+    }  # fmt: skip
+
+
+def test_no_source_of_dbt_is_an_asset_that_nobody_makes(graph: dict[str, Any]) -> None:
+    made_here = {f"lake/{name}" for name in TABLES if name != "quarantine"}
+    assert made_here <= set(graph["assets"])
+    assert [key for key in graph["external"] if key != "lake/quarantine"] == []
+
+
+def test_heavy_work_holds_a_pool(graph: dict[str, Any]) -> None:
+    pools = graph["pools"]
+    assert pools["lake/answers"] == pools["lake/paraphrase_answers"] == ["gpu"]
+    warehouse = [key for key, node in graph["assets"].items() if node["group"] == "warehouse"]
+    assert {tuple(pools[key]) for key in warehouse} == {("warehouse",)}
+
+
+def test_the_monthly_refresh_spends_no_gpu_time(graph: dict[str, Any]) -> None:
+    assert "monthly_popularity" in graph["schedules"]
+    assert "lake/page_views" in graph["refresh"]
+    assert "marts/fct_adaptive_accuracy" in graph["refresh"]
+    assert not {"lake/answers", "lake/paraphrase_answers", "lake/answer_embeddings"} & set(graph["refresh"])
+
+
+def test_dbt_tests_are_checks(graph: dict[str, Any]) -> None:
+    assert sum(check.startswith("marts/") for check in graph["checks"]) > 50
+    assert "lake/questions:every_relation_has_questions" in graph["checks"]
+
+
+def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "fake:digest", edit={"[closed_book, bm25, oracle]": "[closed_book]"})
+    assets = describe(tmp_path / "home", study)["assets"]
+    assert "lake/answers" in assets
+    assert "indexes/bm25" not in assets
+
+
+def test_workspace_and_dg_name_the_same_module() -> None:
+    workspace = yaml.safe_load((PROJECT / "workspace.yaml").read_text())
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
+    module = workspace["load_from"][0]["python_module"]
+    assert module["module_name"] == project["code_location_target_module"]
+    assert module["location_name"] == project["code_location_name"]
+
+
+def test_core_imports_without_dagster() -> None:
+    code = (
+        "import sys, pkgutil, importlib\n"
+        "sys.modules['dagster'] = None; sys.modules['dagster_dbt'] = None\n"
+        "import dagster_project.core as core\n"
+        "for module in pkgutil.walk_packages(core.__path__, 'dagster_project.core.'):\n"
+        "    importlib.import_module(module.name)\n"
+        "heavy = {'torch', 'transformers', 'faiss', 'sentence_transformers'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
