@@ -29,7 +29,8 @@ class PlannedRow:
     @property
     def row_key(self) -> str:
         """The key columns in one text, for the quarantine."""
-        return "/".join(str(v) for v in self.keys.values() if isinstance(v, str | int))
+        names = ("dataset", "question_id", "paraphrase_id", "prompt")
+        return "/".join(str(self.keys[name]) for name in names if name in self.keys)
 
 
 @dataclass(frozen=True)

@@ -12,31 +12,33 @@ _EVERY_SECONDS = 2.0
 
 
 class Progress:
-    """Logs done of total, rows a second, and the seconds left; at most every two seconds."""
+    """Logs done of total, rows a second, and the time left; at most every two seconds.
 
-    def __init__(self, what: str, total: int, log: logging.Logger) -> None:
-        self._what, self._total, self._log = what, total, log
-        self._done = 0
+    `work` is the effort of all rows in any unit: the time left follows it, as later rows may be longer.
+    """
+
+    def __init__(self, what: str, total: int, work: float, log: logging.Logger) -> None:
+        self._what, self._total, self._work, self._log = what, total, work, log
+        self._done, self._worked = 0, 0.0
         self._started = self._spoken = time.monotonic()
 
-    def advance(self, n: int) -> None:
-        """`n` more are done."""
+    def advance(self, n: int, work: float) -> None:
+        """`n` more rows are done, and their share of the work."""
         self._done += n
+        self._worked += work
         now = time.monotonic()
         if now - self._spoken < _EVERY_SECONDS:
             return
         self._spoken = now
-        rate = self._done / (now - self._started)
-        left = (self._total - self._done) / rate if rate else float("inf")
+        seconds = now - self._started
+        left = seconds * (self._work - self._worked) / self._worked
         self._log.info(
             "%s: %s of %s, %.1f a second, about %s left",
-            self._what, f"{self._done:,}", f"{self._total:,}", rate, _duration(left),
+            self._what, f"{self._done:,}", f"{self._total:,}", self._done / seconds, _duration(left),
         )  # fmt: skip
 
 
 def _duration(seconds: float) -> str:
-    if seconds == float("inf"):
-        return "an unknown time"
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -24,6 +24,8 @@ from dagster_project.core.study import Model
 
 _BYTES_PER_TOKEN = 3
 _MAX_BATCH_ROWS = 512
+_NEW_TEXT = 60
+"""Characters of prompt that cost as much as generating, for the estimate of the time left."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,14 @@ def complete_prompts(job: Job, texts: Mapping[str, str]) -> Completed:
     backend = job.session.backend(job.model)
     job.log.info("%s: %s prompts, %s of them in the row cache", job.label, len(texts), len(done.rows))
     started = time.monotonic()
-    progress = Progress(job.label, missing, job.log)
+    work = {digest: len(text) + _NEW_TEXT for digest, text in texts.items() if digest not in done.rows}
+    progress = Progress(job.label, missing, sum(work.values()), job.log)
     for batch in batches(texts, job.model.batch_tokens):
-        todo = [digest for digest in batch if digest not in done.rows]
+        todo = [digest for digest in batch if digest in work]
         if todo:
             results = backend.generate([texts[digest] for digest in todo], job.decoding)
             _keep(job, done, keys, todo, results)
-            progress.advance(len(todo))
+            progress.advance(len(todo), sum(work[digest] for digest in todo))
     done.seconds = time.monotonic() - started
     done.usage = backend.usage()
     return done

@@ -1,6 +1,6 @@
 """A study of few questions in a lake of its own, for tests; also run by tests as a process that gets killed.
 
-python small_study.py <folder> <model path> <n questions a relation>
+python small_study.py <folder> <model path> <n questions a relation> <backend> <batch_tokens>
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def with_model(study: Study, **changes: Any) -> Study:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    chosen = small_study(Path(sys.argv[1]), sys.argv[2])
+    chosen = small_study(Path(sys.argv[1]), sys.argv[2], backend=sys.argv[4], batch_tokens=int(sys.argv[5]))
     if not Lake(chosen.home.lake).partitions("questions"):
         fill_lake(Lake(chosen.home.lake), int(sys.argv[3]))
     print("ready", flush=True)

@@ -76,6 +76,19 @@ def test_batches_give_what_generate_gives_one_by_one(folders: dict[str, Path], a
     assert all(r.batch_size * (r.prompt_tokens + 15) <= 900 for r in results if isinstance(r, Generation))
 
 
+def test_a_reference_model_answers_alike_in_batches_and_alone() -> None:
+    relations = ("father", "author", "director")
+    asked = [
+        f"Q: Who is the {relation} of {name}? A:" for relation in relations for name in ("Nalo", "Ke Mi")
+    ]
+    model = Model(name="s", path="sandbox:s", device="cpu")
+    batch = load_backend(model).generate(asked, DECODING)
+    alone = [load_backend(model).generate([prompt], DECODING)[0] for prompt in asked]
+    answers = [cut_answer(text) for text in texts(batch)]
+    assert answers == [cut_answer(text) for text in texts(alone)]
+    assert all(answers)
+
+
 def test_results_are_in_order_and_alike_for_any_batching(folders: dict[str, Path]) -> None:
     wide = load_backend(tiny(folders["llama"], batch_tokens=20_000)).generate(PROMPTS, DECODING)
     narrow = load_backend(tiny(folders["llama"], batch_tokens=64)).generate(PROMPTS, DECODING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import answer, fill_lake, small_study, with_model
+from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.prompts import prompt_hash
@@ -66,7 +68,15 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, pa.T
 def test_kill_9_in_the_middle_then_resume(
     tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], seed: int
 ) -> None:
-    command = [sys.executable, str(PROGRAM), str(tmp_path), "fake:digest?seconds_per_call=0.06", "6"]
+    command = [
+        sys.executable,
+        str(PROGRAM),
+        str(tmp_path),
+        "fake:digest?seconds_per_call=0.06",
+        "6",
+        "fake",
+        "64",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     draw = random.Random(seed)
     for _ in range(2):
@@ -85,6 +95,34 @@ def test_kill_9_in_the_middle_then_resume(
     assert resumed.equals(uninterrupted[1])
     keys = [(r["dataset"], r["prompt"], r["question_id"]) for r in resumed.to_pylist()]
     assert len(set(keys)) == len(keys) == 60
+
+
+def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = save_tiny_model(tmp_path / "model", "llama")
+    study = small_study(tmp_path, str(model), backend="transformers", batch_tokens=400)
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
+    fill_lake(Lake(study.home.lake), 6)
+    answer(study)
+    whole = rows(study)
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
+    command = [sys.executable, str(PROGRAM), str(tmp_path), str(model), "6", "transformers", "400"]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    deadline = time.monotonic() + 120
+    while n_cached(study) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert answer(study).notes["resumed"] >= 5
+    assert rows(study).equals(whole)
+
+
+def n_cached(study: Study) -> int:
+    """Rows in the study's only row cache; a look from outside while another process writes."""
+    for cache in study.home.row_cache.glob("*.sqlite"):
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(cache)) as connection:
+            return int(connection.execute("select count(*) from generations").fetchone()[0])
+    return 0
 
 
 @settings(max_examples=25, deadline=None)
