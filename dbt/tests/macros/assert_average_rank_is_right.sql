@@ -7,7 +7,7 @@ with cases as (
         expected
     from (
         values ('a', 10, 1.0), ('a', 20, 2.5), ('a', 20, 2.5), ('a', 30, 4.0), ('b', 20, 1.0)
-    ) as t (grouping_key, value, expected)
+    ) as t (grouping_key, value, expected) -- noqa: AL05
 
 ),
 

@@ -13,7 +13,7 @@ with cases as (
         ('no variance in y', 1, 5, null), ('no variance in y', 2, 5, null), ('no variance in y', 3, 5, null),
         ('no variance in x', 1, 5, null), ('no variance in x', 1, 6, null), ('no variance in x', 1, 7, null),
         ('too few', 1, 5, null), ('too few', 2, 6, null)
-    ) as t (name, x, y, expected)
+    ) as t (name, x, y, expected) -- noqa: AL05
 
 ),
 

@@ -52,7 +52,7 @@ averaged as (
 final as (
 
     select
-        pairs.* exclude (pair_id, n_missing_parametric_correct, n_missing_retrieval_correct),
+        pairs.* exclude (pair_id, n_missing_parametric_correct, n_missing_retrieval_correct),  -- noqa: RF02
         coalesce(averaged.n_splits, 0) as n_splits,
         averaged.* exclude (pair_id, search, threshold_scope, n_splits),
         adaptive_gains.gain as gain_in_sample,

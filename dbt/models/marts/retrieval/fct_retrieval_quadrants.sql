@@ -45,9 +45,15 @@ final as (
         count(answer_pairs.question_id) / max(quadrants.n_all) as share,
         avg(answer_pairs.has_answer::integer) as recall_at_1
     from quadrants
-    left join answer_pairs using (
-        dataset, prompt, model, parametric_method, retrieval_method, parametric_correct, retrieval_correct
-    )
+    left join answer_pairs
+        on
+            quadrants.dataset = answer_pairs.dataset
+            and quadrants.prompt = answer_pairs.prompt
+            and quadrants.model = answer_pairs.model
+            and quadrants.parametric_method = answer_pairs.parametric_method
+            and quadrants.retrieval_method = answer_pairs.retrieval_method
+            and quadrants.parametric_correct = answer_pairs.parametric_correct
+            and quadrants.retrieval_correct = answer_pairs.retrieval_correct
     group by all
 
 )
