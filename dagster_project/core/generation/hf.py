@@ -16,7 +16,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +62,17 @@ class TransformersBackend:
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """Answer each prompt, in batches of at most `batch_tokens` padded tokens, the longest prompts last.
 
-        A batch that does not fit the memory is halved, and later ones with it; a single prompt that does
-        not fit is a `Failure`.
+        A batch that does not fit the memory is halved, and the rest cut to its measure; a single prompt that
+        does not fit is a `Failure`.
         """
         room = self._room(decoding)
         # a tokenizer takes no lone surrogates
         clean = [prompt.encode("utf-8", "replace").decode() for prompt in prompts]
         full: list[list[int]] = self._tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        cost = [min(len(tokens), room) + decoding.max_new_tokens for tokens in full]
         results: dict[int, Generation | Failure] = {}
-        todo = sorted((i for i in range(len(full)) if full[i]), key=lambda i: (len(full[i]), i))
-        waiting = deque(self._batches([min(len(full[i]), room) for i in todo], todo, decoding))
+        todo = sorted((i for i in range(len(full)) if full[i]), key=cost.__getitem__)
+        waiting = deque(self._batches(todo, cost))
         while waiting:
             rows = waiting.popleft()
             done = self._attempt([full[i][-room:] for i in rows], [len(full[i]) for i in rows], decoding)
@@ -80,10 +81,9 @@ class TransformersBackend:
             elif len(rows) == 1:
                 results[rows[0]] = Failure(f"out of memory with one prompt of {len(full[rows[0]])} tokens")
             else:
-                self._budget = max(1, self._budget // 2)
+                self._budget = len(rows) * cost[rows[-1]] // 2
                 _LOG.warning("%s: out of memory with %s rows; batches are halved", self._name, len(rows))
-                half = len(rows) // 2
-                waiting.extendleft([rows[half:], rows[:half]])
+                waiting = deque(self._batches([*rows, *chain.from_iterable(waiting)], cost))
         return [results.get(i, Failure("the prompt has no tokens")) for i in range(len(prompts))]
 
     def usage(self) -> Usage:
@@ -112,17 +112,13 @@ class TransformersBackend:
             )
         return room
 
-    def _batches(self, lengths: list[int], rows: list[int], decoding: Decoding) -> list[list[int]]:
-        """Rows, sorted by length, in the fewest even batches whose rows × (longest + new) fit the budget."""
+    def _batches(self, rows: Sequence[int], cost: Sequence[int]) -> list[list[int]]:
+        """Rows, sorted by cost (tokens), in the fewest even batches whose padded tokens fit the budget."""
         for n in range(1, len(rows) + 1):
             edges = [len(rows) * i // n for i in range(n + 1)]
-            spans = list(pairwise(edges))
-            if all(
-                end - start == 1
-                or (end - start) * (lengths[end - 1] + decoding.max_new_tokens) <= self._budget
-                for start, end in spans
-            ):
-                return [rows[start:end] for start, end in spans]
+            cut = [list(rows[start:end]) for start, end in pairwise(edges)]
+            if all(len(batch) == 1 or len(batch) * cost[batch[-1]] <= self._budget for batch in cut):
+                return cut
         return []
 
     def _attempt(
