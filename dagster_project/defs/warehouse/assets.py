@@ -12,6 +12,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
 from dagster_project.defs.results import clear_errors, markdown_table, result
+from dagster_project.defs.warehouse.dbt_events import with_columns
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
@@ -36,7 +37,7 @@ _PROJECT = dbt_project()
 )
 def warehouse_models(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
     """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
-    yield from dbt.cli(["build"], context=context).stream()
+    yield from with_columns(dbt.cli(["build"], context=context), study.study, context.log)
 
 
 @dg.asset(
@@ -61,7 +62,7 @@ def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
 )
 def warehouse_adaptive(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
     """The marts that carry the bootstrap's intervals."""
-    yield from dbt.cli(["build"], context=context).stream()
+    yield from with_columns(dbt.cli(["build"], context=context), study.study, context.log)
 
 
 @dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive])

@@ -1,0 +1,129 @@
+"""dbt's events with what the build says of each model: its columns, their lineage, its row count.
+
+What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.lineage`. What does not: reading the
+build and the SQL. dagster-dbt's own `fetch_column_metadata` keeps the warehouse open in this process, where
+later steps could not open it read-only, and knows no column of a source that is a glob of Parquet files.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+import duckdb
+from dagster_dbt import DbtCliInvocation
+from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
+
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.lineage import ModelDescription, describe_models
+
+_REPORT_EVERY_S = 5.0
+
+
+def with_columns(
+    invocation: DbtCliInvocation, study: Study, log: logging.Logger
+) -> Iterator[DbtDagsterEventType]:
+    """The events of a dbt invocation, in order; a model's carries column schema, lineage and row count.
+
+    DuckDB lets nobody read the warehouse while dbt writes to it, so the events come when dbt has ended; until
+    then `log` tells how far it is. Where dbt fails, what it built comes all the same, then its error.
+    """
+    events: list[DbtDagsterEventType] = []
+    failure: Exception | None = None
+    try:
+        for event in _reported(invocation.stream(), log):
+            events.append(event)
+    except Exception as error:
+        failure = error
+    described = _described(events, invocation, study, log)
+    for event in events:
+        model = _model(event)
+        if model in described:
+            event = _with_metadata(event, _metadata(described[model], invocation))
+        yield event
+    if failure is not None:
+        raise failure
+
+
+def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Iterator[DbtDagsterEventType]:
+    """The same events, with a line about their number now and then."""
+    n_models = n_tests = 0
+    reported_at = time.monotonic()
+    for event in events:
+        if _model(event):
+            n_models += 1
+        else:
+            n_tests += 1
+        if time.monotonic() - reported_at > _REPORT_EVERY_S:
+            reported_at = time.monotonic()
+            log.info("dbt: %d models built, %d tests done", n_models, n_tests)
+        yield event
+
+
+def _described(
+    events: list[DbtDagsterEventType], invocation: DbtCliInvocation, study: Study, log: logging.Logger
+) -> dict[str, ModelDescription]:
+    models = [model for model in map(_model, events) if model]
+    if not models:
+        return {}
+    compiled = invocation.target_path / "compiled"
+    try:
+        return describe_models(invocation.manifest, compiled, study.home.build_warehouse, models, log)
+    except duckdb.Error as error:
+        log.warning("no columns and row counts are shown, the warehouse cannot be read: %s", error)
+        return {}
+
+
+def _model(event: DbtDagsterEventType) -> str:
+    """The unique_id of the model that an event is the materialisation of; empty for other events."""
+    if not isinstance(event, dg.Output | dg.AssetMaterialization):
+        return ""
+    unique_id = event.metadata["unique_id"].value
+    return unique_id if isinstance(unique_id, str) and unique_id.startswith("model.") else ""
+
+
+def _with_metadata(event: DbtDagsterEventType, more: Mapping[str, Any]) -> DbtDagsterEventType:
+    if isinstance(event, dg.Output | dg.AssetMaterialization):
+        return event.with_metadata({**event.metadata, **more})
+    return event
+
+
+def _metadata(described: ModelDescription, invocation: DbtCliInvocation) -> dict[str, Any]:
+    """Dagster's names for what is known of a model; what is not known is left out."""
+    metadata: dict[str, Any] = {"dagster/column_schema": _schema(described)}
+    if described.n_rows is not None:
+        metadata["dagster/row_count"] = described.n_rows
+    if described.lineage is not None:
+        metadata["dagster/column_lineage"] = _lineage(described, invocation)
+    return metadata
+
+
+def _schema(described: ModelDescription) -> dg.TableSchema:
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=column.name,
+                type=column.type,
+                description=column.description or None,
+                constraints=dg.TableColumnConstraints(nullable=column.nullable),
+            )
+            for column in described.columns
+        ]
+    )
+
+
+def _lineage(described: ModelDescription, invocation: DbtCliInvocation) -> dg.TableColumnLineage:
+    def key(parent: str) -> dg.AssetKey:
+        translator = invocation.dagster_dbt_translator
+        return translator.get_asset_spec(invocation.manifest, parent, invocation.project).key
+
+    lineage = described.lineage or {}
+    return dg.TableColumnLineage(
+        deps_by_column={
+            column: [dg.TableColumnDep(key(parent), name) for parent, name in sorted(lineage[column])]
+            for column in lineage
+        }
+    )

@@ -1,0 +1,69 @@
+"""What a dbt invocation's events carry, where dbt succeeds for one model and fails for another."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pytest
+from dagster_dbt import DbtCliInvocation, DbtCliResource
+from dagster_dbt.errors import DagsterDbtCliRuntimeError
+
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
+from dagster_project.defs.warehouse.dbt_events import with_columns
+from tests.lakes import fill
+from tests.warehouses import UNANSWERED, copied_study, lake_of
+
+LOG = logging.getLogger("tests.dbt_events")
+
+
+def _invocation(study: Study, monkeypatch: pytest.MonkeyPatch, *args: str) -> DbtCliInvocation:
+    for name, value in dbt_environment(study).items():
+        monkeypatch.setenv(name, value)
+    executable = Path(sys.executable).parent / "dbt"
+    dbt = DbtCliResource(project_dir=str(DBT_PROJECT), dbt_executable=str(executable))
+    return dbt.cli([*args], manifest=study.home.build / "dbt/target/manifest.json")
+
+
+def _collect(events: Iterable[object], into: list[object]) -> None:
+    """What comes before an error stays in `into`."""
+    for event in events:
+        into.append(event)
+
+
+def test_a_failing_build_shows_what_it_built_then_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+    lake = lake_of(study)
+    questions = lake.read("questions").to_pylist()
+    lake.write("questions", [*questions, fill("questions", questions[0])], fingerprint="doubled")
+    chosen = "stg_study__prompts dim_prompts stg_questions__questions int_questions dim_questions"
+    invocation = _invocation(study, monkeypatch, "build", "--select", chosen)
+
+    seen: list[object] = []
+    with pytest.raises(DagsterDbtCliRuntimeError, match="unique_key"):
+        _collect(with_columns(invocation, study, LOG), seen)
+
+    built = {event.asset_key.path[-1]: event for event in seen if isinstance(event, dg.AssetMaterialization)}
+    metadata = built["dim_prompts"].metadata
+    lineage = metadata["dagster/column_lineage"].value
+    assert isinstance(lineage, dg.TableColumnLineage)
+    assert list(lineage.deps_by_column["prompt"]) == [
+        dg.TableColumnDep(dg.AssetKey(["staging", "stg_study__prompts"]), "prompt")
+    ]
+    schema = metadata["dagster/column_schema"].value
+    assert isinstance(schema, dg.TableSchema)
+    assert {column.name: column.constraints.nullable for column in schema.columns}["prompt"] is False
+    staging = built["stg_study__prompts"].metadata
+    assert "dagster/row_count" not in staging
+    sources = staging["dagster/column_lineage"].value.deps_by_column
+    assert list(sources["prompt"]) == [dg.TableColumnDep(dg.AssetKey(["lake", "prompts"]), "prompt")]
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        count = connection.sql("select count(*) from marts.dim_prompts").fetchall()
+    assert count == [(metadata["dagster/row_count"].value,)]
