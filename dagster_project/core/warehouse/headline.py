@@ -36,10 +36,10 @@ order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
 
 @dataclass(frozen=True)
 class HeadlineRow:
-    """One (dataset, prompt, model, method). Accuracies are shares; the last four are None for closed_book.
+    """One (dataset, prompt, model, method). The last four are None for closed_book.
 
-    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out: means
-    over splits, thresholds per relation, on the questions with popularity and both answers.
+    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out:
+    means over splits, thresholds per relation, on the questions with popularity and both answers.
     """
 
     dataset: str
@@ -58,7 +58,7 @@ class HeadlineRow:
 
 
 def headline(published: Path) -> list[HeadlineRow]:
-    """The headline of the warehouse at `published`. Errors: `PublishError` where it is missing or unreadable."""
+    """The headline of a published file. Errors: `PublishError` where it is missing or unreadable."""
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     try:

@@ -11,7 +11,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command, dbt_environment, read_verdict
-from tests.lakes import fill
+from tests.lake_rows import fill
 from tests.warehouses import UNANSWERED, copied_study, lake_of
 
 

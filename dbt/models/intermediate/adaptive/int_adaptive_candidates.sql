@@ -22,30 +22,12 @@ by_popularity as (
 
 ),
 
-exact as (
+by_binned_step as (
 
     select
         pair_id,
         split,
         relation,
-        'exact' as search,
-        lead(popularity, 1, 'infinity'::double) over by_popularity as threshold,
-        min(popularity) over (partition by pair_id, split, relation) as never,
-        n,
-        n_parametric,
-        n_retrieval
-    from by_popularity
-    window by_popularity as (partition by pair_id, split, relation order by popularity)
-
-),
-
-binned as (
-
-    select
-        pair_id,
-        split,
-        relation,
-        'binned10' as search,
         binned_step as threshold,
         min(binned_never) as never,
         count(*) as n,
@@ -58,9 +40,23 @@ binned as (
 
 final as (
 
-    select * from exact
-    union all
-    select * from binned
+    select
+        * exclude (popularity),
+        'exact' as search,
+        lead(popularity, 1, 'infinity'::double) over rising as threshold,
+        first_value(popularity) over rising as never,
+        row_number() over rising as position,
+        sum(n_retrieval - n_parametric) over rising as gain
+    from by_popularity
+    window rising as (partition by pair_id, split, relation order by popularity)
+    union all by name
+    select
+        *,
+        'binned10' as search,
+        row_number() over stepwise as position,
+        sum(n_retrieval - n_parametric) over stepwise as gain
+    from by_binned_step
+    window stepwise as (partition by pair_id, split, relation order by threshold)
 
 )
 

@@ -4,29 +4,7 @@ with candidates as (
 
 ),
 
--- Gain of a threshold over never retrieving, in right answers.
-gains as (
-
-    select
-        *,
-        sum(n_retrieval - n_parametric) over (
-            partition by pair_id, split, relation, search
-            order by threshold
-            rows between unbounded preceding and current row
-        )::bigint as gain
-    from candidates
-
-),
-
-best as (
-
-    select
-        *,
-        max(gain) over (partition by pair_id, split, relation, search) as best_gain
-    from gains
-
-),
-
+-- Of equally good candidates the one in the lowest position wins; one that gains nothing loses to never retrieving.
 final as (
 
     select
@@ -35,14 +13,14 @@ final as (
         relation,
         search,
         case
-            when max(best_gain) > 0 then min(threshold) filter (where gain = best_gain)
+            when max(gain) > 0 then arg_max(threshold, gain - position * 1e-9)
             else min(never)
         end as threshold,
-        greatest(max(best_gain), 0) as gain,
+        greatest(max(gain), 0)::bigint as gain,
         sum(n)::bigint as n,
         sum(n_parametric)::bigint as n_parametric,
         sum(n_retrieval)::bigint as n_retrieval
-    from best
+    from candidates
     group by pair_id, split, relation, search
 
 )

@@ -1,0 +1,14 @@
+-- How right is each model with each method, and how sure is that?
+select
+    accuracy.dataset,
+    accuracy.prompt,
+    accuracy.model,
+    accuracy.method,
+    accuracy.n,
+    round(accuracy.accuracy, 3) as accuracy,
+    round(accuracy.ci_low, 3) as ci_low,
+    round(accuracy.ci_high, 3) as ci_high
+from {{ ref('fct_accuracy') }} as accuracy
+inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
+where accuracy.relation = 'all'
+order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model, accuracy.method

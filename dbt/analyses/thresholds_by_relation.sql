@@ -1,0 +1,11 @@
+-- Below which popularity does each relation want a passage? Infinity: always. Equal to the least popularity: never.
+select
+    thresholds.model,
+    thresholds.retrieval_method,
+    thresholds.relation,
+    thresholds.threshold_popularity,
+    thresholds.n,
+    round(thresholds.accuracy - greatest(thresholds.accuracy_always, thresholds.accuracy_never), 3) as gain_in_sample
+from {{ ref('fct_adaptive_thresholds') }} as thresholds
+where thresholds.search = 'exact'
+order by thresholds.model, thresholds.retrieval_method, thresholds.relation = 'all', thresholds.relation

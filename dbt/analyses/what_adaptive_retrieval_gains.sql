@@ -1,0 +1,19 @@
+-- Adaptive against the better fixed method, on held-out questions, with the in-sample gain and its interval.
+select
+    dataset,
+    prompt,
+    model,
+    retrieval_method,
+    threshold_scope,
+    round(accuracy_adaptive, 3) as adaptive,
+    round(accuracy_always, 3) as always,
+    round(accuracy_never, 3) as never,
+    round(accuracy_oracle, 3) as oracle,
+    round(accuracy_adaptive - greatest(accuracy_always, accuracy_never), 3) as gain_held_out,
+    round(gain_in_sample, 3) as gain_in_sample,
+    round(gain_ci_low, 3) as gain_ci_low,
+    round(gain_ci_high, 3) as gain_ci_high,
+    round(share_retrieved, 2) as share_retrieved
+from {{ ref('fct_adaptive_accuracy') }}
+where search = 'exact'
+order by dataset, prompt, model, retrieval_method, threshold_scope

@@ -1,0 +1,218 @@
+"""The rows of synthetic lakes, drawn from a seed: memory helps with known subjects, passages with rare ones.
+
+What belongs here: one function a table. What does not: which rows go into which partition (`lakes`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.tables import TABLES
+
+if TYPE_CHECKING:
+    from tests.lakes import LakePlan
+
+DIMENSIONS = 384
+OBJECT_ID = "Q900000000"
+_FALLBACK = {pa.string(): "", pa.bool_(): False, pa.int32(): 1, pa.int64(): 0, pa.float64(): 0.0}
+
+
+def fill(table: str, row: dict[str, Any]) -> dict[str, Any]:
+    """`row` with each column of `table` that it lacks: null where allowed, else an empty value."""
+    blank = {
+        column.name: None if column.nullable else _FALLBACK.get(column.type, [])
+        for column in TABLES[table].columns
+    }
+    return {**blank, **row}
+
+
+def embedding(text: str) -> list[float]:
+    """A unit vector that depends on the text alone."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    vector = np.random.default_rng(seed).normal(size=DIMENSIONS) + 1.0
+    return list((vector / np.linalg.norm(vector)).astype(np.float32))
+
+
+def fame(subject_id: str) -> float:
+    """How well a subject is known, in [0, 1): popularity and memory both follow it."""
+    return int(hashlib.sha256(subject_id.encode()).hexdigest()[:8], 16) / 16**8
+
+
+def finds(retriever: str, subject_id: str) -> bool:
+    """Whether a retriever finds a passage about a subject: nine times in ten."""
+    return fame(f"{retriever} {subject_id}") < 0.9
+
+
+def relation_names(plan: LakePlan) -> list[str]:
+    return [relation.name for relation in RELATIONS[: plan.n_relations]]
+
+
+def question_rows(plan: LakePlan) -> list[dict[str, Any]]:
+    rows = []
+    for dataset in plan.datasets:
+        for number, relation in enumerate(RELATIONS[: plan.n_relations]):
+            last = number == plan.n_relations - 1
+            n = 1 if last and plan.one_question_relation else plan.n_questions_per_relation
+            for i in range(n):
+                subject_id = f"Q{number * 100_000 + i + 1}"
+                rows.append(
+                    fill(
+                        "questions",
+                        {
+                            "dataset": dataset,
+                            "question_id": f"{subject_id}-{relation.property_id}",
+                            "relation": relation.name,
+                            "property_id": relation.property_id,
+                            "subject_id": subject_id,
+                            "subject": f"Subject {subject_id}",
+                            "question": relation.question(f"Subject {subject_id}"),
+                            "object_ids": [OBJECT_ID],
+                            "objects": ["Gold"],
+                            "gold_answers": ["Gold", 'it\'s "gold"'],
+                        },
+                    )
+                )
+    return rows
+
+
+def paraphrase_rows(plan: LakePlan, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": q["dataset"],
+            "question_id": q["question_id"],
+            "paraphrase_id": i,
+            "template": f"{i}: [subj]?",
+            "paraphrase": f"{i}: {q['subject']}?",
+        }
+        for q in questions
+        for i in range(plan.n_paraphrases + 1)
+    ]
+
+
+def mean_views(plan: LakePlan, subject: str, rng: np.random.Generator) -> float | None:
+    """Monthly level of a subject, over six decades: None = missing, or 0 in some cases."""
+    state = rng.uniform()
+    if state < plan.share_missing:
+        return None
+    if state < plan.share_missing + plan.share_zero:
+        return 0.0
+    known, steps = fame(subject), plan.n_popularities
+    return float(round(10 ** (6 * (int(known * steps) / steps if steps else known))))
+
+
+def month_row(
+    subject: str, month: str, level: float | None, plan: LakePlan, rng: np.random.Generator
+) -> dict[str, Any] | None:
+    """One month of a subject. Ties need constant views; others drift, and some months have no row."""
+    draw = float(rng.uniform())
+    if level is None:
+        return (
+            None
+            if draw < 0.5
+            else fill("page_views", {"entity_id": subject, "month": month, "source": "sandbox"})
+        )
+    if plan.n_popularities is None and draw < 0.05:
+        return None
+    views = level if plan.n_popularities else round(level * (0.8 + 0.4 * draw))
+    return fill(
+        "page_views", {"entity_id": subject, "month": month, "views": int(views), "source": "sandbox"}
+    )
+
+
+def retrieved_rows(
+    questions: Sequence[dict[str, Any]], retriever: str, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    for question in questions:
+        if not finds(retriever, question["subject_id"]):
+            continue
+        for rank in (1, 2):
+            has_answer = bool(retriever == "oracle" or rng.uniform() < 0.6)
+            passage_id = f"{question['subject_id']}-0" if rank == 1 else "Q1-0"
+            yield fill(
+                "retrieved_passages",
+                {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "retriever": retriever,
+                    "rank": rank,
+                    "passage_id": passage_id,
+                    "has_answer": has_answer or passage_id == "Q1-0",
+                    "has_answer_popqa": has_answer,
+                },
+            )
+
+
+def answer_rows(
+    plan: LakePlan,
+    questions: Sequence[dict[str, Any]],
+    model: str,
+    size: int,
+    method: str,
+    prompt: str,
+    rng: np.random.Generator,
+) -> Iterator[dict[str, Any]]:
+    for question in questions:
+        found = method != "closed_book" and finds(method, question["subject_id"])
+        if method == "oracle" and not found:
+            continue
+        known = fame(question["subject_id"]) * (size + 1) / len(plan.models)
+        chance = 0.1 + 0.8 * known if method == "closed_book" else 0.55
+        correct = model in plan.always_right or bool(rng.uniform() < chance)
+        yield fill(
+            "answers",
+            {
+                "dataset": question["dataset"],
+                "question_id": question["question_id"],
+                "model": model,
+                "method": method,
+                "prompt": prompt,
+                "passage_id": f"{question['subject_id']}-0" if found else None,
+                **_generated("Gold" if correct else "Lead", correct, rng),
+            },
+        )
+
+
+def paraphrase_answer_rows(
+    plan: LakePlan, questions: Sequence[dict[str, Any]], model: str, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    for i, question in enumerate(questions):
+        for paraphrase_id in range(plan.n_paraphrases + 1):
+            if i == 0 and paraphrase_id == 1:
+                continue
+            text = str(rng.choice(["Gold", "Lead", "Iron", ""]))
+            yield fill(
+                "paraphrase_answers",
+                {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "model": model,
+                    "paraphrase_id": paraphrase_id,
+                    "prompt": "popqa_tp",
+                    **_generated(text, text == "Gold", rng),
+                },
+            )
+
+
+def _generated(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "prediction": text,
+        "raw_text": text,
+        "is_correct": correct,
+        "is_correct_normalized": correct,
+        "is_correct_case_sensitive": correct and bool(rng.uniform() < 0.9),
+        "is_exact_match": correct,
+        "token_f1": float(correct),
+        "rouge_l": float(correct),
+        "engine": "fake",
+        "revision": "r1",
+        "dtype": "float32",
+        "quantisation": "none",
+        "run_id": "run",
+        "latency_ms": float(rng.uniform(1, 9)),
+    }
