@@ -40,8 +40,8 @@ LOG = logging.getLogger("tests.warehouses")
 
 @functools.cache
 def folder_of(plan: LakePlan) -> Path:
-    """A folder with study.yaml and, in `home`, the lake and the build of `plan`."""
-    folder = Path(tempfile.mkdtemp(prefix="longtail-warehouse-"))
+    """A folder with study.yaml and, in `home`, the lake and the build of `plan`; its name is awkward."""
+    folder = Path(tempfile.mkdtemp(prefix="longtail's {odd} home "))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))

@@ -15,9 +15,10 @@ from dagster_project.core.tables import TABLES, Column, Table
 
 SOURCES_FILE = PROJECT_ROOT / "dbt" / "models" / "staging" / "_lake__sources.yml"
 
-# A single quote in the lake's path is doubled, since the path ends up in a literal.
+# The path ends up in an SQL literal, where quotes are doubled, after str.format, where braces are.
 _LOCATION = (
-    "read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake') | replace(\"'\", \"''\") }}"
+    "read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
+    " | replace(\"'\", \"''\") | replace('{', '{' * 2) | replace('}', '}' * 2) }}"
     "/{name}/*.parquet', union_by_name=true)"
 )
 _HEAD = """\
