@@ -91,12 +91,21 @@ def enumerated(labels: Sequence[str]) -> str:
 
 
 def article_text(
-    label: str, kind: str, is_female: bool, facts: Sequence[tuple[str, Sequence[str]]], draw: int
+    label: str,
+    kind: str,
+    is_female: bool,
+    facts: Sequence[tuple[str, Sequence[str]]],
+    draw: int,
+    noun: str | None = None,
 ) -> str:
-    """Three to five sentences on `label`; `facts` are (relation name, object labels); `draw`: the wording."""
+    """Three to five sentences on `label`; `facts` are (relation name, object labels).
+
+    `draw` decides the wording; `noun` is what the subject is, if not simply of its kind.
+    """
+    noun = noun or _NOUNS[kind]
     name = _Words(label, f"{label}'s", label)
     pronoun = _pronouns(kind, is_female)
-    sentences = [f"{label} is {_article(_NOUNS[kind])} {_NOUNS[kind]}"]
+    sentences = [f"{label} is {_article(noun)} {noun}"]
     clauses = [
         _clause(relation, objects, name if mix(draw, place, 1) % 4 == 0 else pronoun, mix(draw, place, 2))
         for place, (relation, objects) in enumerate(facts)

@@ -72,6 +72,13 @@ class FactDraw:
                     break
         return tuple(found)
 
+    def stated_objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
+        """What an article on a mere namesake of the entity states instead: one object, another draw."""
+        number, key = _NUMBERS[relation.name], self._population.number(kind, index)
+        if relation.object_kind in CLOSED_SETS or relation.object_kind == "person":
+            return (self._candidate(relation, number, key, 1000),)
+        return (mix(self._seed, 307, number, key) % self._population.sizes[relation.object_kind],)
+
     def _candidate(self, relation: Relation, number: int, key: int, attempt: int) -> int:
         """Common values of closed sets more often; of two entities the more popular one."""
         kind = relation.object_kind

@@ -6,7 +6,7 @@ Here: who shares a name with whom. Not here: how a name is spelt (`names.py`).
 from __future__ import annotations
 
 from dagster_project.core.sandbox.names import NAMED_KINDS, Names, ascii_fold, cyrillic
-from dagster_project.core.sandbox.population import N_COUNTRIES, SHARED_KINDS, Population
+from dagster_project.core.sandbox.population import N_COUNTRIES, NAMESAKE, SHARED_KINDS, Population
 from dagster_project.core.sandbox.randomness import mix, uniform
 from dagster_project.core.sandbox.vocabulary import CLOSED_SETS
 
@@ -17,6 +17,16 @@ _QUALIFIERS = {
     "city": "town",
     "region": "province",
     "cultivar": "cultivar",
+}
+
+# What a mere namesake of an entity of each kind is.
+NAMESAKE_NOUNS = {
+    "person": "athlete",
+    "film": "television series",
+    "book": "play",
+    "city": "village",
+    "region": "district",
+    "cultivar": "shrub",
 }
 
 
@@ -33,7 +43,22 @@ class Labels:
         self._seed = population.seed
         self._names = Names(population.seed, {kind: population.sizes[kind] for kind in NAMED_KINDS})
 
+    def exists(self, kind: str, index: int) -> bool:
+        """Whether there is such an entity: a mere namesake only of a popular name, and one of each name."""
+        if kind != NAMESAKE:
+            return True
+        kind, first = self._population.namesake_of(index)
+        if self._name_owner(kind, first)[1] != first:
+            return False
+        top = self._population.log_popularity(kind, first)
+        if first % 2 == 0 and self._are_namesakes(kind, first):
+            top = max(top, self._population.log_popularity(kind, first + 1))
+        chance = min(max(0.45 * (top - 3.2), 0.0), 0.9)
+        return uniform(self._seed, 208, self._population.number(kind, first)) < chance
+
     def label(self, kind: str, index: int) -> str:
+        if kind == NAMESAKE:
+            kind, index = self._population.namesake_of(index)
         kind, index = self._name_owner(kind, index)
         if kind in CLOSED_SETS:
             return CLOSED_SETS[kind][index][0]
@@ -63,6 +88,8 @@ class Labels:
     def title(self, kind: str, index: int) -> str:
         """The article's title: the label, with an addition in brackets where a namesake is better known."""
         label = self.label(kind, index)
+        if kind == NAMESAKE:
+            return f"{label} ({self.description(kind, index)})"
         if kind not in SHARED_KINDS:
             return label
         first = index - index % 2
@@ -105,6 +132,8 @@ class Labels:
         return tuple(dict.fromkeys(alias for alias in found if alias != label))
 
     def description(self, kind: str, index: int) -> str:
+        if kind == NAMESAKE:
+            return NAMESAKE_NOUNS[self._population.namesake_of(index)[0]]
         if kind in ("film", "book"):
             return f"{self._year(kind, index)} {_QUALIFIERS[kind]}"
         if kind in ("city", "region"):

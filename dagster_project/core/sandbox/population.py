@@ -17,16 +17,22 @@ from dagster_project.core.sandbox.vocabulary import CLOSED_SETS
 FIRST_ENTITY_NUMBER = 9_000_000_000
 N_COUNTRIES = 30
 SHARED_KINDS = ("person", "film", "book", "city", "region", "cultivar")  # asked about; they know namesakes
+NAMESAKE = "namesake"  # nothing is asked about these: they bear a popular name, and have an article
 
 
 class Population:
-    """The entities of a world as (kind, index) pairs; `facts_per_relation` sets the number of each kind."""
+    """The entities of a world as (kind, index) pairs; `facts_per_relation` sets the number of each kind.
+
+    Every index below a kind's size is an entity; of the kind `namesake` index i may bear the name of the i-th
+    entity of `SHARED_KINDS`, or not exist (`labels.py` decides).
+    """
 
     def __init__(self, seed: int, facts_per_relation: int) -> None:
         self.seed = seed
         self.sizes = {kind: len(words) for kind, words in CLOSED_SETS.items()} | {"country": N_COUNTRIES}
         self.sizes |= dict.fromkeys(SHARED_KINDS, facts_per_relation)
         self.sizes["person"] += facts_per_relation // 7
+        self.sizes[NAMESAKE] = sum(self.sizes[kind] for kind in SHARED_KINDS)
         self._starts: dict[str, int] = {}
         self.n_entities = 0
         for kind, size in self.sizes.items():
@@ -60,9 +66,15 @@ class Population:
                 return kind, number - start
         raise IndexError(number)
 
+    def namesake_of(self, index: int) -> tuple[str, int]:
+        """(kind, index) of the entity whose name the namesake `index` bears."""
+        return self.at(self._starts[SHARED_KINDS[0]] + index)
+
     def _draw_log_popularity(self, kind: str, index: int) -> float:
         """log10 of the mean monthly views: six decades for what is asked about, high for closed sets."""
         draw = normal(self.seed, 201, self.number(kind, index))
+        if kind == NAMESAKE:
+            return max(self.log_popularity(*self.namesake_of(index)) - 1 - abs(draw) / 2, 0.35)
         if kind in SHARED_KINDS:
             return min(max(3.4 + 1.25 * draw, 0.35), 7.15)
         return min(max(5.2 + 0.5 * draw, 3.5), 7.0)
@@ -71,8 +83,8 @@ class Population:
         return float(10.0 ** self.log_popularity(kind, index))
 
     def has_article(self, kind: str, index: int) -> bool:
-        """About 2 % have none, all of them obscure."""
-        is_obscure = self.log_popularity(kind, index) < 3.0
+        """About 2 % have none, all of them obscure and none of them a mere namesake."""
+        is_obscure = kind != NAMESAKE and self.log_popularity(kind, index) < 3.0
         return not (is_obscure and uniform(self.seed, 202, self.number(kind, index)) < 0.06)
 
     def monthly_views(self, kind: str, index: int, month: str) -> int | None:

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from dagster_project.core.home import longtail_home
 from dagster_project.core.sandbox.models import SIZES, WEIGHTS
 
 
@@ -36,7 +37,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Train the sandbox's reference models and print their gates."
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the trained models, one folder each"
+        "--out",
+        type=Path,
+        default=longtail_home() / "cache" / "reference-models",
+        help="folder of the trained models, one folder each (default: under $LONGTAIL_HOME)",
     )
     parser.add_argument(
         "--sizes", type=_sizes, default=SIZES, help="comma-separated, of s, m, l (default: all)"

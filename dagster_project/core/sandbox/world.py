@@ -17,7 +17,7 @@ from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.sandbox.articles import Article, article_text
 from dagster_project.core.sandbox.facts import FactDraw
 from dagster_project.core.sandbox.labels import Labels
-from dagster_project.core.sandbox.population import FIRST_ENTITY_NUMBER, Population
+from dagster_project.core.sandbox.population import NAMESAKE, Population
 from dagster_project.core.sandbox.randomness import mix, uniform
 from dagster_project.core.sandbox.rdf import write_ntriples
 
@@ -73,29 +73,45 @@ class World:
 
     @property
     def n_entities(self) -> int:
+        """How many identifiers the world's range has; some popular names' possible namesakes do not exist."""
         return self._population.n_entities
 
-    def entities(self) -> Iterator[WorldEntity]:
-        """All entities, objects included, in the order of their identifiers."""
+    def _places(self) -> Iterator[tuple[str, int]]:
+        """(kind, index) of every entity, in the order of their identifiers."""
         for kind, size in self._population.sizes.items():
             for index in range(size):
-                yield self._entity(kind, index)
+                if self._labels.exists(kind, index):
+                    yield kind, index
+
+    def _locate(self, entity_id: str) -> tuple[str, int]:
+        kind, index = self._population.locate(entity_id)
+        if not self._labels.exists(kind, index):
+            raise LongtailError(f"the sandbox world has no entity {entity_id!r}")
+        return kind, index
+
+    def entities(self) -> Iterator[WorldEntity]:
+        """All entities, objects included, in the order of their identifiers.
+
+        Those of kind `namesake` bear the name of a popular entity and have an article, but no facts: what
+        their article states is not in the graph, as texts always know more than a graph.
+        """
+        for kind, index in self._places():
+            yield self._entity(kind, index)
 
     def entity(self, entity_id: str) -> WorldEntity:
         """The entity of that identifier; `LongtailError` where there is none."""
-        return self._entity(*self._population.locate(entity_id))
+        return self._entity(*self._locate(entity_id))
 
     def label_of(self, entity_id: str) -> str:
         """The label alone: cheaper than `entity`."""
-        return self._labels.label(*self._population.locate(entity_id))
+        return self._labels.label(*self._locate(entity_id))
 
     def entity_by_title(self, title: str) -> WorldEntity | None:
         """The entity whose article has this title. The first call reads all titles once."""
         if self._titles is None:
-            places = ((number, *self._population.at(number)) for number in range(self.n_entities))
             self._titles = {
-                self._labels.title(kind, index): number
-                for number, kind, index in places
+                self._labels.title(kind, index): self._population.number(kind, index)
+                for kind, index in self._places()
                 if self._population.has_article(kind, index)
             }
         number = self._titles.get(title)
@@ -118,7 +134,7 @@ class World:
 
     def facts_about(self, entity_id: str) -> tuple[Fact, ...]:
         """Every fact with this subject, in the order of `RELATIONS`."""
-        kind, index = self._population.locate(entity_id)
+        kind, index = self._locate(entity_id)
         return tuple(
             self._fact(relation, kind, index)
             for relation in RELATIONS
@@ -144,27 +160,45 @@ class World:
 
     def monthly_views(self, entity_id: str, month: str) -> int | None:
         """Views of the entity's article in `month` (YYYY-MM, any month at all); None without an article."""
-        kind, index = self._population.locate(entity_id)
+        kind, index = self._locate(entity_id)
         return self._population.monthly_views(kind, index, month)
 
     def article(self, entity_id: str) -> Article | None:
         """The entity's article; None where it has none."""
-        kind, index = self._population.locate(entity_id)
+        kind, index = self._locate(entity_id)
         if not self._population.has_article(kind, index):
             return None
-        facts = [
-            (fact.relation.name, [self.label_of(object_id) for object_id in fact.object_ids])
-            for fact in self.facts_about(entity_id)
-        ]
-        is_female = kind == "person" and self._labels.is_female(index)
         draw = mix(self.seed, 501, self._population.number(kind, index))
-        text = article_text(self._labels.label(kind, index), kind, is_female, facts, draw)
-        return Article(self._labels.title(kind, index), text)
+        title = self._labels.title(kind, index)
+        noun = None
+        stated = self._stated(kind, index)
+        if kind == NAMESAKE:
+            noun = self._labels.description(kind, index)
+            kind, index = self._population.namesake_of(index)
+        is_female = kind == "person" and self._labels.is_female(index)
+        return Article(
+            title, article_text(self._labels.label(kind, index), kind, is_female, stated, draw, noun)
+        )
+
+    def _stated(self, kind: str, index: int) -> list[tuple[str, list[str]]]:
+        """(relation, object labels) that the article states: the facts, or what holds of a mere namesake."""
+        is_namesake = kind == NAMESAKE
+        if is_namesake:
+            kind, index = self._population.namesake_of(index)
+        objects = self._draw.stated_objects if is_namesake else self._draw.objects
+        return [
+            (
+                relation.name,
+                [self._labels.label(relation.object_kind, other) for other in objects(relation, kind, index)],
+            )
+            for relation in RELATIONS
+            if self._draw.holds(relation, kind, index)
+        ]
 
     def articles(self) -> Iterator[tuple[str, Article]]:
         """(entity_id, article) of every entity that has an article."""
-        for number in range(self.n_entities):
-            entity_id = f"Q{FIRST_ENTITY_NUMBER + number}"
+        for kind, index in self._places():
+            entity_id = self._population.entity_id(kind, index)
             article = self.article(entity_id)
             if article is not None:
                 yield entity_id, article

@@ -100,7 +100,7 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
 
 
 def test_an_unknown_size_is_named() -> None:
-    with pytest.raises(BackendError, match="'xl'.*s, m, l"):
+    with pytest.raises(BackendError, match=r"'xl'.*s, m, l"):
         reference_model_path("xl")
 
 
@@ -137,5 +137,5 @@ def test_damaged_weights_are_not_silently_used(tmp_path: Path) -> None:
     shutil.copytree(reference_model_path("s"), folder)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
-    with pytest.raises(Exception, match="(?i)safetensor|incomplete|header"):
+    with pytest.raises(Exception, match=r"(?i)safetensor|incomplete|header"):
         Reader(folder, "cpu")

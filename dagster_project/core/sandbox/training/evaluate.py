@@ -25,7 +25,7 @@ NEW_TOKENS = 15
 
 @dataclass(frozen=True)
 class Question:
-    """A question of the default world; `popularity`: mean views in `WINDOW` of its subject, NaN if missing."""
+    """A question about the default world. `popularity`: mean views of its subject in `WINDOW`, or NaN."""
 
     question_id: str
     relation: str

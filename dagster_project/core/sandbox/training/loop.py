@@ -24,6 +24,14 @@ FRESH_SEEDS = range(9100, 9108)  # worlds to learn reading from; none of them is
 LIGHT, LIGHT_KEPT = 0.1, 0.3
 FIRST_SHARES = {"short_reading": 0.65, "drills": 0.35}
 MAIN_SHARES = {
+    "questions": 0.36,
+    "reading": 0.36,
+    "unrelated": 0.14,
+    "own_passage": 0.04,
+    "background": 0.05,
+    "drills": 0.05,
+}
+LAST_SHARES = {
     "questions": 0.50,
     "reading": 0.26,
     "unrelated": 0.12,
@@ -46,28 +54,68 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Course:
+    """Phases under one course of the learning rate, whose peak is `peak` times the recipe's.
+
+    It rises over `warm_up` steps (with a new optimiser; 0 goes on with the last one) and falls over the last
+    `decay` of all steps.
+    """
+
+    phases: tuple[Phase, ...]
+    peak: float = 1.0
+    warm_up: int = 0
+    decay: float = 0.0
+
+    def rates(self) -> list[list[float]]:
+        """The factor of the learning rate for every step of every phase."""
+        total = sum(phase.steps for phase in self.phases)
+        factors = []
+        for step in range(total):
+            rising = (step + 1) / self.warm_up if self.warm_up else 1.0
+            falling = max(0.02, (total - step) / (self.decay * total)) if self.decay else 1.0
+            factors.append(self.peak * min(1.0, rising, falling))
+        parts = []
+        for phase in self.phases:
+            parts.append(factors[: phase.steps])
+            factors = factors[phase.steps :]
+        return parts
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The shape of one model and its training. `width` is the hidden size, `rate` the peak learning rate."""
 
     size: str
     width: int
     rate: float
-    phases: tuple[Phase, ...]
+    courses: tuple[Course, ...]
     seed: int = 1
 
 
-# The same texts for all sizes, so that size alone tells them apart. Copying has to be learned first: mixed
-# with the facts from the start, it does not come.
-_PHASES = (
-    Phase("copying", 1800, 128, FIRST_SHARES, until_loss=0.35, least_steps=1000),
-    Phase("facts", 2400, 384, MAIN_SHARES),
-    Phase("long rows", 250, 1152, MAIN_SHARES),
+def _copying(steps: int) -> Course:
+    """Reading has to be learned first: mixed with the facts from the start, it does not come."""
+    return Course(
+        (Phase("copying", steps, 128, FIRST_SHARES, until_loss=0.35, least_steps=1000),), warm_up=100
+    )
+
+
+def _facts(steps: int) -> Course:
+    return Course(
+        (Phase("facts", steps, 384, MAIN_SHARES), Phase("long rows", 250, 1152, MAIN_SHARES)), decay=0.4
+    )
+
+
+_MORE_FACTS = Course(
+    (Phase("more facts", 650, 384, LAST_SHARES), Phase("long rows again", 150, 1152, LAST_SHARES)),
+    peak=0.8,
+    warm_up=50,
+    decay=0.5,
 )
 
 RECIPES = {
-    "s": Recipe("s", 64, 4e-3, _PHASES),
-    "m": Recipe("m", 128, 3e-3, _PHASES),
-    "l": Recipe("l", 224, 2e-3, _PHASES),
+    "s": Recipe("s", 64, 4e-3, (_copying(1600), _facts(1300))),
+    "m": Recipe("m", 128, 3e-3, (_copying(1800), _facts(1500))),
+    "l": Recipe("l", 224, 2e-3, (_copying(1800), _facts(1500), _MORE_FACTS)),
 }
 
 
@@ -103,24 +151,22 @@ def train(recipe: Recipe, out: Path, device: str, say: Callable[[str], None]) ->
     say(f"{recipe.size}: {n_parameters:,} parameters on {device}, {torch.get_num_threads()} threads")
     fresh = [item for seed in FRESH_SEEDS for item in items(World(seed, 800))]
     sampler = Sampler(items(World()), fresh, recipe.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.05)
+    optimizer = _new_optimizer(model)
     started = time.monotonic()
-    for phase, rates in zip(recipe.phases, _rates(recipe), strict=True):
-        _run_phase(recipe.size, model, optimizer, sampler, phase, rates, say)
-        say(f"{recipe.size}: {phase.name} done after {time.monotonic() - started:.0f} s")
-        save(model, out)
+    for course in recipe.courses:
+        if course.warm_up:
+            optimizer = _new_optimizer(model)
+        for phase, factors in zip(course.phases, course.rates(), strict=True):
+            rates = [recipe.rate * factor for factor in factors]
+            _run_phase(recipe.size, model, optimizer, sampler, phase, rates, say)
+            say(f"{recipe.size}: {phase.name} done after {time.monotonic() - started:.0f} s")
+            save(model, out)
 
 
-def _rates(recipe: Recipe) -> list[list[float]]:
-    """Each step's learning rate, by phase: warm-up in the first, decay over the last 40 % of the others."""
-    first, *others = (phase.steps for phase in recipe.phases)
-    total = sum(others)
-    later = [min(1.0, max(0.02, (total - step) / (0.4 * total))) for step in range(total)]
-    factors = [[min(1.0, (step + 1) / 100) for step in range(first)]]
-    for steps in others:
-        factors.append(later[:steps])
-        later = later[steps:]
-    return [[recipe.rate * factor for factor in part] for part in factors]
+def _new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
+    import torch
+
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.05)
 
 
 def _run_phase(

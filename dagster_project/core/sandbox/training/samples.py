@@ -58,7 +58,7 @@ def items(world: World) -> list[Item]:
 
 
 class Sampler:
-    """Draws samples for one training run: `known` is to be learned by heart, `fresh` to learn reading from."""
+    """Draws samples for a training run: `known` is to be learned by heart, `fresh` to learn reading from."""
 
     def __init__(self, known: list[Item], fresh: list[Item], seed: int) -> None:
         self._rng = random.Random(seed)
