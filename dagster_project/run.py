@@ -5,15 +5,19 @@ Every stage is a run in the UI's history. A stage whose partitions are current c
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import logging
 import os
+import re
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import dagster as dg
 
@@ -21,11 +25,15 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study import Study, load_study
+from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.operations import open_instance
 
+WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
+_DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
+_DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -74,12 +82,28 @@ def materialise(study: Study) -> int:
         for number, stage in enumerate(stages, 1):
             started = time.monotonic()
             _say(f"[{number}/{len(stages)}] {stage.title}")
+            if stage.keys == WAREHOUSE and _is_published(study):
+                _say("      the published warehouse is of exactly this lake: nothing to build")
+                continue
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
                 return 1
             _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
+    _published_inputs(study).write_text(warehouse_inputs(study), encoding="ascii")
     return 0
+
+
+def _published_inputs(study: Study) -> Path:
+    return study.home.published / "inputs"
+
+
+def _is_published(study: Study) -> bool:
+    """Whether this very lake was built, tested and published already."""
+    published = _published_inputs(study)
+    if not (published.exists() and study.home.published_warehouse.exists()):
+        return False
+    return published.read_text(encoding="ascii") == warehouse_inputs(study)
 
 
 def plan(study: Study) -> list[Stage]:
@@ -110,7 +134,7 @@ def plan(study: Study) -> list[Stage]:
             for m in study.models
         ]
         stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
-    return [*stages, Stage("warehouse: dbt, tests, publication, report", ("warehouse",))]
+    return [*stages, Stage("warehouse: dbt, tests, publication, report", WAREHOUSE)]
 
 
 def window(study: Study) -> tuple[str, str]:
@@ -126,19 +150,38 @@ def run_stage(definitions: dg.Definitions, instance: dg.DagsterInstance, study: 
     """Run one stage in this process; returns None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
-    outcome = job.execute_in_process(
-        instance=instance,
-        asset_selection=_selection(definitions, stage),
-        tags={**tags, "longtail/stage": stage.title},
-        run_config=_QUIET,
-        raise_on_error=False,
-    )
+    with contextlib.redirect_stdout(_Condensed(sys.stdout)):
+        outcome = job.execute_in_process(
+            instance=instance,
+            asset_selection=_selection(definitions, stage),
+            tags={**tags, "longtail/stage": stage.title},
+            run_config=_QUIET,
+            raise_on_error=False,
+        )
     forget_run(study.home.locks, outcome.run_id)
     return None if outcome.success else _why(outcome.all_events)
 
 
+class _Condensed(io.TextIOBase):
+    """dbt's hundreds of lines as a line of progress every two seconds; what failed is shown whole."""
+
+    def __init__(self, terminal: IO[str]) -> None:
+        self._terminal = terminal
+        self._shown_at = time.monotonic()
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines():
+            progress = _DBT_PROGRESS.match(line)
+            if _DBT_TROUBLE.search(line):
+                print(f"      dbt: {line.strip()}", file=self._terminal, flush=True)
+            elif progress and time.monotonic() - self._shown_at > 2:
+                self._shown_at = time.monotonic()
+                print(f"      dbt: {progress[1]} of {progress[2]} models and tests", file=self._terminal, flush=True)
+        return len(text)
+
+
 def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
-    if stage.keys != ("warehouse",):
+    if stage.keys != WAREHOUSE:
         return [dg.AssetKey.from_user_string(key) for key in stage.keys]
     graph = definitions.resolve_asset_graph()
     groups = {"warehouse", "report"}

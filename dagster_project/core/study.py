@@ -295,7 +295,7 @@ def _source(read: _Reader) -> Source:
         kind=kind,
         snapshot=read.month("snapshot"),
         seed=read.number("seed", 0, 0),
-        facts_per_relation=read.number("facts_per_relation", 140, 1, 1_000_000),
+        facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
         path_env=read.text("path_env", Source.path_env),
         contact_env=read.text("contact_env", Source.contact_env),
     )

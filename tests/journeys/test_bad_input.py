@@ -33,7 +33,7 @@ def test_an_unknown_key_of_the_study(tmp_path: Path) -> None:
 
 def test_an_unknown_model(tmp_path: Path) -> None:
     study = small_study(
-        tmp_path, "no/such-model", facts=2, edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"}
+        tmp_path, "no/such-model", facts=8, edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"}
     )
     line = refused(tmp_path / "home", study, HF_HUB_OFFLINE="1")
     assert "no/such-model" in line

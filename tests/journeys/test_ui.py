@@ -42,7 +42,7 @@ def descendants(pid: int) -> set[int]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     folder = tmp_path_factory.mktemp("ui")
     port = free_port()
-    study = small_study(folder, "fake:digest", facts=2)
+    study = small_study(folder, "fake:digest", facts=8)
     process = subprocess.Popen(
         command("dagster_project.ui"),
         cwd=PROJECT,

@@ -19,7 +19,6 @@ from dagster_project.core.errors import PublishError
 MIN_BIN_ROWS = 40  # SPEC §6: plots leave out bins with fewer
 _COLOURS = {"closed_book": "#1b4965", "bm25": "#d1495b", "dense": "#edae49", "oracle": "#7a9e7e"}
 _OTHER = "#6c757d"
-_SPAN = "#b8b8b8"
 
 _CURVES = """
 select dataset, prompt, model, method, bin_center_log10, n, accuracy, ci_low, ci_high
@@ -28,7 +27,9 @@ where relation = 'all' and n >= $min_rows
 order by dataset, prompt, model, method, bin
 """
 _ADAPTIVE = """
-select dataset, prompt, model, retrieval_method, accuracy_adaptive, accuracy_always, accuracy_never
+select
+    dataset, prompt, model, retrieval_method, gain_ci_low, gain_ci_high,
+    accuracy_adaptive - greatest(accuracy_always, accuracy_never) as gain
 from marts.fct_adaptive_accuracy
 where search = 'exact' and threshold_scope = 'per_relation'
 order by dataset, prompt, model, retrieval_method
@@ -96,11 +97,12 @@ def _draw(
 
     panels = max(len(models), 1) + 1
     figure = Figure(figsize=(3.6 * panels, 3.9), layout="constrained")
-    axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    for axis in axes[:-1]:
+        axis.set_ylim(0, 1.02)
     for axis, model in zip(axes, models, strict=False):
         _draw_model(axis, model, curves)
     axes[0].set_ylabel("accuracy")
-    axes[0].set_ylim(0, 1.02)
     _draw_adaptive(axes[-1], models, pairs)
     handles = {label: handle for axis in axes[:-1] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if handles:
@@ -112,7 +114,8 @@ def _draw(
 
 
 def _draw_model(axis: Any, model: str, curves: Mapping[tuple[str, str], Curve]) -> None:
-    for (name, method), curve in curves.items():
+    ordered = sorted(curves.items(), key=lambda item: (*_COLOURS, item[0][1]).index(item[0][1]))
+    for (name, method), curve in ordered:
         if name != model:
             continue
         colour = _COLOURS.get(method, _OTHER)
@@ -124,23 +127,21 @@ def _draw_model(axis: Any, model: str, curves: Mapping[tuple[str, str], Curve]) 
 
 
 def _draw_adaptive(axis: Any, models: Sequence[str], pairs: Sequence[Mapping[str, Any]]) -> None:
-    """Dots: never, always and adaptive retrieval with bm25 (or the first retriever there is), one row a model."""
-    retrievers = sorted({row["retrieval_method"] for row in pairs}, key=lambda name: (name != "bm25", name))
-    marks = (("never", "s", _COLOURS["closed_book"]), ("always", "^", _COLOURS["bm25"]), ("adaptive", "o", "#111111"))
-    for place, model in enumerate(models):
-        row = next((r for r in pairs if r["model"] == model and r["retrieval_method"] == retrievers[0]), None)
-        if row is None or row["accuracy_adaptive"] is None:
+    """What adaptive retrieval gains over the better of always and never, with its bootstrap interval."""
+    retrievers = [name for name in _COLOURS if any(row["retrieval_method"] == name for row in pairs)]
+    for row in pairs:
+        if row["model"] not in models or row["gain"] is None:
             continue
-        values = [row[f"accuracy_{name}"] for name, _, _ in marks]
-        axis.plot([place, place], [min(values), max(values)], color=_SPAN, zorder=1)
-        for value, (name, mark, colour) in zip(values, marks, strict=True):
-            label = name if place == 0 else None
-            axis.scatter([place], [value], marker=mark, s=46, color=colour, label=label, zorder=2)
-    axis.set_xticks(range(len(models)), models, rotation=20, fontsize=8)
+        shift = (retrievers.index(row["retrieval_method"]) - (len(retrievers) - 1) / 2) * 0.22
+        place = models.index(row["model"]) + shift
+        colour = _COLOURS.get(row["retrieval_method"], _OTHER)
+        if row["gain_ci_low"] is not None:
+            axis.plot([place, place], [row["gain_ci_low"], row["gain_ci_high"]], color=colour, linewidth=1.8)
+        axis.scatter([place], [row["gain"]], s=30, color=colour, zorder=2)
+    axis.axhline(0, color="#888888", linewidth=0.8)
+    axis.set_xticks(range(len(models)), models, fontsize=8)
     axis.set_xlim(-0.6, max(len(models), 1) - 0.4)
-    axis.set_title(f"retrieve with {retrievers[0]}: test splits" if retrievers else "no retrieval", fontsize=10)
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+    axis.set_title("adaptive retrieval: gain over\nthe better of always and never", fontsize=10)
     _tidy(axis)
 
 

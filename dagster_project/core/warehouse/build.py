@@ -16,6 +16,7 @@ import duckdb
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
@@ -32,6 +33,18 @@ class BuildVerdict:
     invocation_id: str
     dbt_version: str
     failures: tuple[str, ...]
+
+
+def warehouse_inputs(study: Study) -> str:
+    """A fingerprint of all that the published warehouse is made from: lake files, dbt project, study and code."""
+    lake = sorted(study.home.lake.rglob("*.parquet"))
+    dbt = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml"})
+    return fingerprint(
+        [(str(path.relative_to(study.home.lake)), path.stat().st_mtime_ns) for path in lake],
+        [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in dbt],
+        code_version("warehouse", "statistics", "report"),
+        study.seed,
+    )
 
 
 def dbt_environment(study: Study) -> dict[str, str]:
