@@ -6,6 +6,7 @@ All of it works in a home of its own that is thrown away: nothing of a user's st
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,18 +27,25 @@ def main() -> int:
         Lake(study.home.lake).ensure_schemas()
         study.home.build.mkdir(parents=True, exist_ok=True)
         bin_dir = Path(sys.executable).parent
-        environment = {**os.environ, **dbt_environment(study), "DAGSTER_HOME": folder}
+        environment = {**os.environ, **dbt_environment(study), "DAGSTER_HOME": folder, "VIRTUAL_ENV": sys.prefix}
+        shutil.copyfile(PROJECT_ROOT / "dagster.yaml", Path(folder) / "dagster.yaml")
         environment["PATH"] = f"{bin_dir}{os.pathsep}{environment['PATH']}"
-        environment["DBT_TARGET_PATH"] = str(study.home.build / "dbt")
         commands = (
             ["dbt", "--quiet", "parse", "--project-dir", "dbt", "--profiles-dir", "dbt"],
-            ["dbt-bouncer", "--config-file", "dbt/dbt-bouncer.yml"],
-            ["sqlfluff", "lint", "--disable-progress-bar", "dbt/models", "dbt/macros", "dbt/tests", "dbt/analyses"],
+            ["dbt-bouncer", "run", "--config-file", "dbt/dbt-bouncer.yml"],
+            ["sqlfluff", "lint", "--disable-progress-bar", "dbt/models", "dbt/tests", "dbt/analyses"],
             ["dg", "check", "defs"],
         )
-        failed = [c[0] for c in commands if subprocess.run(c, cwd=PROJECT_ROOT, env=environment).returncode]
+        failed = [command[0] for command in commands if _run(command, environment)]
     print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
     return 1 if failed else 0
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """The exit code of one check; dbt-bouncer looks for the manifest below `DBT_PROJECT_DIR`."""
+    if command[0] == "dbt-bouncer":
+        environment = {**environment, "DBT_PROJECT_DIR": str(Path(environment["DBT_TARGET_PATH"]).parent)}
+    return subprocess.run(command, cwd=PROJECT_ROOT, env=environment).returncode
 
 
 if __name__ == "__main__":

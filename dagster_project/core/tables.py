@@ -268,9 +268,10 @@ _ALL = (
             _c("threshold_scope", pa.string(), "per_relation or all"),
             _c("n_questions", pa.int64(), "questions with popularity and both answers"),
             _c("n_resamples", pa.int32(), "bootstrap resamples of questions"),
-            _c("gain", pa.float64(), "in-sample accuracy of adaptive minus the better fixed method", null=True),
-            _c("gain_ci_low", pa.float64(), "2.5th percentile over resamples, thresholds refitted", null=True),
-            _c("gain_ci_high", pa.float64(), "97.5th percentile over resamples", null=True),
+            _c("gain_in_sample", pa.float64(), "accuracy of adaptive minus the better fixed method", null=True),
+            _c("gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True),
+            _c("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
+            _c("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
         ),
     ),
     Table(

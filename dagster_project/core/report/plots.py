@@ -28,8 +28,7 @@ order by dataset, prompt, model, method, bin
 """
 _ADAPTIVE = """
 select
-    dataset, prompt, model, retrieval_method, gain_ci_low, gain_ci_high,
-    accuracy_adaptive - greatest(accuracy_always, accuracy_never) as gain
+    dataset, prompt, model, retrieval_method, gain, gain_ci_low, gain_ci_high
 from marts.fct_adaptive_accuracy
 where search = 'exact' and threshold_scope = 'per_relation'
 order by dataset, prompt, model, retrieval_method

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
-from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
 from dagster_project.core.warehouse.build import AFTER_GAINS
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
@@ -45,7 +45,7 @@ def warehouse_models(context: dg.AssetExecutionContext, dbt: DbtCliResource, stu
     group_name="warehouse",
     kinds={"parquet", "numpy"},
     pool="warehouse",
-    deps=[dg.AssetKey(["intermediate", "int_answer_pairs"])],
+    deps=[dg.AssetKey(["intermediate", name]) for name in MODELS_READ],
 )
 def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
     """One row per (pair of methods, search, scope): the gain of adaptive retrieval with its bootstrap interval."""

@@ -55,9 +55,10 @@ final as (
         pairs.* exclude (pair_id, n_missing_parametric_correct, n_missing_retrieval_correct),  -- noqa: RF02
         coalesce(averaged.n_splits, 0) as n_splits,
         averaged.* exclude (pair_id, search, threshold_scope, n_splits),
-        adaptive_gains.gain as gain_in_sample,
-        adaptive_gains.gain_ci_low,
-        adaptive_gains.gain_ci_high
+        averaged.accuracy_adaptive - greatest(averaged.accuracy_always, averaged.accuracy_never) as gain,
+        adaptive_gains.gain_in_sample,
+        gain + adaptive_gains.gain_low - adaptive_gains.gain_mean as gain_ci_low,
+        gain + adaptive_gains.gain_high - adaptive_gains.gain_mean as gain_ci_high
     from pairs
     left join averaged using (pair_id, search, threshold_scope)
     left join adaptive_gains

@@ -34,9 +34,10 @@ final as (
         source.threshold_scope,
         source.n_questions,
         source.n_resamples,
-        source.gain,
-        source.gain_ci_low,
-        source.gain_ci_high
+        source.gain_in_sample,
+        source.gain_mean,
+        source.gain_low,
+        source.gain_high
     from source
     inner join datasets on source.dataset = datasets.dataset
     inner join models on source.model = models.model
