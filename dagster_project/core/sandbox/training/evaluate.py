@@ -109,7 +109,8 @@ class Reader:
 
         self._device = device
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+        self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        torch.nn.Module.to(self._model, device)
         self._stops = [
             token for text, token in self._tokenizer.get_vocab().items() if "\n" in text or "Ċ" in text
         ]

@@ -146,7 +146,8 @@ def train(recipe: Recipe, out: Path, device: str, say: Callable[[str], None]) ->
     """Train one model and write it to `out` (Hugging Face format, fp16 safetensors, tokenizer beside it)."""
     import torch
 
-    model = new_model(recipe).to(device)
+    model = new_model(recipe)
+    torch.nn.Module.to(model, device)
     n_parameters = sum(part.numel() for part in model.parameters())
     say(f"{recipe.size}: {n_parameters:,} parameters on {device}, {torch.get_num_threads()} threads")
     fresh = [item for seed in FRESH_SEEDS for item in items(World(seed, 800))]
@@ -189,7 +190,7 @@ def _run_phase(
             group["lr"] = rate
         loss, answer_loss = _loss(model, [next(rows) for _ in range(rows_per_step)])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         average = answer_loss if step == 0 else 0.97 * average + 0.03 * answer_loss
@@ -228,7 +229,8 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     import torch
 
     out.mkdir(parents=True, exist_ok=True)
-    half = copy.deepcopy(model).to("cpu", torch.float16)
+    half = copy.deepcopy(model)
+    torch.nn.Module.to(half, "cpu", torch.float16)
     half.generation_config.do_sample = False
     half.save_pretrained(out, safe_serialization=True)
     load_tokenizer().save_pretrained(out)

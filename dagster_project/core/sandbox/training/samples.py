@@ -65,7 +65,9 @@ class Sampler:
         self._known, self._fresh = known, [item for item in fresh if item.passage]
         self._exposure = list(accumulate(item.popularity**EXPOSURE_EXPONENT for item in known))
         self._tokenizer = load_raw_tokenizer()
-        self._end, self._break = self._tokenizer.token_to_id(END), self._tokenizer.token_to_id(BREAK)
+        (self._end,), (self._break,) = (
+            self._tokenizer.encode(text, add_special_tokens=False).ids for text in (END, BREAK)
+        )
         self._memo: dict[str, list[int]] = {}
 
     def rows(self, length: int, shares: dict[str, float], count: int) -> Iterator[Row]:
