@@ -57,8 +57,8 @@ final as (
         averaged.* exclude (pair_id, search, threshold_scope, n_splits),
         averaged.accuracy_adaptive - greatest(averaged.accuracy_always, averaged.accuracy_never) as gain,
         adaptive_gains.gain_in_sample,
-        gain + adaptive_gains.gain_low - adaptive_gains.gain_mean as gain_ci_low,
-        gain + adaptive_gains.gain_high - adaptive_gains.gain_mean as gain_ci_high
+        gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0) as gain_ci_low,
+        gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0) as gain_ci_high
     from pairs
     left join averaged using (pair_id, search, threshold_scope)
     left join adaptive_gains
