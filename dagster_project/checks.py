@@ -27,7 +27,12 @@ def main() -> int:
         Lake(study.home.lake).ensure_schemas()
         study.home.build.mkdir(parents=True, exist_ok=True)
         bin_dir = Path(sys.executable).parent
-        environment = {**os.environ, **dbt_environment(study), "DAGSTER_HOME": folder, "VIRTUAL_ENV": sys.prefix}
+        environment = {
+            **os.environ,
+            **dbt_environment(study),
+            "DAGSTER_HOME": folder,
+            "VIRTUAL_ENV": sys.prefix,
+        }
         shutil.copyfile(PROJECT_ROOT / "dagster.yaml", Path(folder) / "dagster.yaml")
         environment["PATH"] = f"{bin_dir}{os.pathsep}{environment['PATH']}"
         commands = (

@@ -52,9 +52,13 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         if is_run_dead(home.locks, run.run_id, record.start_time or record.create_timestamp.timestamp()):
-            instance.report_run_failed(run, "The run's process died; its finished rows are kept. Run it again.")
+            instance.report_run_failed(
+                run, "The run's process died; its finished rows are kept. Run it again."
+            )
             dead.append(run.run_id)
-            logging.getLogger("longtail").info("run %s was dead: marked as failed, its slots freed", run.run_id[:8])
+            logging.getLogger("longtail").info(
+                "run %s was dead: marked as failed, its slots freed", run.run_id[:8]
+            )
     _free_slots_of_ended_runs(instance, home)
     return dead
 
@@ -62,7 +66,9 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
 def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
     storage = instance.event_log_storage
     holders = {run_id for pool in POOL_LIMITS for run_id in storage.get_concurrency_info(pool).active_run_ids}
-    holders |= {run_id for pool in POOL_LIMITS for run_id in storage.get_concurrency_info(pool).pending_run_ids}
+    holders |= {
+        run_id for pool in POOL_LIMITS for run_id in storage.get_concurrency_info(pool).pending_run_ids
+    }
     for run_id in holders:
         run = instance.get_run_by_id(run_id)
         if run is None or run.status in _ENDED:

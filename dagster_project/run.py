@@ -146,7 +146,9 @@ def window(study: Study) -> tuple[str, str]:
     return f"{months // 12:04d}-{months % 12 + 1:02d}", last
 
 
-def run_stage(definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage) -> str | None:
+def run_stage(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
+) -> str | None:
     """Run one stage in this process; returns None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
@@ -176,7 +178,11 @@ class _Condensed(io.TextIOBase):
                 print(f"      dbt: {line.strip()}", file=self._terminal, flush=True)
             elif progress and time.monotonic() - self._shown_at > 2:
                 self._shown_at = time.monotonic()
-                print(f"      dbt: {progress[1]} of {progress[2]} models and tests", file=self._terminal, flush=True)
+                print(
+                    f"      dbt: {progress[1]} of {progress[2]} models and tests",
+                    file=self._terminal,
+                    flush=True,
+                )
         return len(text)
 
 
@@ -203,8 +209,12 @@ def _why(events: Sequence[Any]) -> str:
                 error = error.cause
             return f"{event.step_key}: {error.message.strip()} (the run's page in `make ui` has the trace)"
     checks = [event for event in events if event.event_type_value == "ASSET_CHECK_EVALUATION"]
-    failed = [event.event_specific_data.check_name for event in checks if not event.event_specific_data.passed]
-    return f"checks failed: {', '.join(failed)}" if failed else "the run failed; its page in `make ui` says why"
+    failed = [
+        event.event_specific_data.check_name for event in checks if not event.event_specific_data.passed
+    ]
+    return (
+        f"checks failed: {', '.join(failed)}" if failed else "the run failed; its page in `make ui` says why"
+    )
 
 
 def _listen() -> None:

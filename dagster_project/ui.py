@@ -6,6 +6,7 @@ is started on its own here, watched, and only one `make ui` works on a study.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -68,7 +69,10 @@ def _serve(port: int) -> int:
     died = [child for child in children if child.poll() is not None]
     _end(children)
     if died and not stop_at:
-        print("error: the webserver or the daemon ended by itself; its last lines above say why", file=sys.stderr)
+        print(
+            "error: the webserver or the daemon ended by itself; its last lines above say why",
+            file=sys.stderr,
+        )
         return 1
     print("ended", flush=True)
     return 0
@@ -87,10 +91,8 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
-RESERVED_NAMES = frozenset({"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"})
+RESERVED_NAMES = frozenset(
+    {"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"}
+)
 
 
 def longtail_home() -> Path:

@@ -110,7 +110,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         sync(path.parent)
     except OSError as error:
-        raise LakeError(f"{path}: could not be written ({error.strerror or error}); what was there is unchanged") from error
+        raise LakeError(
+            f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -191,11 +193,15 @@ class Lake:
         path = self.path(table, partition)
         if not path.exists():
             where = "" if partition == WHOLE else f", partition {partition}"
-            raise LakeError(f"lake table {table}{where} is missing ({path}); materialise asset lake/{table} first")
+            raise LakeError(
+                f"lake table {table}{where} is missing ({path}); materialise asset lake/{table} first"
+            )
         try:
             return pq.read_table(path, columns=columns, partitioning=None)
         except (pa.ArrowException, OSError) as error:
-            raise LakeError(f"{path} cannot be read ({error}); delete it and materialise lake/{table} again") from error
+            raise LakeError(
+                f"{path} cannot be read ({error}); delete it and materialise lake/{table} again"
+            ) from error
 
     def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
         """Read every partition of a table; without any, zero rows."""
@@ -234,7 +240,9 @@ class Lake:
         schema = TABLES[table].schema
         try:
             if not isinstance(rows, pa.Table):
-                return _with_nulls_checked(table, pa.Table.from_pylist([dict(row) for row in rows], schema=schema))
+                return _with_nulls_checked(
+                    table, pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+                )
             return _with_nulls_checked(table, rows.select(schema.names).cast(schema))
         except (pa.ArrowException, KeyError, UnicodeEncodeError) as error:
             raise LakeError(f"lake table {table}: rows do not fit its columns: {error}") from error

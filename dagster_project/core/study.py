@@ -196,7 +196,9 @@ class _Reader:
     def slug(self, key: str) -> str:
         value = self.text(key)
         if not _SLUG.fullmatch(value) or "__" in value:
-            raise self.fail(key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60")
+            raise self.fail(
+                key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60"
+            )
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
@@ -276,7 +278,9 @@ def _study(read: _Reader) -> Study:
 def _check_whole(read: _Reader, study: Study) -> None:
     for i, prompt in enumerate(study.prompts):
         if prompt.shots and "paraphrases" in prompt.asks:
-            raise read.fail(f"prompts[{i}].asks", "paraphrases are asked without demonstrations (SPEC §3): set shots to 0")
+            raise read.fail(
+                f"prompts[{i}].asks", "paraphrases are asked without demonstrations (SPEC §3): set shots to 0"
+            )
     if not study.answer_prompts:
         raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":

@@ -42,9 +42,13 @@ def _c(name: str, type_: pa.DataType, description: str, *, null: bool = False) -
 
 
 _DATASET = _c("dataset", pa.string(), "dataset, as named in the study")
-_QUESTION_ID = _c("question_id", pa.string(), "question within its dataset: subject and property, as in Q42-P19")
+_QUESTION_ID = _c(
+    "question_id", pa.string(), "question within its dataset: subject and property, as in Q42-P19"
+)
 _MODEL = _c("model", pa.string(), "model, as named in the study")
-_METHOD = _c("method", pa.string(), "closed_book, or the retriever whose first passage stands before the question")
+_METHOD = _c(
+    "method", pa.string(), "closed_book, or the retriever whose first passage stands before the question"
+)
 _PROMPT = _c("prompt", pa.string(), "prompt, as named in the study")
 
 _GENERATION = (
@@ -146,8 +150,15 @@ _ALL = (
             _c("label", pa.string(), "English label"),
             _c("aliases", TEXTS, "English aliases"),
             _c("description", pa.string(), "English description", null=True),
-            _c("article_title", pa.string(), "title of the English Wikipedia article; null = none", null=True),
-            _c("sitelinks", pa.int32(), "number of Wikimedia pages about the entity; null = unknown", null=True),
+            _c(
+                "article_title", pa.string(), "title of the English Wikipedia article; null = none", null=True
+            ),
+            _c(
+                "sitelinks",
+                pa.int32(),
+                "number of Wikimedia pages about the entity; null = unknown",
+                null=True,
+            ),
             _c("source", pa.string(), "sandbox, wikidata or rdf_file"),
         ),
     ),
@@ -186,7 +197,11 @@ _ALL = (
         (
             _DATASET,
             _QUESTION_ID,
-            _c("paraphrase_id", pa.int32(), "0 = the question itself, then the relation's paraphrase templates"),
+            _c(
+                "paraphrase_id",
+                pa.int32(),
+                "0 = the question itself, then the relation's paraphrase templates",
+            ),
             _c("template", pa.string(), "template with [subj]"),
             _c("paraphrase", pa.string(), "the template, filled"),
         ),
@@ -213,7 +228,11 @@ _ALL = (
             _c("rank", pa.int32(), "1 = best"),
             _c("passage_id", pa.string(), "passage"),
             _c("score", pa.float64(), "retriever's own score; null for oracle", null=True),
-            _c("has_answer", pa.bool_(), "a gold answer stands in the uncut text as a token sequence (DPR's rule)"),
+            _c(
+                "has_answer",
+                pa.bool_(),
+                "a gold answer stands in the uncut text as a token sequence (DPR's rule)",
+            ),
             _c("has_answer_popqa", pa.bool_(), "so by PopQA's substring rule"),
         ),
         partitioned_by=("retriever",),
@@ -268,8 +287,15 @@ _ALL = (
             _c("threshold_scope", pa.string(), "per_relation or all"),
             _c("n_questions", pa.int64(), "questions with popularity and both answers"),
             _c("n_resamples", pa.int32(), "bootstrap resamples of questions"),
-            _c("gain_in_sample", pa.float64(), "accuracy of adaptive minus the better fixed method", null=True),
-            _c("gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True),
+            _c(
+                "gain_in_sample",
+                pa.float64(),
+                "accuracy of adaptive minus the better fixed method",
+                null=True,
+            ),
+            _c(
+                "gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True
+            ),
             _c("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
             _c("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
         ),

@@ -24,7 +24,9 @@ def clear_errors() -> Iterator[None]:
         raise dg.Failure(description=str(error), allow_retries=False) from error
 
 
-def result(lake: Lake, outcomes: Sequence[Outcome], asset_key: dg.AssetKey | None = None) -> dg.MaterializeResult:
+def result(
+    lake: Lake, outcomes: Sequence[Outcome], asset_key: dg.AssetKey | None = None
+) -> dg.MaterializeResult:
     """One result for the outcomes of one asset: one, or one for each partition of the run."""
     versions = [outcome.stamp.fingerprint for outcome in outcomes]
     return dg.MaterializeResult(

@@ -1,7 +1,5 @@
 """Study files: shipped ones load; a malformed one says in one line which file, which key, and the allowed values."""
 
-# ruff: noqa: E501 - messages are quoted whole
-
 from __future__ import annotations
 
 import copy

@@ -30,7 +30,9 @@ seed: 0
 def environment(home: Path, study: Path | None = None, **more: str) -> dict[str, str]:
     """The environment of a command: this home, this study, quiet threads."""
     chosen = {"LONGTAIL_STUDY": str(study)} if study else {}
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("LONGTAIL_STUDY", "DAGSTER_"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("LONGTAIL_STUDY", "DAGSTER_"))
+    }
     return {
         **kept,
         "LONGTAIL_HOME": str(home),
@@ -45,7 +47,9 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def run_study(home: Path, study: Path | None = None, timeout: float = 600, **more: str) -> subprocess.CompletedProcess[str]:
+def run_study(
+    home: Path, study: Path | None = None, timeout: float = 600, **more: str
+) -> subprocess.CompletedProcess[str]:
     """What `make run` does after installing."""
     return subprocess.run(
         command("dagster_project.run"),

@@ -33,7 +33,10 @@ def test_an_unknown_key_of_the_study(tmp_path: Path) -> None:
 
 def test_an_unknown_model(tmp_path: Path) -> None:
     study = small_study(
-        tmp_path, "no/such-model", facts=8, edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"}
+        tmp_path,
+        "no/such-model",
+        facts=8,
+        edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"},
     )
     line = refused(tmp_path / "home", study, HF_HUB_OFFLINE="1")
     assert "no/such-model" in line
@@ -52,14 +55,20 @@ def test_an_rdf_file_that_is_missing(tmp_path: Path) -> None:
 
 def test_a_live_fetch_without_a_contact_address(tmp_path: Path) -> None:
     study = small_study(
-        tmp_path, "fake:digest", edit={'{kind: sandbox, seed: 3, facts_per_relation: 12, snapshot: "2026-10"}': '{kind: wikidata, snapshot: "2026-10"}'}
+        tmp_path,
+        "fake:digest",
+        edit={"kind: sandbox, seed: 3, facts_per_relation: 12,": "kind: wikidata,"},
     )
     assert "LONGTAIL_CONTACT" in refused(tmp_path / "home", study, LONGTAIL_CONTACT="")
 
 
 def test_sql_before_any_run(tmp_path: Path) -> None:
     done = subprocess.run(
-        command("dagster_project.sql", "select 1"), cwd=PROJECT, env=environment(tmp_path), capture_output=True, text=True
+        command("dagster_project.sql", "select 1"),
+        cwd=PROJECT,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1
     assert "make run" in done.stderr

@@ -1,4 +1,4 @@
-"""A small study, end to end through Dagster: every stage, the published tables, and a second run that computes nothing."""
+"""A small study, end to end through Dagster: every stage, the published tables, a second run that computes nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tu
         study.write_text(text, encoding="utf-8")
 
 
-def test_sql_reads_the_published_file_and_nothing_else(finished: tuple[Path, Path, str], tmp_path: Path) -> None:
+def test_sql_reads_the_published_file_and_nothing_else(
+    finished: tuple[Path, Path, str], tmp_path: Path
+) -> None:
     home, study, _ = finished
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")

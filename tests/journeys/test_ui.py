@@ -86,10 +86,14 @@ def test_it_shows_the_assets_of_the_study(served: tuple[str, subprocess.Popen[by
     assert "indexes/dense" not in keys
 
 
-def test_a_real_browser_draws_the_asset_graph(served: tuple[str, subprocess.Popen[bytes]], tmp_path: Path) -> None:
+def test_a_real_browser_draws_the_asset_graph(
+    served: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
     browser = shutil.which("chromium")
     if browser is None or shutil.which("chromedriver") is None:
-        pytest.skip("no chromium and chromedriver on this machine: the asset graph was not looked at in a browser")
+        pytest.skip(
+            "no chromium and chromedriver on this machine: the asset graph was not looked at in a browser"
+        )
     from selenium import webdriver
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
@@ -97,14 +101,22 @@ def test_a_real_browser_draws_the_asset_graph(served: tuple[str, subprocess.Pope
     options = webdriver.ChromeOptions()
     options.binary_location = browser
     for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-                 "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path}"):  # fmt: skip
+                 "--disable-component-update", "--disable-sync", "--disable-quic",
+                 f"--user-data-dir={tmp_path}"):  # fmt: skip
         options.add_argument(flag)
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     try:
         driver.set_window_size(1600, 1000)
         driver.get(f"{served[0]}/asset-groups")
         seen = WebDriverWait(driver, 60).until(
-            lambda d: next((t for t in [d.find_element(By.TAG_NAME, "body").text] if "retrieved_passages" in t or "ingest" in t), None)
+            lambda d: next(
+                (
+                    t
+                    for t in [d.find_element(By.TAG_NAME, "body").text]
+                    if "retrieved_passages" in t or "ingest" in t
+                ),
+                None,
+            )
         )
     finally:
         driver.quit()

@@ -65,7 +65,9 @@ def accuracy_by_popularity(warehouse: Path) -> bytes:
     return _draw(models, _curves(shown), pairs, next(iter(first), ("no rows", "")))
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     cursor = connection.execute(query, parameters or None)
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -103,9 +105,15 @@ def _draw(
         _draw_model(axis, model, curves)
     axes[0].set_ylabel("accuracy")
     _draw_adaptive(axes[-1], models, pairs)
-    handles = {label: handle for axis in axes[:-1] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    handles = {
+        label: handle
+        for axis in axes[:-1]
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False
+        )
     figure.suptitle(f"Accuracy against popularity: dataset {shown[0]}, prompt {shown[1]}", fontsize=12)
     sink = io.BytesIO()
     figure.savefig(sink, format="png", dpi=110)

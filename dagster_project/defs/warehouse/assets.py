@@ -35,7 +35,9 @@ _PROJECT = dbt_project()
     pool="warehouse",
     dagster_dbt_translator=WarehouseTranslator(),
 )
-def warehouse_models(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
+def warehouse_models(
+    context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
+) -> Iterator[Any]:
     """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
     yield from with_columns(dbt.cli(["build"], context=context), study.study, context.log)
 
@@ -60,12 +62,16 @@ def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
     pool="warehouse",
     dagster_dbt_translator=WarehouseTranslator(),
 )
-def warehouse_adaptive(context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource) -> Iterator[Any]:
+def warehouse_adaptive(
+    context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
+) -> Iterator[Any]:
     """The marts that carry the bootstrap's intervals."""
     yield from with_columns(dbt.cli(["build"], context=context), study.study, context.log)
 
 
-@dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive])
+@dg.asset(
+    group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive]
+)
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """The marts alone, in a file that appears whole, with the last few versions kept beside it."""
     with clear_errors():
