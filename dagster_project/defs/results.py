@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from dagster_project.core.lake import Lake, Outcome, fingerprint, printable
 
 _PREVIEW_ROWS = 5
 _CELL = 60
+_MARKUP = re.compile(r"[\\|<>\[\]*_`&~#!]")
 
 
 @contextlib.contextmanager
@@ -84,9 +86,7 @@ def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
 def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else printable(str(value))
     text = text if len(text) <= _CELL else text[: _CELL - 1] + "…"
-    for mark in "\\|<>[]*_`&":
-        text = text.replace(mark, f"&#{ord(mark)};")
-    return text
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def _plain(value: object) -> Any:
