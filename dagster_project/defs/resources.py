@@ -1,6 +1,6 @@
 """What assets are given: the study and its lake, a loaded model that outlives one partition, and dbt.
 
-A run holds a lock file as long as its process lives; `core.runs` and `run.py` tell dead runs by it.
+A run holds a lock file as long as its process lives; `core.ownership` and `operations` tell dead runs by it.
 """
 
 from __future__ import annotations

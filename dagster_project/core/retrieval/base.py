@@ -1,7 +1,7 @@
 """What a retriever is: the Protocol, and what goes in and out of it.
 
 What belongs here: the types that every retriever shares. What does not: how passages come about
-(`passages`), where indexes are kept (`index`), and which retrievers there are (`registry`).
+(`passages`), where indexes are kept (`indexes`), and which retrievers there are (`registry`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """BM25 (Lucene's variant, by bm25s) over title and text.
 
 What belongs here: tokenisation, the index's files, and ranking. What does not: where indexes are kept
-(`index`).
+(`indexes`).
 
 score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)),
 with n passages holding t, f its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and

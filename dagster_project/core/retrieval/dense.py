@@ -1,7 +1,7 @@
 """Dense retrieval: a sentence encoder and exact search by inner product of unit vectors (faiss).
 
 What belongs here: the index's file and ranking. What does not: the encoder (`embedding.encoder`), and where
-indexes are kept (`index`).
+indexes are kept (`indexes`).
 """
 
 from __future__ import annotations

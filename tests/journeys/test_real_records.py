@@ -1,0 +1,49 @@
+"""The whole path on real Wikidata records: `studies/wikidata_people.yaml`, one model, a draw of its questions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.journeys.commands import PROJECT, run_study
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("real_records")]
+
+RECORDS = os.environ.get("LONGTAIL_PEOPLE_RDF", "")
+DRAWN = 150
+
+
+@pytest.mark.skipif(
+    not Path(RECORDS).is_file(),
+    reason="LONGTAIL_PEOPLE_RDF names no file: the journey over real Wikidata records was NOT run",
+)
+def test_real_people_from_rdf_to_thresholds(tmp_path: Path) -> None:
+    text = (PROJECT / "studies/wikidata_people.yaml").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if "reference_m" not in line and "reference_l" not in line]
+    named = next(i for i, line in enumerate(kept) if line.startswith("  - name: "))
+    kept.insert(named + 1, f"    max_questions_per_relation: {DRAWN}")
+    study = tmp_path / "people.yaml"
+    study.write_text("\n".join(kept), encoding="utf-8")
+
+    done = run_study(tmp_path / "home", study)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    with duckdb.connect(str(tmp_path / "home/wikidata_people/published/warehouse.duckdb"), read_only=True) as marts:
+        questions = dict(marts.sql("select relation, count(*) from marts.dim_questions group by 1").fetchall())
+        answered = dict(marts.sql("select method, count(*) from marts.fct_answers group by 1").fetchall())
+        recall = dict(marts.sql("select method, avg(has_answer::int) from marts.fct_answers group by 1").fetchall())
+        measure, missing = marts.sql(
+            "select any_value(popularity_measure), count(*) filter (subject_popularity is null) from marts.fct_answers"
+        ).fetchone()
+        thresholds = marts.sql("select count(*) from marts.fct_adaptive_thresholds").fetchone()[0]
+        sources = marts.sql("select distinct source from marts.dim_entities").fetchall()
+    assert questions == {"occupation": DRAWN, "place of birth": DRAWN}
+    assert answered["closed_book"] == answered["bm25"] == answered["dense"] == 2 * DRAWN
+    assert recall["bm25"] > 0.98
+    assert recall["dense"] > 0.98
+    assert (measure, missing) == ("sitelinks", 0)
+    assert thresholds > 0
+    assert sources == [("rdf_file",)]
