@@ -10,6 +10,9 @@ PY := $(VENV)/bin/python
 STUDY ?=
 PORT ?= 3000
 Q ?=
+# as it was typed: neither make nor the shell may read the $ and quotes of a query
+override Q := $(value Q)
+export Q
 PIP_ARGS ?=
 FAISS ?= faiss-cpu
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
@@ -32,7 +35,7 @@ ui: $(VENV)/.installed ## Dagster's webserver and daemon on 127.0.0.1 (STUDY=fil
 	@exec $(PY) -m dagster_project.ui
 
 sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (STUDY=file, Q='select …')
-	@$(PY) -m dagster_project.sql $(if $(Q),"$(Q)")
+	@$(PY) -m dagster_project.sql
 
 test: $(VENV)/.installed-dev ## the whole test suite
 	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup

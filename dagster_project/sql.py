@@ -5,6 +5,7 @@ The connection can read the one file and nothing else: no other file, no network
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,15 +37,16 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the query given, or read queries from the terminal; returns the exit code."""
+    """Run the query of the arguments or of `$Q`, or read queries from the terminal; returns the exit code."""
     try:
         study = load_study(study_file())
         connection = connect(study.home.published_warehouse)
     except LongtailError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if arguments:
-        return 0 if show(connection, " ".join(arguments)) else 1
+    query = " ".join(arguments) or os.environ.get("Q", "")
+    if query.strip():
+        return 0 if show(connection, query) else 1
     if sys.stdin.isatty():
         print(f"{study.home.published_warehouse}, read-only. A query ends with ; — tables: \\d — end: Ctrl-D")
         show(connection, _TABLES)

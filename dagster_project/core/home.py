@@ -10,16 +10,28 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dagster_project.core.errors import LongtailError
+
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
 RESERVED_NAMES = frozenset(
     {"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"}
 )
+_GLOB_CHARACTERS = "*?["
 
 
 def longtail_home() -> Path:
-    """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project."""
-    return Path(os.environ.get("LONGTAIL_HOME") or PROJECT_ROOT / "data").expanduser().resolve()
+    """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project.
+
+    Errors: `LongtailError` if its path holds a character that DuckDB would take for a pattern of file names.
+    """
+    home = Path(os.environ.get("LONGTAIL_HOME") or PROJECT_ROOT / "data").expanduser().resolve()
+    if any(character in str(home) for character in _GLOB_CHARACTERS):
+        raise LongtailError(
+            f"{str(home)!r}: a home's path must be without * ? and [, which DuckDB reads as a pattern;"
+            " set LONGTAIL_HOME to another folder"
+        )
+    return home
 
 
 def study_file() -> Path:

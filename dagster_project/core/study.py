@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import yaml
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import RESERVED_NAMES, StudyHome
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
 BACKENDS = ("transformers", "fake")
@@ -285,6 +287,33 @@ def _check_whole(read: _Reader, study: Study) -> None:
         raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+    if study.popularity.measure == "page_views":
+        _check_window(read, study)
+
+
+def _check_window(read: _Reader, study: Study) -> None:
+    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
+    newest = newest_complete_month(date.today())
+    if (
+        study.source.kind == "sandbox"
+    ):  # its time is the study's: a machine whose clock is behind can still run it
+        newest = max(newest, study.source.snapshot)
+    last = study.popularity.last_month or newest
+    if not FIRST_MONTH <= last <= newest:
+        raise read.fail(
+            "popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'"
+        )
+    most = _month_number(last) - _month_number(FIRST_MONTH) + 1
+    if study.popularity.n_months > most:
+        raise read.fail(
+            "popularity.n_months",
+            f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
+            f" page views; allowed: 1 to {most}",
+        )
+
+
+def _month_number(month: str) -> int:
+    return int(month[:4]) * 12 + int(month[5:])
 
 
 def _source(read: _Reader) -> Source:

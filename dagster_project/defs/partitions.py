@@ -11,6 +11,7 @@ import dagster as dg
 
 from dagster_project.core.home import study_file
 from dagster_project.core.study import Study, load_study
+from dagster_project.core.wikimedia.pageviews import FIRST_MONTH
 
 
 @functools.cache
@@ -18,8 +19,6 @@ def chosen_study() -> Study:
     """The study that this process works on: `$LONGTAIL_STUDY`, or the project's study.yaml."""
     return load_study(study_file())
 
-
-FIRST_MONTH = "2015-07"  # the Pageviews API knows no earlier one
 
 months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
 models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])

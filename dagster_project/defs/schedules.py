@@ -1,6 +1,9 @@
 """What runs by itself: each month the newest page views, and everything that depends on popularity.
 
 Answers do not depend on page views (popularity is joined in dbt), so that a refresh spends no GPU time.
+
+The window of popularity follows the newest month only where study.yaml leaves `popularity.last_month` out. With
+`last_month` pinned a refresh only lengthens fct_popularity_history: no rate, threshold or plot moves.
 """
 
 from __future__ import annotations
@@ -35,7 +38,11 @@ refresh_popularity = dg.define_asset_job(
 
 @dg.schedule(job=refresh_popularity, cron_schedule="0 6 3 * *", execution_timezone="UTC")
 def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """On the third of each month, when Wikimedia has counted it: the month before."""
+    """On the third of each month, when Wikimedia has counted it: the month before.
+
+    With `popularity.last_month` pinned in the study this only lengthens fct_popularity_history; leave it out to
+    have popularity follow the newest month.
+    """
     if chosen_study().popularity.measure != "page_views":
         return dg.SkipReason("this study's popularity is not measured in page views")
     month = last_complete_month(context.scheduled_execution_time)

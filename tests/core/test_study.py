@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.study import METHODS, RELATION_NAMES, Study, load_study
+from dagster_project.core.wikimedia.pageviews import newest_complete_month
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
 VALID: dict[str, Any] = {
@@ -125,7 +127,7 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         ("source.path_env", "X", "source.path_env: unknown key"),
         ("source.snapshot", "2026-13", "source.snapshot: must be a month in quotes, as in '2026-10'"),
         ("source.snapshot", 2026, "source.snapshot: must be a month"),
-        ("source.facts_per_relation", 0, "source.facts_per_relation: must be a whole number of 1 to 1000000, not 0"),
+        ("source.facts_per_relation", 0, "source.facts_per_relation: must be a whole number of 8 to 1000000, not 0"),
         ("datasets", [], "datasets: must be a list with at least one entry"),
         ("datasets.0", "facts", "datasets[0] must be a mapping of keys, not str 'facts'"),
         ("datasets.0.relations", ["fathr"], "datasets[0].relations: 'fathr' is not one of: occupation, place of birth"),
@@ -147,6 +149,11 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
         ("popularity.last_month", "10-2026", "popularity.last_month: must be a month in quotes"),
+        ("popularity.last_month", "2015-06", "'2015-06' has no page views; allowed: '2015-07' to"),
+        ("popularity.last_month", "2099-01", "'2099-01' has no page views; allowed: '2015-07' to '20"),
+        ("popularity", {"n_months": 4, "last_month": "2015-09"}, "n_months: 4 months up to 2015-09 begin before"),
+        ("popularity", {"n_months": 240, "last_month": "2026-09"}, "page views; allowed: 1 to 135"),
+        ("popularity", {"n_months": 240}, "popularity.n_months: 240 months up to 20"),
         ("top_k", 0, "top_k: must be a whole number of 1 to 100, not 0"),
         ("seed", "x", "seed: must be a whole number of 0 to"),
         ("source", {"kind": "rdf_file", "snapshot": "2026-10"}, "popularity.measure: an rdf_file holds no page views"),
@@ -159,6 +166,26 @@ def test_messages(load: Callable[[object], Study], path: str, value: object, mes
     assert message in text
     assert "study.yaml: " in text
     assert "\n" not in text
+
+
+def test_a_window_may_cover_all_months_with_page_views(load: Callable[[object], Study]) -> None:
+    assert load(changed("popularity", {"n_months": 3, "last_month": "2015-09"})).popularity.n_months == 3
+    assert load(changed("popularity", {"measure": "sitelinks", "n_months": 240})).popularity.n_months == 240
+
+
+def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_with_its_snapshot(
+    load: Callable[[object], Study],
+) -> None:
+    running = f"{date.today():%Y-%m}"
+    raw = changed("popularity.last_month", running)
+    raw["source"]["snapshot"] = running
+    assert load(raw).popularity.last_month == running
+    raw["source"] = {"kind": "wikidata", "snapshot": running}
+    newest = newest_complete_month(date.today())
+    with pytest.raises(StudyError, match=f"last_month: '{running}' .*; allowed: '2015-07' to '{newest}'"):
+        load(raw)
+    raw["popularity"]["last_month"] = newest
+    assert load(raw).popularity.last_month == newest
 
 
 @pytest.mark.parametrize(
