@@ -25,11 +25,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.ownership import is_process_alive
 from dagster_project.core.tables import TABLES
 
 WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
+_STAGING = ".staging"
+_STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
 _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({"run_id", "latency_ms", "batch_size", "cost_usd", "is_reused", "code_version"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -100,10 +103,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
     The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
     files only. On any error the staging file is removed and `path` is left as it was.
     """
-    staging = path.parent.parent / ".staging"
+    staging = path.parent.parent / _STAGING
     staging.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = staging / f"{uuid.uuid4().hex}-{path.name}"
+    temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
     try:
         yield temporary
         sync(temporary)
@@ -115,6 +118,14 @@ def atomic_file(path: Path) -> Iterator[Path]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(staging: Path) -> None:
+    """Remove what killed writers left in `staging`. Only an absent process is surely no writer any more."""
+    for file in staging.glob("*"):
+        writer = _STAGED.match(file.name)
+        if writer and not is_process_alive(int(writer[1])):
+            file.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -140,7 +151,11 @@ class Lake:
         return self.root / table / f"{partition.replace('|', '__')}.parquet"
 
     def ensure_schemas(self) -> None:
-        """Write every table's zero-row schema file where it is missing or its columns have changed."""
+        """Write every table's zero-row schema file where it is missing or its columns have changed.
+
+        What killed writers left behind is removed on this occasion.
+        """
+        _remove_leftovers(self.root / _STAGING)
         for name, table in TABLES.items():
             path = self.path(name, _SCHEMA_FILE)
             if path.exists() and pq.read_schema(path).equals(table.schema):

@@ -50,6 +50,17 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     return True
 
 
+def is_process_alive(pid: int) -> bool:
+    """Whether a process with this id exists, whoever owns it. An id that was given anew counts as alive."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def forget_run(locks: Path, run_id: str) -> None:
     """Remove the lock file of a run that has ended, releasing it if this process holds it."""
     path = _run_lock(locks, run_id)
@@ -57,6 +68,11 @@ def forget_run(locks: Path, run_id: str) -> None:
     path.unlink(missing_ok=True)
     if descriptor is not None:
         os.close(descriptor)
+
+
+def locked_runs(locks: Path) -> list[str]:
+    """Ids of the runs that have a lock file, held or not."""
+    return sorted(path.stem for path in (locks / "runs").glob("*.lock"))
 
 
 @contextlib.contextmanager

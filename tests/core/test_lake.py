@@ -362,3 +362,21 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(lake: Lake, delay_s: 
     assert content_hash(lake.read("triples").replace_schema_metadata(None)) == stamp.content
     lake.write("triples", _rows(4), fingerprint="next")
     assert lake.read("triples").num_rows == 4
+
+
+def test_leftovers_of_killed_writers_are_removed_and_no_others(lake: Lake) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    staging = lake.root / ".staging"
+    staging.mkdir(parents=True)
+    name = f"{'0a' * 16}-all.parquet"
+    for owner in (ended.pid, os.getpid(), 1, 10**30):
+        (staging / f"{owner}-{name}").write_bytes(b"half")
+    (staging / "note.txt").write_bytes(b"not ours")
+    with atomic_file(lake.path("triples")) as temporary:
+        temporary.write_bytes(b"x")
+        assert temporary.name.startswith(f"{os.getpid()}-")
+        lake.ensure_schemas()
+        assert temporary.exists()
+    left = {path.name for path in staging.iterdir()}
+    assert left == {f"{os.getpid()}-{name}", f"1-{name}", "note.txt"}
