@@ -21,6 +21,22 @@ from dagster_project.core.sandbox.population import NAMESAKE, Population
 from dagster_project.core.sandbox.randomness import mix, uniform
 from dagster_project.core.sandbox.rdf import write_ntriples
 
+WORLD_CODE = tuple(
+    f"sandbox/{module}"
+    for module in (
+        "articles",
+        "facts",
+        "labels",
+        "names",
+        "population",
+        "randomness",
+        "rdf",
+        "vocabulary",
+        "world",
+    )
+)
+"""The modules that decide what the world holds, for `code_version`: this one and all it imports of the sandbox."""
+
 
 @dataclass(frozen=True)
 class WorldEntity:

@@ -18,16 +18,21 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.relations import RELATIONS, Relation
+from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Source, Study
 from dagster_project.core.wikimedia.entities import Entity, fetch_entities
-from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, fetch_page_views, newest_complete_month
+from dagster_project.core.wikimedia.pageviews import (
+    FIRST_MONTH,
+    fetch_page_views,
+    newest_complete_month,
+    newest_ended_month,
+)
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.services import open_services
 from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements, sorted_ids
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
 _ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "wikidata", "entities", "terms", "rdf"))
-_WORLD = ("world", "names", "vocabulary", "randomness", "rdf")
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -98,8 +103,8 @@ def ingest_page_views(
 ) -> Outcome:
     """Table page_views, partition `month` (YYYY-MM): one row for each entity with an article.
 
-    Errors: `SourceError` for a month that has not ended or a source without page views; `LakeError` without
-    entities.
+    Errors: `SourceError` for a month that is not complete, a live month without any views, or a source without
+    page views; `LakeError` without entities.
     """
     return ingest_page_view_months(study, lake, [month], log, today)[0]
 
@@ -135,6 +140,7 @@ def _page_views(
         by_title = (
             fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
         )
+    # A world has no delay in counting: there, a month without views is what the world holds.
     source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
     for month in months:
@@ -143,6 +149,11 @@ def _page_views(
             for entity, views in zip(entities, by_title, strict=True)
         ]
         notes = {"articles": len(rows), "missing": sum(row["views"] is None for row in rows)}
+        if source == "wikimedia" and rows and notes["missing"] == len(rows):
+            raise SourceError(
+                f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
+                "written. It may not have counted that month yet: try again later, or ask for an earlier month"
+            )
         computed[month] = Computed(rows, (), notes)
     return computed
 
@@ -156,7 +167,7 @@ def _check_months(study: Study, months: Sequence[str], today: date) -> None:
     newest = newest_complete_month(today)
     if study.source.kind == "sandbox":
         # The sandbox's time is its study's: a machine whose clock is behind must still be able to run it.
-        newest = max(newest, study.source.snapshot, study.popularity.last_month or "")
+        newest = max(newest_ended_month(today), study.source.snapshot, study.popularity.last_month or "")
     for month in months:
         try:
             date.fromisoformat(f"{month}-01")
@@ -186,8 +197,8 @@ def _code(source: Source) -> str:
     return code_version(*_ROWS, *_world_code(source))
 
 
-def _world_code(source: Source) -> list[str]:
-    return [f"sandbox/{name}" for name in _WORLD] if source.kind == "sandbox" else []
+def _world_code(source: Source) -> tuple[str, ...]:
+    return WORLD_CODE if source.kind == "sandbox" else ()
 
 
 def _quarantine_notes(aside: Sequence[QuarantinedRow]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import calendar
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +23,7 @@ from dagster_project.core.wikimedia.parallel import ordered_map
 from dagster_project.core.wikimedia.progress import Progress
 
 FIRST_MONTH = "2015-07"  # the API's data begin here
+_COUNTING_DAYS = 2
 _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 
 
@@ -74,5 +75,13 @@ def _last_day(month: str) -> date:
 
 
 def newest_complete_month(today: date) -> str:
-    """The last month that has ended: its views no longer change."""
+    """The newest month (YYYY-MM) whose views a live service has counted: complete from day 3 of the next month.
+
+    Wikimedia counts a month's last days with a delay: asked too early, it answers too few views, or none.
+    """
+    return newest_ended_month(today - timedelta(days=_COUNTING_DAYS))
+
+
+def newest_ended_month(today: date) -> str:
+    """The last month (YYYY-MM) that has ended, whether or not its views are counted yet."""
     return f"{today.year - 1}-12" if today.month == 1 else f"{today.year}-{today.month - 1:02d}"

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import threading
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
+from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.rdf import literal
+from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study, load_study
+from dagster_project.core.wikimedia import ingest
 from dagster_project.core.wikimedia.ingest import (
     ingest_entities,
     ingest_page_view_months,
     ingest_page_views,
     ingest_triples,
 )
-from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.services import Services, open_services
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
@@ -214,6 +220,65 @@ def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_stud
         sandbox, lake, "2026-10", log, date(2024, 1, 1)
     )  # a machine whose clock is behind
     assert behind.stamp.n_rows > 0
+
+
+@pytest.mark.parametrize("day", [1, 2])
+def test_live_months_are_complete_from_day_3_and_the_sandboxs_at_once(make_study, log, day: int) -> None:
+    study = make_study(WIKIDATA, measure="page_views")
+    with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-10"):
+        ingest_page_views(study, _lake(study), "2026-11", log, date(2026, 12, day))
+    with pytest.raises(LakeError, match="entities"):  # accepted: it comes as far as reading the lake
+        ingest_page_views(study, _lake(study), "2026-11", log, date(2026, 12, 3))
+    sandbox = make_study(SANDBOX, measure="page_views")
+    with pytest.raises(LakeError, match="entities"):
+        ingest_page_views(sandbox, _lake(sandbox), "2026-11", log, date(2026, 12, day))
+
+
+class _LateCounts:
+    """A world whose newest month has not been counted."""
+
+    has_articles = True
+    broken = ()
+
+    def store(self) -> ox.Store:
+        return ox.Store()
+
+    def monthly_views(self, title: str, month: str) -> int | None:
+        return 7 if month < "2026-09" and title == "Ada" else None
+
+    def articles(self) -> Iterator[ServedArticle]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_live_month_without_any_views_is_refused(make_study, log, client, monkeypatch) -> None:
+    """Wikimedia's addresses are replaced by a local server's; all else is as for the live source."""
+    study = make_study(WIKIDATA, measure="page_views")
+    lake = _lake(study)
+    entity = {"description": "", "aliases": [], "sitelinks": 1, "source": "wikidata"}
+    rows = [
+        {**entity, "entity_id": f"Q{place}", "label": title, "article_title": title}
+        for place, title in enumerate(["Ada", "Bo"])
+    ]
+    lake.write("entities", rows, fingerprint="f")
+    with SandboxServer(_LateCounts()) as server:
+        base = server.base_url
+
+        @contextlib.contextmanager
+        def local(*_: object) -> Iterator[Services]:
+            views = f"{base}/api/rest_v1/metrics/pageviews/per-article"
+            yield Services("wikidata", client, base, base, views)
+
+        monkeypatch.setattr(ingest, "open_services", local)
+        with pytest.raises(
+            SourceError, match="no views of any of 2 articles in 2026-09; nothing was written"
+        ):
+            ingest_page_view_months(study, lake, ["2026-08", "2026-09"], log, TODAY)
+        assert lake.partitions("page_views") == []
+        assert ingest_page_views(study, lake, "2026-08", log, TODAY).notes == {"articles": 2, "missing": 1}
+    assert {row["source"] for row in lake.read("page_views", "2026-08").to_pylist()} == {"wikimedia"}
 
 
 def test_an_rdf_file_has_no_page_views(make_study, log) -> None:

@@ -113,7 +113,15 @@ def test_the_request_covers_whole_months() -> None:
 
 @pytest.mark.parametrize(
     ("today", "month"),
-    [(date(2026, 11, 1), "2026-10"), (date(2026, 11, 30), "2026-10"), (date(2026, 1, 5), "2025-12")],
+    [
+        (date(2026, 11, 1), "2026-09"),
+        (date(2026, 11, 2), "2026-09"),
+        (date(2026, 11, 3), "2026-10"),
+        (date(2026, 11, 30), "2026-10"),
+        (date(2026, 1, 2), "2025-11"),
+        (date(2026, 1, 3), "2025-12"),
+        (date(2026, 3, 1), "2026-01"),
+    ],
 )
 def test_the_newest_complete_month(today: date, month: str) -> None:
     assert newest_complete_month(today) == month
