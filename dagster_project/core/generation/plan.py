@@ -123,11 +123,10 @@ def _first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passage]]
     columns = ["dataset", "question_id", "rank", "passage_id"]
     best = lake.read("retrieved_passages", retriever, columns)
     best = best.filter(pc.equal(best["rank"], 1))
-    passages = lake.read("passages", columns=["passage_id", "text"])
+    passages = lake.read("passages", columns=["passage_id", "text", "source"])
     passages = passages.filter(pc.is_in(passages["passage_id"], best["passage_id"].combine_chunks()))
-    texts = dict(zip(passages["passage_id"].to_pylist(), passages["text"].to_pylist(), strict=True))
+    by_id = {row["passage_id"]: Passage(**row) for row in passages.to_pylist()}
     found: dict[str, dict[str, Passage]] = {}
     for record in best.to_pylist():
-        passage = Passage(record["passage_id"], texts[record["passage_id"]])
-        found.setdefault(record["dataset"], {})[record["question_id"]] = passage
+        found.setdefault(record["dataset"], {})[record["question_id"]] = by_id[record["passage_id"]]
     return found

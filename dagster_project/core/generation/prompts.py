@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.retrieval.base import VERBALISED
 
 _FORMATS = {
     "qa": "Q: {question} A:",
@@ -18,7 +19,7 @@ _FORMATS = {
 }
 _BLANK_LINE = "\n\n"
 _CUT_METHODS = frozenset({"dense"})
-"""Retrievers whose passages lose their last, usually broken, sentence."""
+"""Retrievers whose passages, broken after about 100 words, lose their last, usually broken, sentence."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Passage:
-    """The passage that stands before a question."""
+    """The passage that stands before a question; `source` as in lake table `passages`."""
 
     passage_id: str
     text: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,14 @@ def bare_prompt(question: str, format_name: str) -> str:
     return _FORMATS[format_name].format(question=question)
 
 
-def passage_text(text: str, method: str) -> str:
-    """A passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left."""
-    if method not in _CUT_METHODS:
+def passage_text(passage: Passage, method: str) -> str:
+    """A passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left.
+
+    Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts because articles are broken after
+    about 100 words; a verbalised passage is whole sentences, and its last one is a fact, not a fragment.
+    """
+    text = passage.text
+    if method not in _CUT_METHODS or passage.source == VERBALISED:
         return text
     kept = ". ".join(text.split(". ")[:-1])
     return f"{kept}." if kept.strip() else text
@@ -106,4 +113,4 @@ def prompt_hash(text: str) -> str:
 
 def _block(question: str, format_name: str, method: str, passage: Passage | None) -> str:
     bare = bare_prompt(question, format_name)
-    return f"{passage_text(passage.text, method)}{_BLANK_LINE}{bare}" if passage else bare
+    return f"{passage_text(passage, method)}{_BLANK_LINE}{bare}" if passage else bare

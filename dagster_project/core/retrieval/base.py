@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+VERBALISED = "verbalised"
+"""Column `source` of passages that are triples put into sentences."""
+
 
 @dataclass(frozen=True)
 class Passage:

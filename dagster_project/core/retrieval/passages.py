@@ -15,13 +15,13 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.splitting import passages_of
+from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.wikimedia.dumps import ArticleText, download_dump, read_articles
 from dagster_project.core.wikimedia.services import open_services
 
-VERBALISED = "verbalised"
-_WORLD = tuple(f"sandbox/{module}" for module in ("articles", "world", "names", "vocabulary", "randomness"))
 _SNIPPET = 2_000
 
 
@@ -35,7 +35,7 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     code = code_version("retrieval/passages", "retrieval/splitting", "wikimedia/dumps", "wikimedia/terms")
     if source.kind == "sandbox":
         world = (source.seed, source.facts_per_relation, source.snapshot)
-        stamp = fingerprint("articles", world, code, code_version(*_WORLD))
+        stamp = fingerprint("articles", world, code, code_version(*WORLD_CODE))
         return lake.materialise("passages", stamp, lambda: _from_articles(study, log))
     inputs = (lake.content("triples"), lake.content("entities"))
     stamp = fingerprint(VERBALISED, inputs, code, code_version("questions/relations"))

@@ -19,14 +19,15 @@ from dagster_project.core.generation.prompts import (
     passage_text,
     prompt_hash,
 )
+from dagster_project.core.retrieval.base import VERBALISED
 
 LINES = st.lists(st.sampled_from(["\n", "\n\n", "a", " b", ""]), max_size=8).map("".join)
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")
 SHOWN = Question("Q2-P50", "author", "Who is the author of Emma?", "Jane Austen")
 BARE = Question("Q3-P22", "father", "Who is the father of Ann?", "Bo")
 PASSAGES = {
-    "Q1-P36": Passage("Q1-0", "Utopia is far. Its capital is"),
-    "Q2-P50": Passage("Q2-0", "Emma. A book"),
+    "Q1-P36": Passage("Q1-0", "Utopia is far. Its capital is", "wikipedia"),
+    "Q2-P50": Passage("Q2-0", "Emma. A book", "wikipedia"),
 }
 
 
@@ -78,15 +79,24 @@ def test_a_question_without_its_passage_cannot_be_asked() -> None:
     ],
 )
 def test_dense_passages_lose_their_last_piece(text: str, expected: str) -> None:
-    assert passage_text(text, "dense") == expected
-    assert passage_text(text, "bm25") == passage_text(text, "oracle") == text
+    broken = Passage("Q1-0", text, "wikipedia")
+    assert passage_text(broken, "dense") == expected
+    assert passage_text(broken, "bm25") == passage_text(broken, "oracle") == text
+
+
+def test_verbalised_passages_stay_whole() -> None:
+    text = "Ada's occupation is writer. Ada was born in Rome."
+    passages = {"Q1-P36": Passage("Q1-0", text, VERBALISED)}
+    for method in ("bm25", "dense", "oracle"):
+        built = build_prompt(ASKED, "qa", method, [], passages)
+        assert built.text == f"{text}\n\nQ: What is the capital of Utopia? A:"
 
 
 @given(st.text(alphabet="a. ", max_size=30))
 def test_the_cut_by_the_last_separator(text: str) -> None:
     head, separator, _ = text.rpartition(". ")
     expected = head + "." if separator and head.strip() else text
-    assert passage_text(text, "dense") == expected
+    assert passage_text(Passage("Q1-0", text, "sandbox"), "dense") == expected
 
 
 @pytest.mark.parametrize(
