@@ -111,18 +111,14 @@ def month_row(
 ) -> dict[str, Any] | None:
     """One month of a subject. Ties need constant views; others drift, and some months have no row."""
     draw = float(rng.uniform())
+    title = f"Subject {subject}"  # as in table entities
+    known = {"entity_id": subject, "article_title": title, "month": month, "source": "sandbox"}
     if level is None:
-        return (
-            None
-            if draw < 0.5
-            else fill("page_views", {"entity_id": subject, "month": month, "source": "sandbox"})
-        )
+        return None if draw < 0.5 else fill("page_views", known)
     if plan.n_popularities is None and draw < 0.05:
         return None
     views = level if plan.n_popularities else round(level * (0.8 + 0.4 * draw))
-    return fill(
-        "page_views", {"entity_id": subject, "month": month, "views": int(views), "source": "sandbox"}
-    )
+    return fill("page_views", {**known, "views": int(views)})
 
 
 def retrieved_rows(

@@ -4,15 +4,28 @@ with source as (
 
 ),
 
+entities as (
+
+    select * from {{ ref('stg_wikimedia__entities') }}
+
+),
+
+-- The lake keeps months that were fetched for an earlier study source. The sandbox gives its identifiers to other
+-- entities in every world, so that there the title must fit too; a real article may have been renamed since.
 final as (
 
     select
-        entity_id,
-        article_title,
-        month,
-        views,
-        source
+        source.entity_id,
+        source.article_title,
+        source.month,
+        source.views,
+        source.source
     from source
+    inner join entities
+        on
+            source.entity_id = entities.entity_id
+            and source.source = if(entities.source = 'wikidata', 'wikimedia', entities.source)
+            and (entities.source != 'sandbox' or source.article_title = entities.article_title)
 
 )
 
