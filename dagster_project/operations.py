@@ -1,4 +1,4 @@
-"""Opening a study's Dagster instance as an operator: its home, pool limits, and runs whose process died.
+"""Opening a study's Dagster instance as an operator: its home, pool limits, runs whose process died, failing disks.
 
 `run.py` and `ui.py` begin with this; nothing here knows of assets.
 """
@@ -8,13 +8,21 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import dagster as dg
+from sqlalchemy.exc import DBAPIError
 
-from dagster_project.core.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.ownership import forget_run, is_run_dead
+from dagster_project.core.errors import LongtailError, StudyError
+from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
+from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
+from dagster_project.core.study import Study, load_study
+
+STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
+"""What a disk or the run history's database raises: the user can act on it, as on a `LongtailError`."""
 
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
 _UNFINISHED = [
@@ -26,8 +34,13 @@ _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRu
 
 
 @contextmanager
-def open_instance(home: StudyHome) -> Iterator[dg.DagsterInstance]:
-    """The study's Dagster instance, with pool limits set and dead runs reaped."""
+def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
+    """The study's Dagster instance, with pool limits set and dead runs reaped.
+
+    Errors: `StudyError` where the home is another study's.
+    """
+    home = study.home
+    claim_home(study)
     prepare_dagster_home(home)
     with dg.DagsterInstance.get() as instance:
         for pool, limit in POOL_LIMITS.items():
@@ -36,8 +49,51 @@ def open_instance(home: StudyHome) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
+def error_line(error: BaseException) -> str:
+    """One line for the user: which path or key, and what to do."""
+    if isinstance(error, LongtailError):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError):
+        place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
+        what = f"{place}: {error.strerror or error}"
+    else:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        what = f"LONGTAIL_HOME ({longtail_home()}): the run history's database: {cause}"
+    line = (
+        f"{what}; make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
+    )
+    return " ".join(line.split())
+
+
+def claim_home(study: Study) -> None:
+    """Note in the home which study file it belongs to. Errors: `StudyError` where another file has that name."""
+    note, path = study.home.root / "study_file", study.path.resolve()
+    owner = Path(note.read_text(encoding="utf-8").strip()) if note.exists() else path
+    if owner != path and _is_named(owner, study.name):
+        raise StudyError(
+            f"{path}: name: {study.name!r} is the name of {owner} too, whose state is in {study.home.root}; "
+            f"give one of them another name"
+        )
+    if owner != path or not note.exists():
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{path}\n", encoding="utf-8")
+
+
+def _is_named(study_file: Path, name: str) -> bool:
+    """Whether the file is there and names its study so; one that cannot be read at present counts as doing so."""
+    if not study_file.exists():
+        return False
+    try:
+        return load_study(study_file).name == name
+    except StudyError:
+        return True
+
+
 def prepare_dagster_home(home: StudyHome) -> None:
-    """Make the Dagster home with the project's settings, and point this process to it."""
+    """Make the Dagster home with the project's settings, and point this process to it, and libraries' caches."""
+    # Before matplotlib and huggingface_hub are imported: else they write to the user's home folder.
+    os.environ.setdefault("MPLCONFIGDIR", str(home.cache / "matplotlib"))
+    os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
     home.dagster.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PROJECT_ROOT / "dagster.yaml", home.dagster / "dagster.yaml")
     os.environ["DAGSTER_HOME"] = str(home.dagster)
@@ -51,7 +107,7 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     dead = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
-        if is_run_dead(home.locks, run.run_id, record.start_time or record.create_timestamp.timestamp()):
+        if is_run_dead(home.locks, run.run_id, _began(record)):
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )
@@ -60,7 +116,21 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
                 "run %s was dead: marked as failed, its slots freed", run.run_id[:8]
             )
     _free_slots_of_ended_runs(instance, home)
+    _forget_ended_runs(instance, home)
     return dead
+
+
+def _began(record: dg.RunRecord) -> float:
+    """Start in seconds since the epoch; of a run not yet started its last change: it may have queued for long."""
+    return record.start_time or record.update_timestamp.timestamp()
+
+
+def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
+    """Remove the lock files of ended runs; a process that still holds its lock keeps it."""
+    for run_id in locked_runs(home.locks):
+        run = instance.get_run_by_id(run_id)
+        if (run is None or run.status in _ENDED) and is_run_dead(home.locks, run_id, None):
+            forget_run(home.locks, run_id)
 
 
 def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:

@@ -27,13 +27,14 @@ from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study import Study, load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.operations import open_instance
+from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
 _DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
+_SHOWN_CHECKS = 3
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -63,8 +64,8 @@ def main() -> int:
             print(f"\n{render_headline(headline(study.home.published_warehouse))}")
             print(_where_next(study, time.monotonic() - began))
         return 0
-    except LongtailError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (LongtailError, *STATE_ERRORS) as error:
+        print(f"error: {error_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
@@ -73,24 +74,27 @@ def main() -> int:
 
 def materialise(study: Study) -> int:
     """Materialise every stage of the study; returns 0, or 1 after saying which step failed."""
-    with open_instance(study.home) as instance:
+    with open_instance(study) as instance:
         _say("loading definitions")
         from dagster_project.definitions import defs
 
         definitions = defs()
         stages = plan(study)
+        inputs = ""
         for number, stage in enumerate(stages, 1):
             started = time.monotonic()
             _say(f"[{number}/{len(stages)}] {stage.title}")
-            if stage.keys == WAREHOUSE and _is_published(study):
-                _say("      the published warehouse is of exactly this lake: nothing to build")
-                continue
+            if stage.keys == WAREHOUSE:
+                inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
+                if _is_published(study, inputs):
+                    _say("      the published warehouse is of exactly this lake: nothing to build")
+                    continue
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
                 return 1
             _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
-    _published_inputs(study).write_text(warehouse_inputs(study), encoding="ascii")
+    _published_inputs(study).write_text(inputs, encoding="ascii")
     return 0
 
 
@@ -98,12 +102,12 @@ def _published_inputs(study: Study) -> Path:
     return study.home.published / "inputs"
 
 
-def _is_published(study: Study) -> bool:
-    """Whether this very lake was built, tested and published already."""
+def _is_published(study: Study, inputs: str) -> bool:
+    """Whether a lake of these `inputs` was built, tested and published already."""
     published = _published_inputs(study)
     if not (published.exists() and study.home.published_warehouse.exists()):
         return False
-    return published.read_text(encoding="ascii") == warehouse_inputs(study)
+    return published.read_text(encoding="ascii") == inputs
 
 
 def plan(study: Study) -> list[Stage]:
@@ -199,22 +203,31 @@ def _multi_key(model: str, method: str) -> str:
 
 
 def _why(events: Sequence[Any]) -> str:
+    """What failed, in one line. Failed checks come first: a blocking one also fails a step, in Dagster's words."""
+    evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
+    failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
+    if failed:
+        more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
+        return _one_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
     for event in events:
         if event.is_step_failure:
             data = event.step_failure_data
             if data.user_failure_data and data.user_failure_data.description:
-                return str(data.user_failure_data.description)
+                return _one_line(str(data.user_failure_data.description))
             error = data.error
             while error.cause:
                 error = error.cause
-            return f"{event.step_key}: {error.message.strip()} (the run's page in `make ui` has the trace)"
-    checks = [event for event in events if event.event_type_value == "ASSET_CHECK_EVALUATION"]
-    failed = [
-        event.event_specific_data.check_name for event in checks if not event.event_specific_data.passed
-    ]
-    return (
-        f"checks failed: {', '.join(failed)}" if failed else "the run failed; its page in `make ui` says why"
-    )
+            return _one_line(f"{event.step_key}: {error.message} (the run's page in `make ui` has the trace)")
+    return "the run failed; its page in `make ui` says why"
+
+
+def _check(check: dg.AssetCheckEvaluation) -> str:
+    named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
+    return f"{named}: {check.description}" if check.description else named
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _listen() -> None:

@@ -19,26 +19,33 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import PROJECT_ROOT, study_file
 from dagster_project.core.ownership import only_one
 from dagster_project.core.study import load_study
-from dagster_project.operations import open_instance
+from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 _GRACE_S = 10.0
 
 
 def main() -> int:
     """Serve the UI until a signal; returns the exit code."""
-    port = int(os.environ.get("PORT", "3000"))
     try:
+        port = _port()
         study = load_study(study_file())
         os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
         busy = f"another `make ui` serves study {study.name}; stop it first"
         with only_one(study.home.locks / "ui.lock", busy):
             _check_port(port)
-            with open_instance(study.home):
+            with open_instance(study):
                 pass
             return _serve(port)
-    except LongtailError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (LongtailError, *STATE_ERRORS) as error:
+        print(f"error: {error_line(error)}", file=sys.stderr)
         return 1
+
+
+def _port() -> int:
+    chosen = os.environ.get("PORT") or "3000"
+    if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen[:6]) <= 65_535):
+        raise LongtailError(f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: make ui PORT=3001")
+    return int(chosen)
 
 
 def _check_port(port: int) -> None:

@@ -47,6 +47,36 @@ def test_a_study_file_that_is_missing(tmp_path: Path) -> None:
     assert "no such study file" in refused(tmp_path / "home", tmp_path / "none.yaml")
 
 
+def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    study = small_study(tmp_path, "fake:digest")
+    line = refused(tmp_path / "file/home", study)
+    assert str(tmp_path / "file") in line
+    assert "LONGTAIL_HOME=<folder>" in line
+
+
+def test_a_run_history_that_cannot_be_opened(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "fake:digest")
+    for name in ("storage/runs.db", "history/runs.db"):
+        (tmp_path / "home/small/dagster" / name).mkdir(parents=True)
+    line = refused(tmp_path / "home", study)
+    assert str(tmp_path / "home") in line
+    assert "LONGTAIL_HOME=<folder>" in line
+
+
+def test_two_study_files_of_one_name(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    first, second = (small_study(folder, "fake:digest", facts=8) for folder in (tmp_path, other))
+    (tmp_path / "home/small").mkdir(parents=True)
+    note = tmp_path / "home/small/study_file"
+    note.write_text(f"{first}\n")
+    line = refused(tmp_path / "home", second)
+    assert str(first) in line
+    assert str(second) in line
+    assert note.read_text() == f"{first}\n"
+
+
 def test_an_rdf_file_that_is_missing(tmp_path: Path) -> None:
     study = PROJECT / "studies/wikidata_people.yaml"
     assert "LONGTAIL_PEOPLE_RDF" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF="")
@@ -73,6 +103,21 @@ def test_sql_before_any_run(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "make run" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", ["three", "0", "70000", "-1", "3000.5"])
+def test_the_ui_on_a_port_that_is_none(tmp_path: Path, port: str) -> None:
+    done = subprocess.run(
+        command("dagster_project.ui"),
+        cwd=PROJECT,
+        env=environment(tmp_path, PORT=port),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: PORT: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:

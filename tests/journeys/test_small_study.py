@@ -25,7 +25,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]
     folder = tmp_path_factory.mktemp("journey")
     study = small_study(folder, "fake:passage", FACTS)
     home = folder / "home"
-    done = run_study(home, study)
+    (folder / "person").mkdir()
+    done = run_study(home, study, HOME=str(folder / "person"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return home, study, done.stdout
 
@@ -71,6 +72,7 @@ def test_nothing_is_written_outside_the_home(finished: tuple[Path, Path, str]) -
     ]
     sources = {PROJECT / name for name in _tracked_or_new()}
     assert [path for path in written if path not in sources] == []
+    assert list((finished[0].parent / "person").rglob("*")) == []
 
 
 def _tracked_or_new() -> list[str]:
@@ -95,6 +97,7 @@ def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     after = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
     assert before == after
+    assert "nothing to build" in done.stdout
 
 
 def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tuple[Path, Path, str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from marts.fct_adaptive_accuracy
 where search = 'exact' and threshold_scope = 'per_relation'
 order by dataset, prompt, model, retrieval_method
 """
+_MEASURES = "select distinct popularity_measure from marts.fct_answers where popularity_measure is not null"
+_AXIS = {"page_views": "monthly page views (log10)", "sitelinks": "sitelinks (log10)"}
 _SIZES = "select model, n_parameters from marts.dim_models"
 
 
@@ -57,12 +59,20 @@ def accuracy_by_popularity(warehouse: Path) -> bytes:
     with duckdb.connect(str(warehouse), read_only=True) as connection:
         curves = _rows(connection, _CURVES, {"min_rows": MIN_BIN_ROWS})
         adaptive = _rows(connection, _ADAPTIVE, {})
+        measures = {row["popularity_measure"] for row in _rows(connection, _MEASURES, {})}
         sizes = {row["model"]: row["n_parameters"] or 0 for row in _rows(connection, _SIZES, {})}
     first = {(row["dataset"], row["prompt"]) for row in curves[:1]}
     shown = [row for row in curves if (row["dataset"], row["prompt"]) in first]
     pairs = [row for row in adaptive if (row["dataset"], row["prompt"]) in first]
     models = sorted({row["model"] for row in shown}, key=lambda model: (sizes.get(model, 0), model))
-    return _draw(models, _curves(shown), pairs, next(iter(first), ("no rows", "")))
+    return _draw(
+        models, _curves(shown), pairs, next(iter(first), ("no rows", "")), popularity_label(measures)
+    )
+
+
+def popularity_label(measures: Collection[str]) -> str:
+    """Label of the popularity axis for the measures that the answers carry: one a study."""
+    return _AXIS[next(iter(measures))] if len(measures) == 1 else "popularity (log10)"
 
 
 def _rows(
@@ -93,6 +103,7 @@ def _draw(
     curves: Mapping[tuple[str, str], Curve],
     pairs: Sequence[Mapping[str, Any]],
     shown: tuple[str, str],
+    popularity: str,
 ) -> bytes:
     from matplotlib.figure import Figure
 
@@ -103,6 +114,7 @@ def _draw(
         axis.set_ylim(0, 1.02)
     for axis, model in zip(axes, models, strict=False):
         _draw_model(axis, model, curves)
+        axis.set_xlabel(popularity)
     axes[0].set_ylabel("accuracy")
     _draw_adaptive(axes[-1], models, pairs)
     handles = {
@@ -129,7 +141,6 @@ def _draw_model(axis: Any, model: str, curves: Mapping[tuple[str, str], Curve]) 
         axis.plot(curve.x, curve.y, "o-", color=colour, label=method, markersize=3.5, linewidth=1.8)
         axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
     axis.set_title(model, fontsize=10)
-    axis.set_xlabel("monthly page views (log10)")
     _tidy(axis)
 
 

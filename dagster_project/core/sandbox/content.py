@@ -17,6 +17,7 @@ from typing import Protocol
 
 import pyoxigraph as ox
 
+from dagster_project.core.home import longtail_home
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.rdf import Reading, read_triples
@@ -60,6 +61,13 @@ class Content(Protocol):
         """Free what the store took on disk."""
 
 
+def _scratch() -> Path:
+    """The home's folder of temporary files: a large world takes gigabytes, which a small /tmp may not have."""
+    folder = longtail_home() / "cache" / "temporary"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 class _StoreOwner:
     """A store that is made at first use, in memory or, for large content, in a temporary folder."""
 
@@ -76,7 +84,7 @@ class _StoreOwner:
                     _LOG.info(
                         "loading a large triple store into a temporary folder: this takes a minute or more"
                     )
-                    self._folder = Path(tempfile.mkdtemp(prefix="longtail-store-"))
+                    self._folder = Path(tempfile.mkdtemp(prefix="store-", dir=_scratch()))
                 store = ox.Store(str(self._folder)) if self._folder else ox.Store()
                 self._load(store)
                 self._store = store
@@ -105,7 +113,7 @@ class WorldContent(_StoreOwner):
         self._titles_lock = threading.Lock()
 
     def _load(self, store: ox.Store) -> None:
-        with tempfile.TemporaryDirectory(prefix="longtail-world-") as folder:
+        with tempfile.TemporaryDirectory(prefix="world-", dir=_scratch()) as folder:
             path = Path(folder) / "world.nt"
             self._world.write_ntriples(path)
             store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)

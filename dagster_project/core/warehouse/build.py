@@ -6,11 +6,14 @@ What belongs here: where dbt reads, writes and logs, and the verdict over a buil
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 
 import duckdb
 
@@ -23,6 +26,7 @@ DBT_PROJECT = PROJECT_ROOT / "dbt"
 AFTER_GAINS = "source:lake.adaptive_gains+"
 """What must wait for lake table adaptive_gains, which is computed from models of the first pass."""
 
+_MADE_BY_BUILD = "adaptive_gains"
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
 
 
@@ -36,15 +40,31 @@ class BuildVerdict:
 
 
 def warehouse_inputs(study: Study) -> str:
-    """A fingerprint of all that the published warehouse is made from: lake files, dbt project, study and code."""
-    lake = sorted(study.home.lake.rglob("*.parquet"))
-    dbt = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml"})
+    """A fingerprint of all that the published warehouse is made from: lake files, dbt project, study, code, versions.
+
+    Lake table adaptive_gains is left out: the build itself makes it, from the rest.
+    """
+    dbt = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml", ".md"})
     return fingerprint(
-        [(str(path.relative_to(study.home.lake)), path.stat().st_mtime_ns) for path in lake],
+        _lake_files(study.home.lake),
         [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in dbt],
         code_version("warehouse", "statistics", "report"),
-        study.seed,
+        (study.seed, study.description),
+        [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )
+
+
+def _lake_files(lake: Path) -> list[tuple[str, int]]:
+    """Path in the lake and time of the last change of every finished Parquet file of an input table."""
+    found = []
+    for folder, folders, names in os.walk(lake):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != _MADE_BY_BUILD]
+        for path in (Path(folder, name) for name in names if name.endswith(".parquet")):
+            if path.name.startswith(f"{_MADE_BY_BUILD}__"):  # its quarantine
+                continue
+            with contextlib.suppress(FileNotFoundError):  # another run replaces it just now
+                found.append((str(path.relative_to(lake)), path.stat().st_mtime_ns))
+    return sorted(found)
 
 
 def dbt_environment(study: Study) -> dict[str, str]:

@@ -104,7 +104,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
     connection.execute("begin")
     connection.execute(f"create schema target.{SCHEMA}")
     n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection)}
-    _copy_comments(connection)
+    _copy_comments(connection, list(n_rows))
     published_at = datetime.now(UTC)
     _stamp(connection, study, verdict, published_at, n_rows)
     connection.execute("commit")
@@ -115,10 +115,14 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
 
 
 def _marts(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Name and `create table` statement of every mart."""
+    """Name and `create table` statement of every mart that is a model of the last build.
+
+    dbt leaves the table of a deleted or renamed model where it is; the audit knows today's models only.
+    """
     found = connection.execute(
         "select table_name, sql from duckdb_tables() "
-        "where database_name = 'build' and schema_name = ? order by table_name",
+        "where database_name = 'build' and schema_name = ? and table_name in "
+        "(select name from build.audit.results where resource_type = 'model') order by table_name",
         [SCHEMA],
     ).fetchall()
     if not found:
@@ -135,18 +139,20 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> i
     return int(row[0]) if row else 0
 
 
-def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
+def _copy_comments(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
     tables = connection.execute(
         "select table_name, comment from duckdb_tables() "
-        "where database_name = 'build' and schema_name = ? and comment is not null",
-        [SCHEMA],
+        "where database_name = 'build' and schema_name = ? and comment is not null "
+        "and list_contains(?, table_name)",
+        [SCHEMA, names],
     ).fetchall()
     for table, comment in tables:
         connection.execute(f'comment on table {SCHEMA}."{table}" is {_literal(comment)}')
     columns = connection.execute(
         "select table_name, column_name, comment from duckdb_columns() "
-        "where database_name = 'build' and schema_name = ? and comment is not null",
-        [SCHEMA],
+        "where database_name = 'build' and schema_name = ? and comment is not null "
+        "and list_contains(?, table_name)",
+        [SCHEMA, names],
     ).fetchall()
     for table, column, comment in columns:
         connection.execute(f'comment on column {SCHEMA}."{table}"."{column}" is {_literal(comment)}')

@@ -75,6 +75,15 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(study: Stud
     assert described == ("synthetic", report.invocation_id)
 
 
+def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("create table marts.fct_renamed as select 1 as n")
+        connection.execute("comment on table marts.fct_renamed is 'an old mart'")
+    report = publish_warehouse(study, LOG)
+    assert "fct_renamed" not in rows_of(report.path)
+    assert "fct_answers" in report.n_rows
+
+
 def test_the_file_needs_nothing_but_itself(study: Study) -> None:
     publish_warehouse(study, LOG)
     assert [file.name for file in sorted(study.home.published.iterdir())] == [

@@ -12,10 +12,12 @@ retrieved_passages as (
 
 retrievers as (
 
-    select distinct
+    select
         dataset,
-        retriever
+        retriever,
+        max(rank) as n_ranks
     from retrieved_passages
+    group by dataset, retriever
 
 ),
 
@@ -40,7 +42,10 @@ final as (
         questions.relation,
         count(*) as n,
         avg(coalesce(first_hits.first_rank <= 1, false)::integer) as recall_at_1,
-        avg(coalesce(first_hits.first_rank <= 5, false)::integer) as recall_at_5
+        case
+            when max(retrievers.n_ranks) >= 5
+                then avg(coalesce(first_hits.first_rank <= 5, false)::integer)
+        end as recall_at_5
     from questions
     inner join retrievers on questions.dataset = retrievers.dataset
     left join first_hits

@@ -1,0 +1,58 @@
+"""What makes a published warehouse out of date, and what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import warehouse_inputs
+from tests.lakes import LakePlan, make_study
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = make_study(tmp_path, LakePlan())
+    for name in ("answers/all.parquet", "questions/all.parquet"):
+        put(study, name)
+    return study
+
+
+def put(study: Study, name: str) -> None:
+    path = study.home.lake / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"rows")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".staging/1-all.parquet",
+        "answers/.hidden/all.parquet",
+        "adaptive_gains/all.parquet",
+        "quarantine/adaptive_gains__all.parquet",
+        "answers/notes.txt",
+    ],
+)
+def test_what_the_build_makes_and_what_is_unfinished_count_for_nothing(study: Study, name: str) -> None:
+    before = warehouse_inputs(study)
+    put(study, name)
+    assert warehouse_inputs(study) == before
+
+
+def test_a_file_that_vanishes_while_it_is_looked_at_is_passed_over(study: Study) -> None:
+    before = warehouse_inputs(study)
+    # A name that is listed and cannot be looked up, as when another process has just removed the file.
+    (study.home.lake / "answers/gone.parquet").symlink_to(study.home.lake / "nowhere.parquet")
+    assert warehouse_inputs(study) == before
+
+
+def test_lake_and_study_count(study: Study) -> None:
+    before = warehouse_inputs(study)
+    described = dataclasses.replace(study, description="in other words")
+    assert warehouse_inputs(described) != before
+    put(study, "triples/all.parquet")
+    assert warehouse_inputs(study) != before

@@ -1,0 +1,77 @@
+"""Runs that died and the locks they leave; whose home a home is; errors of the disk as one line."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.home import StudyHome
+from dagster_project.core.ownership import forget_run, hold_run, locked_runs
+from dagster_project.core.study import load_study
+from dagster_project.operations import claim_home, error_line, reap_dead_runs
+from tests.journeys.commands import small_study
+
+
+def test_locks_of_ended_runs_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    home = StudyHome(tmp_path, tmp_path)
+    (home.locks / "runs").mkdir(parents=True)
+    with dg.DagsterInstance.ephemeral() as instance:
+        (ended, killed, living) = (
+            instance.create_run_for_job(_job, status=status).run_id
+            for status in (
+                dg.DagsterRunStatus.SUCCESS,
+                dg.DagsterRunStatus.STARTED,
+                dg.DagsterRunStatus.STARTED,
+            )
+        )
+        for run_id in (ended, killed, "unknown"):
+            (home.locks / "runs" / f"{run_id}.lock").touch()
+        hold_run(home.locks, living)
+        try:
+            assert reap_dead_runs(instance, home) == [killed]
+            assert locked_runs(home.locks) == [living]
+        finally:
+            forget_run(home.locks, living)
+        killed_run = instance.get_run_by_id(killed)
+        assert killed_run is not None
+        assert killed_run.status == dg.DagsterRunStatus.FAILURE
+
+
+@dg.op
+def _nothing() -> None: ...
+
+
+@dg.job
+def _job() -> None:
+    _nothing()
+
+
+def test_a_home_belongs_to_one_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (load_study(small_study(folder, "fake:digest")) for folder in folders)
+    claim_home(first)
+    claim_home(first)
+    with pytest.raises(StudyError, match=r"b/small\.yaml: name: 'small' .*/a/small\.yaml"):
+        claim_home(second)
+    first.path.write_text(first.path.read_text().replace("name: small\ndesc", "name: renamed\ndesc"))
+    claim_home(second)
+    second.path.unlink()
+    claim_home(first)
+    assert (first.home.root / "study_file").read_text() == f"{first.path}\n"
+
+
+def test_a_failing_disk_is_one_line_that_names_the_place() -> None:
+    full = error_line(OSError(errno.ENOSPC, "No space left on device", "/home/x/lake"))
+    locked = error_line(sqlite3.OperationalError("database\nis locked"))
+    assert "/home/x/lake: No space left on device" in full
+    assert "LONGTAIL_HOME" in locked
+    assert "database is locked" in locked
+    assert "\n" not in full + locked
