@@ -27,6 +27,7 @@ from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study import Study, load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
+from dagster_project.core.wikimedia.pageviews import newest_complete_month, newest_ended_month
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
@@ -144,8 +145,8 @@ def plan(study: Study) -> list[Stage]:
 def window(study: Study) -> tuple[str, str]:
     """First and last month of the popularity window; the last is the newest complete one if the study names none."""
     today = datetime.datetime.now(datetime.UTC).date()
-    newest = today.replace(day=1) - datetime.timedelta(days=1)
-    last = study.popularity.last_month or f"{newest:%Y-%m}"
+    newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
+    last = study.popularity.last_month or newest(today)
     months = int(last[:4]) * 12 + int(last[5:]) - 1 - (study.popularity.n_months - 1)
     return f"{months // 12:04d}-{months % 12 + 1:02d}", last
 

@@ -7,9 +7,6 @@ Every error names the file, the key and what is allowed there.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -20,6 +17,7 @@ import yaml
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import RESERVED_NAMES, StudyHome
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.reader import Reader
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -32,10 +30,6 @@ DRAWS = ("per_question", "per_relation")
 ASKS = ("questions", "paraphrases")
 MEASURES = ("page_views", "sitelinks")
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
-
-_SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
-_SHOWN = 80
-_MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True)
@@ -165,96 +159,10 @@ def load_study(path: Path) -> Study:
         raise StudyError(f"{path}: cannot be read ({error})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date such as 2026-99-99
         raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
-    return _study(_Reader(path, "", raw))
+    return _study(Reader(path, "", raw))
 
 
-class _Reader:
-    """One mapping of the file, with the key path for messages."""
-
-    def __init__(self, path: Path, where: str, raw: object) -> None:
-        self.path, self.where = path, where
-        if not isinstance(raw, Mapping):
-            raise StudyError(f"{path}: {where or 'the file'} must be a mapping of keys, not {_kind(raw)}")
-        self.raw: Mapping[str, Any] = raw
-
-    def fail(self, key: str, message: str) -> StudyError:
-        shown = key if key.isprintable() else repr(key)
-        place = f"{self.where}.{shown}" if self.where else shown
-        return StudyError(f"{self.path}: {place}: {message}")
-
-    def only(self, *allowed: str) -> None:
-        for key in self.raw:
-            if key not in allowed:
-                near = difflib.get_close_matches(str(key), allowed, n=1)
-                hint = f"did you mean {near[0]}? " if near else ""
-                raise self.fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.raw.get(key, default)
-        if not isinstance(value, str) or not value.strip():
-            raise self.fail(key, f"must be a text, not {_kind(value)}")
-        return value
-
-    def slug(self, key: str) -> str:
-        value = self.text(key)
-        if not _SLUG.fullmatch(value) or "__" in value:
-            raise self.fail(
-                key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60"
-            )
-        return value
-
-    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        value = self.raw.get(key, default)
-        if value not in allowed:
-            raise self.fail(key, f"{_shown(value)} is not one of: {', '.join(allowed)}")
-        return str(value)
-
-    def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
-        value = self.raw.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
-        return value
-
-    def optional(self, key: str, read: Callable[[str], Any]) -> Any:
-        return read(key) if self.raw.get(key) is not None else None
-
-    def month(self, key: str) -> str:
-        value = self.raw.get(key)
-        if not isinstance(value, str) or not _MONTH.fullmatch(value):
-            raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {_shown(value)}")
-        return value
-
-    def price(self, key: str) -> float:
-        value = self.raw.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
-            raise self.fail(key, f"must be a number of at least 0 (dollars), not {_shown(value)}")
-        return float(value)
-
-    def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-        value = self.raw.get(key, list(default))
-        if not isinstance(value, list) or not value:
-            raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
-        for item in value:
-            if item not in allowed:
-                raise self.fail(key, f"{_shown(item)} is not one of: {', '.join(allowed)}")
-        if len(set(value)) < len(value):
-            raise self.fail(key, "names something twice")
-        return tuple(value)
-
-    def child(self, key: str) -> _Reader:
-        where = f"{self.where}.{key}" if self.where else key
-        if key not in self.raw:
-            raise self.fail(key, "is missing")
-        return _Reader(self.path, where, self.raw[key])
-
-    def children(self, key: str) -> list[_Reader]:
-        value = self.raw.get(key)
-        if not isinstance(value, list) or not value:
-            raise self.fail(key, "must be a list with at least one entry")
-        return [_Reader(self.path, f"{key}[{i}]", item) for i, item in enumerate(value)]
-
-
-def _study(read: _Reader) -> Study:
+def _study(read: Reader) -> Study:
     read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
     name = read.slug("name")
     if name in RESERVED_NAMES:
@@ -277,7 +185,7 @@ def _study(read: _Reader) -> Study:
     return study
 
 
-def _check_whole(read: _Reader, study: Study) -> None:
+def _check_whole(read: Reader, study: Study) -> None:
     for i, prompt in enumerate(study.prompts):
         if prompt.shots and "paraphrases" in prompt.asks:
             raise read.fail(
@@ -291,7 +199,7 @@ def _check_whole(read: _Reader, study: Study) -> None:
         _check_window(read, study)
 
 
-def _check_window(read: _Reader, study: Study) -> None:
+def _check_window(read: Reader, study: Study) -> None:
     """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
     newest = newest_complete_month(date.today())
     if (
@@ -316,7 +224,7 @@ def _month_number(month: str) -> int:
     return int(month[:4]) * 12 + int(month[5:])
 
 
-def _source(read: _Reader) -> Source:
+def _source(read: Reader) -> Source:
     kind = read.choice("kind", SOURCE_KINDS)
     keys = {
         "sandbox": ("seed", "facts_per_relation"),
@@ -334,7 +242,7 @@ def _source(read: _Reader) -> Source:
     )
 
 
-def _dataset(read: _Reader) -> Dataset:
+def _dataset(read: Reader) -> Dataset:
     read.only(*(f.name for f in dataclasses.fields(Dataset)))
     return Dataset(
         name=read.slug("name"),
@@ -345,7 +253,7 @@ def _dataset(read: _Reader) -> Dataset:
     )
 
 
-def _prompt(read: _Reader) -> Prompt:
+def _prompt(read: Reader) -> Prompt:
     read.only(*(f.name for f in dataclasses.fields(Prompt)))
     shots = read.number("shots", 0, 0, 64)
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
@@ -360,7 +268,7 @@ def _prompt(read: _Reader) -> Prompt:
     )
 
 
-def _model(read: _Reader) -> Model:
+def _model(read: Reader) -> Model:
     read.only(*(f.name for f in dataclasses.fields(Model)))
     name = read.slug("name")
     return Model(
@@ -377,7 +285,7 @@ def _model(read: _Reader) -> Model:
     )
 
 
-def _popularity(read: _Reader) -> Popularity:
+def _popularity(read: Reader) -> Popularity:
     read.only(*(f.name for f in dataclasses.fields(Popularity)))
     return Popularity(
         measure=read.choice("measure", MEASURES, "page_views"),
@@ -386,7 +294,7 @@ def _popularity(read: _Reader) -> Popularity:
     )
 
 
-def _unique(read: _Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
     seen: set[str] = set()
     for item in items:
         if item.name in seen:
@@ -400,16 +308,3 @@ def _named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
         if item.name == name:
             return item
     raise StudyError(f"{path}: {what} {name!r} is not one of: {', '.join(item.name for item in items)}")
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {_shown(value)}"
-
-
-def _shown(value: object) -> str:
-    """`value` as Python writes it, cut; a number of more digits than Python prints is only named."""
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a huge number"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

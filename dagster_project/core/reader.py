@@ -1,0 +1,129 @@
+"""Reading a YAML mapping key by key, so that every mistake is named: file, key, what is allowed.
+
+What belongs here: kinds of values. What does not: which keys a study has (`study`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import StudyError
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
+_SHOWN = 80
+_MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
+
+
+class Reader:
+    """One mapping of the file, with the key path for messages."""
+
+    def __init__(self, path: Path, where: str, raw: object) -> None:
+        self.path, self.where = path, where
+        if not isinstance(raw, Mapping):
+            raise StudyError(f"{path}: {where or 'the file'} must be a mapping of keys, not {_kind(raw)}")
+        self.raw: Mapping[str, Any] = raw
+
+    def fail(self, key: str, message: str) -> StudyError:
+        """An error at `key`, to be raised."""
+        shown = key if key.isprintable() else repr(key)
+        place = f"{self.where}.{shown}" if self.where else shown
+        return StudyError(f"{self.path}: {place}: {message}")
+
+    def only(self, *allowed: str) -> None:
+        """Refuse keys that are not `allowed`."""
+        for key in self.raw:
+            if key not in allowed:
+                near = difflib.get_close_matches(str(key), allowed, n=1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise self.fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty."""
+        value = self.raw.get(key, default)
+        if not isinstance(value, str) or not value.strip():
+            raise self.fail(key, f"must be a text, not {_kind(value)}")
+        return value
+
+    def slug(self, key: str) -> str:
+        """A name that is safe in file names and partition keys."""
+        value = self.text(key)
+        if not _SLUG.fullmatch(value) or "__" in value:
+            raise self.fail(
+                key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60"
+            )
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+        """One of `allowed`."""
+        value = self.raw.get(key, default)
+        if value not in allowed:
+            raise self.fail(key, f"{_shown(value)} is not one of: {', '.join(allowed)}")
+        return str(value)
+
+    def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
+        """A whole number of `low` to `high`."""
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
+        return value
+
+    def optional(self, key: str, read: Callable[[str], Any]) -> Any:
+        """What `read` gives, or None where the key is missing or empty."""
+        return read(key) if self.raw.get(key) is not None else None
+
+    def month(self, key: str) -> str:
+        """A month, YYYY-MM."""
+        value = self.raw.get(key)
+        if not isinstance(value, str) or not _MONTH.fullmatch(value):
+            raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {_shown(value)}")
+        return value
+
+    def price(self, key: str) -> float:
+        """Dollars, at least 0."""
+        value = self.raw.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
+            raise self.fail(key, f"must be a number of at least 0 (dollars), not {_shown(value)}")
+        return float(value)
+
+    def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of distinct values of `allowed`, at least one."""
+        value = self.raw.get(key, list(default))
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
+        for item in value:
+            if item not in allowed:
+                raise self.fail(key, f"{_shown(item)} is not one of: {', '.join(allowed)}")
+        if len(set(value)) < len(value):
+            raise self.fail(key, "names something twice")
+        return tuple(value)
+
+    def child(self, key: str) -> Reader:
+        """The mapping under `key`."""
+        where = f"{self.where}.{key}" if self.where else key
+        if key not in self.raw:
+            raise self.fail(key, "is missing")
+        return Reader(self.path, where, self.raw[key])
+
+    def children(self, key: str) -> list[Reader]:
+        """The list of mappings under `key`, at least one."""
+        value = self.raw.get(key)
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, "must be a list with at least one entry")
+        return [Reader(self.path, f"{key}[{i}]", item) for i, item in enumerate(value)]
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """`value` as Python writes it, cut; a number of more digits than Python prints is only named."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a huge number"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
