@@ -10,7 +10,9 @@ from dagster_project.defs.results import markdown_table
 
 def test_markup_in_a_label_is_escaped() -> None:
     table = markdown_table([{"label": "<script>alert(1)</script> | [a](javascript:b) `c` *d*", "n": 2}])
-    assert table.splitlines()[-1] == r"| \<script\>alert(1)\</script\> \| \[a\](javascript:b) \`c\` \*d\* | 2 |"
+    assert (
+        table.splitlines()[-1] == r"| \<script\>alert(1)\</script\> \| \[a\](javascript:b) \`c\` \*d\* | 2 |"
+    )
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5))

@@ -31,10 +31,16 @@ def test_real_people_from_rdf_to_thresholds(tmp_path: Path) -> None:
     done = run_study(tmp_path / "home", study)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
-    with duckdb.connect(str(tmp_path / "home/wikidata_people/published/warehouse.duckdb"), read_only=True) as marts:
-        questions = dict(marts.sql("select relation, count(*) from marts.dim_questions group by 1").fetchall())
+    with duckdb.connect(
+        str(tmp_path / "home/wikidata_people/published/warehouse.duckdb"), read_only=True
+    ) as marts:
+        questions = dict(
+            marts.sql("select relation, count(*) from marts.dim_questions group by 1").fetchall()
+        )
         answered = dict(marts.sql("select method, count(*) from marts.fct_answers group by 1").fetchall())
-        recall = dict(marts.sql("select method, avg(has_answer::int) from marts.fct_answers group by 1").fetchall())
+        recall = dict(
+            marts.sql("select method, avg(has_answer::int) from marts.fct_answers group by 1").fetchall()
+        )
         measure, missing = marts.sql(
             "select any_value(popularity_measure), count(*) filter (subject_popularity is null) from marts.fct_answers"
         ).fetchone()
