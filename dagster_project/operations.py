@@ -26,6 +26,7 @@ STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
 _UNFINISHED = [
+    dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
@@ -135,10 +136,10 @@ def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
 
 def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
     storage = instance.event_log_storage
-    holders = {run_id for pool in POOL_LIMITS for run_id in storage.get_concurrency_info(pool).active_run_ids}
-    holders |= {
-        run_id for pool in POOL_LIMITS for run_id in storage.get_concurrency_info(pool).pending_run_ids
-    }
+    infos = [storage.get_concurrency_info(pool) for pool in POOL_LIMITS]
+    holders = {slot.run_id for info in infos for slot in info.claimed_slots}
+    # A step killed between being assigned a slot and claiming it is pending, and blocks the pool all the same.
+    holders |= {step.run_id for info in infos for step in info.pending_steps}
     for run_id in holders:
         run = instance.get_run_by_id(run_id)
         if run is None or run.status in _ENDED:

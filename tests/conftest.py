@@ -7,8 +7,15 @@ import os
 import shutil
 import tempfile
 
+import pytest
+
 _HOME = tempfile.mkdtemp(prefix="longtail-tests-")
 os.environ["LONGTAIL_HOME"] = _HOME
 os.environ.pop("LONGTAIL_STUDY", None)
 os.environ.setdefault("LONGTAIL_THREADS", "1")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long journeys first: two workers then end at about the same time."""
+    items.sort(key=lambda item: item.get_closest_marker("journey") is None)
