@@ -111,7 +111,8 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tu
         assert run_study(home, study).returncode == 0
         assert triples.stat().st_mtime_ns == before[0]
         assert answers.stat().st_mtime_ns > before[1]
-        study.write_text(text, encoding="utf-8")
+        # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
+        study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
         assert run_study(home, study).returncode == 0
         assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
     finally:
