@@ -19,7 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from dagster_project.core.errors import LongtailError, StudyError
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
 from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """What a disk or the run history's database raises: the user can act on it, as on a `LongtailError`."""

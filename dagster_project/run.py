@@ -24,7 +24,8 @@ import dagster as dg
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.wikimedia.pageviews import newest_complete_month, newest_ended_month
@@ -113,7 +114,10 @@ def _is_published(study: Study, inputs: str) -> bool:
 
 def plan(study: Study) -> list[Stage]:
     """The stages of a study, in order. Partition ranges are products by dimension: a model with all its methods."""
-    lake = [f"lake/{name}" for name in ("models", "methods", "prompts", "datasets", "popularity_windows")]
+    lake = [
+        f"lake/{name}"
+        for name in ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
+    ]
     stages = [Stage("study, facts, entities", (*lake, "lake/triples", "lake/entities"))]
     if study.popularity.measure == "page_views":
         first, last = window(study)

@@ -14,7 +14,7 @@ import duckdb
 
 from dagster_project.core.errors import LongtailError, PublishError
 from dagster_project.core.home import study_file
-from dagster_project.core.study import load_study
+from dagster_project.core.study_file import load_study
 
 _TABLES = "from duckdb_tables() select table_name, estimated_size as n_rows, comment order by table_name"
 _LOCKS = (

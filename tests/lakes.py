@@ -16,7 +16,8 @@ import numpy as np
 import yaml
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 from tests.lake_rows import (
     OBJECT_ID,
     answer_rows,

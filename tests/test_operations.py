@@ -12,7 +12,7 @@ import pytest
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.ownership import forget_run, hold_run, locked_runs
-from dagster_project.core.study import load_study
+from dagster_project.core.study_file import load_study
 from dagster_project.operations import claim_home, error_line, reap_dead_runs
 from tests.journeys.commands import small_study
 

@@ -18,7 +18,8 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
 from tests.lakes import LakePlan, make_lake, make_study
 

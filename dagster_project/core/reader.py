@@ -71,6 +71,13 @@ class Reader:
             raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
         return value
 
+    def flag(self, key: str) -> bool:
+        """true or false; missing is false."""
+        value = self.raw.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(key, f"must be true or false, not {_shown(value)}")
+        return value
+
     def optional(self, key: str, read: Callable[[str], Any]) -> Any:
         """What `read` gives, or None where the key is missing or empty."""
         return read(key) if self.raw.get(key) is not None else None

@@ -1,33 +1,32 @@
-"""study.yaml as frozen objects, checked on load.
+"""A study as frozen objects: what study.yaml says.
 
-What belongs here: the keys of a study, their defaults and allowed values. What does not: what the keys make happen.
-Every error names the file, the key and what is allowed there.
+What belongs here: the keys of a study and their allowed values. What does not: reading and checking the file
+(`study_file`), and what the keys make happen.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dagster_project.core.errors import StudyError
-from dagster_project.core.home import RESERVED_NAMES, StudyHome
+from dagster_project.core.home import StudyHome
 from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.reader import Reader
-from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
-BACKENDS = ("transformers", "fake")
+BACKENDS = ("transformers", "openai", "fake")
 DTYPES = ("float32", "bfloat16", "float16")
-METHODS = ("closed_book", "bm25", "dense", "oracle")
+QUANTISATIONS = ("none", "8bit", "4bit")
+DEVICE_MAPS = ("auto", "balanced", "sequential")
+APIS = ("completions", "chat")
+METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
+PARAMETRIC = ("closed_book", "genread")
 RETRIEVERS = ("bm25", "dense", "oracle")
-PROMPT_FORMATS = ("qa", "question_answer")
+PROMPT_FORMATS = ("qa", "question_answer", "question")
 DRAWS = ("per_question", "per_relation")
-ASKS = ("questions", "paraphrases")
+DEMONSTRATION_POOLS = ("other_relations", "all_questions")
+ASKS = ("questions", "paraphrases", "samples")
 MEASURES = ("page_views", "sitelinks")
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
@@ -61,24 +60,53 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Prompt:
-    """How a question is put (SPEC §3). `qa`: `Q: … A:`; `question_answer`: `Question: …` and `Answer:` on two lines.
+    """How a question is put (SPEC §3).
 
-    `asks` says what it is used for: `questions` (lake table answers), `paraphrases` (paraphrase_answers), or both.
+    `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the
+    bare question, for encoder-decoders. `shots` demonstrations come from `demonstrations_from`: spread over the
+    other relations (PopQA), or a simple random sample of all questions (EntityQuestions); `draw` says whether anew
+    for every question or once a relation. With `reference_demos` a demonstration carries a passage only where the
+    reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
+    `paraphrases` (paraphrase_answers), `samples` (sampled_answers).
     """
 
     name: str
     format: str = "qa"
     shots: int = 0
     draw: str | None = None
+    demonstrations_from: str = "other_relations"
+    reference_demos: bool = False
     asks: tuple[str, ...] = ("questions",)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server with an OpenAI-compatible HTTP API, for backend `openai`.
+
+    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable that
+    holds the key. `requests_per_minute` and `tokens_per_minute` are the limits that the server grants; None: none.
+    A partition may cost `max_cost_usd`; prices are dollars a million tokens, None: as in the price table.
+    """
+
+    base_url: str
+    api: str = "completions"
+    api_key_env: str | None = None
+    max_concurrency: int = 8
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    max_cost_usd: float | None = None
+    prompt_usd_per_million: float | None = None
+    completion_usd_per_million: float | None = None
 
 
 @dataclass(frozen=True)
 class Model:
     """A language model.
 
-    `path` is a hub id, a folder, or `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models. `device` is a torch
-    device or `auto`. `batch_tokens` bounds the padded tokens of a batch. `device_hour_usd` prices local computing.
+    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models, or the name that a
+    `service` knows. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
+    `batch_tokens` bounds the tokens of a batch. `device_hour_usd` prices an hour of one local device. Of a model that
+    `rambles` the first sentence is kept (SPEC §3).
     """
 
     name: str
@@ -88,14 +116,21 @@ class Model:
     n_parameters: int | None = None
     revision: str | None = None
     dtype: str = "float32"
+    quantisation: str = "none"
     device: str = "auto"
+    device_map: str | None = None
     batch_tokens: int = 16_384
     device_hour_usd: float | None = None
+    rambles: bool = False
+    service: Service | None = None
 
-    @property
-    def quantisation(self) -> str:
-        """The scheme of the weights' quantisation: none of the present backends has any."""
-        return "none"
+
+@dataclass(frozen=True)
+class Sampling:
+    """How often a question is asked for its certainty, and at which temperature (SPEC §3, PopQA-TP)."""
+
+    n: int = 10
+    temperature: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -109,7 +144,10 @@ class Popularity:
 
 @dataclass(frozen=True)
 class Study:
-    """One study: everything that `make run` does is named here."""
+    """One study: everything that `make run` does is named here.
+
+    `max_new_tokens` bounds an answer, `background_tokens` the background text of method genread.
+    """
 
     name: str
     description: str
@@ -122,6 +160,8 @@ class Study:
     path: Path
     top_k: int = 5
     max_new_tokens: int = 15
+    background_tokens: int = 150
+    sampling: Sampling = Sampling()
     seed: int = 0
 
     @property
@@ -142,165 +182,16 @@ class Study:
         """The prompts of lake table paraphrase_answers."""
         return tuple(prompt for prompt in self.prompts if "paraphrases" in prompt.asks)
 
+    @property
+    def sample_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of lake table sampled_answers."""
+        return tuple(prompt for prompt in self.prompts if "samples" in prompt.asks)
+
     def model(self, name: str) -> Model:
         return _named(self.models, name, "model", self.path)
 
     def prompt(self, name: str) -> Prompt:
         return _named(self.prompts, name, "prompt", self.path)
-
-
-def load_study(path: Path) -> Study:
-    """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read ({error})") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date such as 2026-99-99
-        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
-    return _study(Reader(path, "", raw))
-
-
-def _study(read: Reader) -> Study:
-    read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
-    name = read.slug("name")
-    if name in RESERVED_NAMES:
-        raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
-    study = Study(
-        name=name,
-        description=read.text("description"),
-        source=_source(read.child("source")),
-        datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
-        prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
-        models=_unique(read, "models", tuple(_model(r) for r in read.children("models"))),
-        methods=read.choices("methods", METHODS, METHODS),
-        popularity=_popularity(read.child("popularity")),
-        path=read.path,
-        top_k=read.number("top_k", 5, 1, 100),
-        max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
-        seed=read.number("seed", 0, 0),
-    )
-    _check_whole(read, study)
-    return study
-
-
-def _check_whole(read: Reader, study: Study) -> None:
-    for i, prompt in enumerate(study.prompts):
-        if prompt.shots and "paraphrases" in prompt.asks:
-            raise read.fail(
-                f"prompts[{i}].asks", "paraphrases are asked without demonstrations (SPEC §3): set shots to 0"
-            )
-    if not study.answer_prompts:
-        raise read.fail("prompts", "at least one must ask questions")
-    if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
-        raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
-    if study.popularity.measure == "page_views":
-        _check_window(read, study)
-
-
-def _check_window(read: Reader, study: Study) -> None:
-    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
-    newest = newest_complete_month(date.today())
-    if (
-        study.source.kind == "sandbox"
-    ):  # its time is the study's: a machine whose clock is behind can still run it
-        newest = max(newest, study.source.snapshot)
-    last = study.popularity.last_month or newest
-    if not FIRST_MONTH <= last <= newest:
-        raise read.fail(
-            "popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'"
-        )
-    most = _month_number(last) - _month_number(FIRST_MONTH) + 1
-    if study.popularity.n_months > most:
-        raise read.fail(
-            "popularity.n_months",
-            f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
-            f" page views; allowed: 1 to {most}",
-        )
-
-
-def _month_number(month: str) -> int:
-    return int(month[:4]) * 12 + int(month[5:])
-
-
-def _source(read: Reader) -> Source:
-    kind = read.choice("kind", SOURCE_KINDS)
-    keys = {
-        "sandbox": ("seed", "facts_per_relation"),
-        "wikidata": ("contact_env",),
-        "rdf_file": ("path_env",),
-    }[kind]
-    read.only("kind", "snapshot", *keys)
-    return Source(
-        kind=kind,
-        snapshot=read.month("snapshot"),
-        seed=read.number("seed", 0, 0),
-        facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
-        path_env=read.text("path_env", Source.path_env),
-        contact_env=read.text("contact_env", Source.contact_env),
-    )
-
-
-def _dataset(read: Reader) -> Dataset:
-    read.only(*(f.name for f in dataclasses.fields(Dataset)))
-    return Dataset(
-        name=read.slug("name"),
-        relations=read.choices("relations", RELATION_NAMES, RELATION_NAMES),
-        max_questions_per_relation=read.optional(
-            "max_questions_per_relation", lambda key: read.number(key, 1, 1)
-        ),
-    )
-
-
-def _prompt(read: Reader) -> Prompt:
-    read.only(*(f.name for f in dataclasses.fields(Prompt)))
-    shots = read.number("shots", 0, 0, 64)
-    draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
-    if (shots > 0) != (draw is not None):
-        raise read.fail("draw", f"goes with shots above 0, and is one of: {', '.join(DRAWS)}")
-    return Prompt(
-        name=read.slug("name"),
-        format=read.choice("format", PROMPT_FORMATS, "qa"),
-        shots=shots,
-        draw=draw,
-        asks=read.choices("asks", ASKS, ("questions",)),
-    )
-
-
-def _model(read: Reader) -> Model:
-    read.only(*(f.name for f in dataclasses.fields(Model)))
-    name = read.slug("name")
-    return Model(
-        name=name,
-        path=read.text("path"),
-        backend=read.choice("backend", BACKENDS, "transformers"),
-        family=read.text("family", name),
-        n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
-        revision=read.optional("revision", read.text),
-        dtype=read.choice("dtype", DTYPES, "float32"),
-        device=read.text("device", "auto"),
-        batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
-        device_hour_usd=read.optional("device_hour_usd", read.price),
-    )
-
-
-def _popularity(read: Reader) -> Popularity:
-    read.only(*(f.name for f in dataclasses.fields(Popularity)))
-    return Popularity(
-        measure=read.choice("measure", MEASURES, "page_views"),
-        n_months=read.number("n_months", 12, 1, 240),
-        last_month=read.optional("last_month", read.month),
-    )
-
-
-def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
-    seen: set[str] = set()
-    for item in items:
-        if item.name in seen:
-            raise read.fail(key, f"{item.name!r} is there twice")
-        seen.add(item.name)
-    return items
 
 
 def _named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:

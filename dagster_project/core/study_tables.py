@@ -1,4 +1,4 @@
-"""The lake tables that only restate the study: models, methods, prompts, datasets, popularity_windows.
+"""The lake tables that only restate the study: models, model_prices, methods, prompts, datasets, popularity_windows.
 
 What belongs here: turning a `Study` into rows, so that the warehouse can join what the study declares. What
 does not: what the keys mean (`study`), and anything that looks at facts or answers.
@@ -6,6 +6,7 @@ does not: what the keys mean (`study`), and anything that looks at facts or answ
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -15,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.prices import prices_of
+from dagster_project.core.generation.prompts import FORMATS
 from dagster_project.core.lake import Computed, Lake, Outcome, fingerprint
 from dagster_project.core.sandbox.models import reference_model_path
-from dagster_project.core.study import Model, Study
+from dagster_project.core.study import PARAMETRIC, Model, Study
 
-STUDY_TABLES = ("models", "methods", "prompts", "datasets", "popularity_windows")
+STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
 _METHOD_DESCRIPTIONS = {
     "closed_book": "the question alone: the model answers from memory",
+    "genread": "a background text that the model wrote itself stands before the question",
     "bm25": "the best passage by BM25 stands before the question",
     "dense": "the passage nearest by sentence embeddings stands before the question",
     "oracle": "the first passage of the subject's article with a gold answer stands before the question",
@@ -37,6 +41,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
     """Write all of `STUDY_TABLES`; one outcome each, in that order."""
     return (
         describe_models(study, lake),
+        describe_model_prices(study, lake),
         describe_methods(study, lake),
         describe_prompts(study, lake),
         describe_datasets(study, lake),
@@ -56,10 +61,23 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
             "revision": model.revision,
             "dtype": model.dtype,
             "quantisation": model.quantisation,
+            "rambles": model.rambles,
+            "device_hour_usd": model.device_hour_usd,
         }
         for model in study.models
     ]
     return _write(lake, "models", rows)
+
+
+def describe_model_prices(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `model_prices`: models of a service, the study's own price or those of the price table."""
+    rows = [
+        {"model": model.name, **dataclasses.asdict(price)}
+        for model in study.models
+        if model.service is not None
+        for price in prices_of(model)
+    ]
+    return _write(lake, "model_prices", rows)
 
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
@@ -67,7 +85,7 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
     rows = [
         {
             "method": method,
-            "is_parametric": method not in study.retrievers,
+            "is_parametric": method in PARAMETRIC,
             "description": _METHOD_DESCRIPTIONS[method],
         }
         for method in study.methods
@@ -81,8 +99,11 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
         {
             "prompt": prompt.name,
             "format": prompt.format,
+            "template": FORMATS[prompt.format],
             "shots": prompt.shots,
             "draw": prompt.draw,
+            "demonstrations_from": prompt.demonstrations_from,
+            "reference_demos": prompt.reference_demos,
             "asks": list(prompt.asks),
         }
         for prompt in study.prompts

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
-from dagster_project.core.study import METHODS, RELATION_NAMES, Study, load_study
+from dagster_project.core.study import METHODS, RELATION_NAMES, Study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia.pageviews import newest_complete_month
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]

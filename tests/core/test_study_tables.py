@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from dagster_project.core.errors import BackendError
 from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.study_tables import STUDY_TABLES, count_parameters, describe_study
 
 

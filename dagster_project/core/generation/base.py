@@ -1,24 +1,32 @@
 """The contract between the platform and whatever generates text: a batch in, results in its order.
 
 What belongs here: the protocol, its values, and what backends must declare. What does not: any backend,
-prompts, caching and scoring. Nothing here imports an engine.
+prompts, caching. Nothing here imports an engine.
 
 A backend declares its capabilities, and a study that asks for one that is missing fails before anything
-loads. Today's backends generate greedily; `SAMPLE` (several seeded answers to a prompt) and `SCORE`
-(log-probabilities of given continuations) are named so that the backends which gain them can say so.
+loads:
+
+- `GENERATE`: one greedy text a prompt.
+- `SAMPLE`: several texts a prompt, each drawn by a seed of its own: the same whatever else is in the batch.
+- `SCORE`: the log-likelihood of each of several given continuations of a prompt.
+- `STREAM`: results come one by one, as a service delivers and bills them, so that each can be kept at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 GENERATE = "generate"
 SAMPLE = "sample"
 SCORE = "score"
-CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE})
+STREAM = "stream"
+CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM})
+
+Secret = Callable[[str], str | None]
+"""The value of an environment variable that holds a key; None where it is not set."""
 
 _GENERATION_VERSION = 1
 """Raised when the same prompt and decoding ought to give another text: cached rows then no longer count."""
@@ -26,25 +34,28 @@ _GENERATION_VERSION = 1
 
 @dataclass(frozen=True)
 class Decoding:
-    """Greedy decoding that ends after `max_new_tokens`, at the end token, or once the first line is complete.
+    """Decoding that ends after `max_new_tokens`, at the end token, or once the first line is complete.
 
     The first line may follow one empty line: `cut_answer` gives the same with and without that early end
-    (SPEC §3).
+    (SPEC §3). Temperature 0 is greedy; above 0 the whole distribution is drawn from (top_p 1, no top_k).
     """
 
     max_new_tokens: int
+    temperature: float = 0.0
 
     @property
     def key(self) -> str:
         """What of the decoding decides the text, for cache keys."""
-        return f"v{_GENERATION_VERSION} greedy first_line max_new_tokens={self.max_new_tokens}"
+        how = f"temperature={self.temperature:g}" if self.temperature else "greedy"
+        return f"v{_GENERATION_VERSION} {how} first_line max_new_tokens={self.max_new_tokens}"
 
 
 @dataclass(frozen=True)
 class Identity:
     """Which weights answer, and through which engine.
 
-    `revision` is a hub commit, or the SHA-256 of the weights', configuration's and tokenizer's files.
+    `revision` is a hub commit, the SHA-256 of the weights', configuration's and tokenizer's files, or what a
+    service says that it serves.
     """
 
     revision: str
@@ -64,8 +75,11 @@ class Identity:
 class Generation:
     """One generated text, uncut, with its accounts.
 
-    `new_tokens` leaves out the end token. `latency_ms` is the row's share of its batch's wall time,
-    `batch_size` the rows of that batch.
+    `new_tokens` leaves out the end token. `shared_tokens` of the `prompt_tokens` were not computed for this
+    row: another row of its batch, an earlier one, or the service's own cache had them. `latency_ms` is the
+    row's share of its batch's wall time (of a service: the time of its request), `batch_size` the rows of
+    that batch. `device_seconds` is the row's share of the devices' time, None where they are not ours.
+    `cost_usd` is what a service bills for the row, None where nothing is billed by the row.
     """
 
     text: str
@@ -74,6 +88,22 @@ class Generation:
     n_truncated_tokens: int
     latency_ms: float
     batch_size: int
+    shared_tokens: int = 0
+    device_seconds: float | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Log-likelihood of one continuation given its prompt: natural logarithms, the end token left out."""
+
+    log_likelihood: float
+    n_tokens: int
+
+    @property
+    def mean(self) -> float:
+        """Log-likelihood a token; 0 for an empty continuation."""
+        return self.log_likelihood / self.n_tokens if self.n_tokens else 0.0
 
 
 @dataclass(frozen=True)
@@ -84,15 +114,29 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Postponed:
+    """A prompt that was not asked, as asking might have overrun the budget: not a failure, just not yet."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Usage:
-    """What a backend runs on, and the most memory held so far (of the device; on a CPU, of the process)."""
+    """What a backend runs on, and the most memory held so far (of the device; on a CPU, of the process).
+
+    `utilisation` is the mean share of time (0 to 1) that the device was busy; None where it cannot be told.
+    """
 
     device: str
     peak_memory_mb: float
+    utilisation: float | None = None
 
 
 class Backend(Protocol):
-    """A loaded model. Constructing one loads it; errors while loading are `BackendError`."""
+    """A loaded model. Constructing one (from a `Model` and a `Secret`) loads it; errors are `BackendError`.
+
+    A method whose capability is not declared raises `BackendError`.
+    """
 
     capabilities: frozenset[str]
     identity: Identity
@@ -101,10 +145,43 @@ class Backend(Protocol):
         """Answer each prompt, in order. Errors that concern all prompts: `BackendError`."""
         ...
 
+    def sample(
+        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[list[Generation] | Failure]:
+        """For each prompt one text a seed, at the decoding's temperature, in the order of `seeds`."""
+        ...
+
+    def score(
+        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[Score] | Failure]:
+        """For each prompt the scores of its own candidates, in their order. Candidates bring their own space."""
+        ...
+
     def usage(self) -> Usage:
-        """Device and peak memory."""
+        """Device, peak memory, utilisation."""
         ...
 
     def close(self) -> None:
         """Release the model; the backend is not used afterwards."""
+        ...
+
+
+class StreamingBackend(Backend, Protocol):
+    """A backend that declares `STREAM`."""
+
+    def stream(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]] | None,
+        *,
+        names: Sequence[str],
+        budget_usd: float | None,
+    ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
+        """Each prompt's index and result as soon as it is there, in any order.
+
+        `seeds` None asks for one greedy text a prompt (a list of one). `names` identify the requests to the
+        service, so that one sent twice is billed once. `budget_usd` is the most that this call may cost:
+        what might overrun it is `Postponed`; None sets no limit.
+        """
         ...

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import resource
 import time
@@ -28,7 +29,15 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, Decoding, Failure, Generation, Identity, Usage
+from dagster_project.core.generation.base import (
+    GENERATE,
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Secret,
+    Usage,
+)
 from dagster_project.core.study import Model
 
 RULES = ("digest", "passage", "echo")
@@ -60,7 +69,7 @@ class FakeBackend:
 
     capabilities = frozenset({GENERATE})
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         self.script = read_script(model)
         self.identity = self.identify(model)
         self._n_calls = 0

@@ -12,6 +12,7 @@ import gc
 import importlib.metadata
 import inspect
 import logging
+import os
 import resource
 import time
 from collections import deque
@@ -21,7 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, Decoding, Failure, Generation, Identity, Usage
+from dagster_project.core.generation.base import (
+    GENERATE,
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Secret,
+    Usage,
+)
 from dagster_project.core.generation.greedy import decode_greedily
 from dagster_project.core.generation.prompts import is_answer_complete
 from dagster_project.core.generation.weights import find_weights
@@ -36,7 +45,7 @@ class TransformersBackend:
 
     capabilities = frozenset({GENERATE})
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         import torch
 
         torch.set_num_threads(thread_count())

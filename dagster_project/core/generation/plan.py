@@ -66,6 +66,7 @@ def plan_answers(study: Study, lake: Lake, method: str) -> Plan:
                     "prompt": prompt.name,
                     "passage_id": built.passage_id,
                     "demonstration_ids": list(built.demonstration_ids),
+                    "demonstration_passage_ids": list(built.demonstration_passage_ids),
                 }
                 rows.append(PlannedRow(keys, built.text, tuple(record["gold_answers"])))
     return Plan(tuple(rows), n_without)

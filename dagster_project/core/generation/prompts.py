@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.retrieval.base import VERBALISED
 
-_FORMATS = {
+FORMATS = {
     "qa": "Q: {question} A:",
     "question_answer": "Question: {question}\nAnswer:",
+    "question": "{question}",
 }
 _BLANK_LINE = "\n\n"
 _CUT_METHODS = frozenset({"dense"})
@@ -47,6 +48,7 @@ class BuiltPrompt:
 
     text: str
     demonstration_ids: tuple[str, ...]
+    demonstration_passage_ids: tuple[str | None, ...]
     passage_id: str | None
 
 
@@ -74,13 +76,17 @@ def build_prompt(
     return BuiltPrompt(
         text=_BLANK_LINE.join(blocks),
         demonstration_ids=tuple(shown.question_id for shown in demonstrations),
+        demonstration_passage_ids=tuple(
+            found[shown.question_id].passage_id if shown.question_id in found else None
+            for shown in demonstrations
+        ),
         passage_id=own.passage_id if own else None,
     )
 
 
 def bare_prompt(question: str, format_name: str) -> str:
     """The closed-book, zero-shot prompt for any wording of a question."""
-    return _FORMATS[format_name].format(question=question)
+    return FORMATS[format_name].format(question=question)
 
 
 def passage_text(passage: Passage, method: str) -> str:

@@ -6,23 +6,24 @@ What belongs here: names, import strings and declared capabilities. What does no
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, Backend, Identity
+from dagster_project.core.generation.base import GENERATE, SAMPLE, STREAM, Backend, Identity, Secret
 from dagster_project.core.study import Model
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A backend class as `module:class`, and what it can do."""
+    """A backend class as `module:class`, and what it can do; the class declares the same."""
 
     import_string: str
     capabilities: frozenset[str]
 
     def load(self) -> Any:
-        """The class, with `identify(model)` and a constructor that takes the model."""
+        """The class, with `identify(model)` and a constructor that takes the model and a `Secret`."""
         module, name = self.import_string.split(":")
         return getattr(importlib.import_module(module), name)
 
@@ -30,6 +31,7 @@ class Entry:
 _HERE = "dagster_project.core.generation"
 ENTRIES: dict[str, Entry] = {
     "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE})),
+    "openai": Entry(f"{_HERE}.openai:OpenAIBackend", frozenset({GENERATE, SAMPLE, STREAM})),
     "fake": Entry(f"{_HERE}.fake:FakeBackend", frozenset({GENERATE})),
 }
 
@@ -54,7 +56,7 @@ def identify(model: Model) -> Identity:
     return identity
 
 
-def load_backend(model: Model, capability: str = GENERATE) -> Backend:
+def load_backend(model: Model, secret: Secret = os.environ.get) -> Backend:
     """Load a model. Errors: `BackendError`, in one line."""
-    backend: Backend = entry(model, capability).load()(model)
+    backend: Backend = entry(model).load()(model, secret)
     return backend

@@ -12,6 +12,7 @@ is set aside, said so in the log.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -170,15 +171,17 @@ def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> 
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
     g = row.generation
-    numbers = [g.prompt_tokens, g.new_tokens, g.n_truncated_tokens, g.latency_ms, g.batch_size]
-    accounts = json.dumps([*numbers, row.engine]).encode()
+    numbers = dataclasses.asdict(g)
+    del numbers["text"]
+    accounts = json.dumps({**numbers, "engine": row.engine}).encode()
     text, origin = g.text.encode("utf-8", "surrogatepass"), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
 def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow:
-    *numbers, engine = json.loads(accounts)
-    return CachedRow(Generation(text.decode("utf-8", "surrogatepass"), *numbers), engine, origin.decode())
+    numbers = json.loads(accounts)
+    engine = numbers.pop("engine")
+    return CachedRow(Generation(text.decode("utf-8", "surrogatepass"), **numbers), engine, origin.decode())
 
 
 def _checksum(*parts: object) -> int:

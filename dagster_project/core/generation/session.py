@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.generation.base import Backend, Identity
+from dagster_project.core.generation.base import Backend, Identity, Secret
 from dagster_project.core.generation.registry import identify, load_backend
 from dagster_project.core.study import Model
 
@@ -27,8 +27,9 @@ class ModelSession:
     A run that goes model by model thus loads each once, and one whose partitions are all current loads none.
     """
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, secret: Secret = os.environ.get) -> None:
         self._log = log
+        self._secret = secret
         self._identities: dict[Model, Identity] = {}
         self._loaded: tuple[Model, Backend] | None = None
         self.n_loads = 0
@@ -51,7 +52,7 @@ class ModelSession:
             self._release()
             started = time.monotonic()
             self._log.info("%s: loading %s", model.name, model.path)
-            self._loaded = (model, load_backend(model))
+            self._loaded = (model, load_backend(model, self._secret))
             self.n_loads += 1
             device = self._loaded[1].usage().device
             self._log.info("%s: loaded on %s in %.1f s", model.name, device, time.monotonic() - started)

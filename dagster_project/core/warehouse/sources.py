@@ -22,7 +22,7 @@ _LOCATION = (
     "/{name}/*.parquet', union_by_name=true)"
 )
 _HEAD = """\
-# Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.py.
+# Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.
 version: 2
 
 sources:

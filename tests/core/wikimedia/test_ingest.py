@@ -20,7 +20,8 @@ from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study, load_study
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia import ingest
 from dagster_project.core.wikimedia.ingest import (
     ingest_entities,

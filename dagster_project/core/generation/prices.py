@@ -1,0 +1,69 @@
+"""What services bill, by model and date: the price table `prices.csv`, and the study's own prices.
+
+What belongs here: reading and choosing prices. What does not: counting tokens, and local devices' prices (a key
+of study.yaml).
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.resources
+from dataclasses import dataclass
+from datetime import date
+
+from dagster_project.core.study import Model
+
+_STUDY = "study"
+_ALWAYS = "1970-01-01"
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars a million tokens from `valid_from` (YYYY-MM-DD) on; `source` says who published it."""
+
+    valid_from: str
+    prompt_usd_per_million: float
+    completion_usd_per_million: float
+    source: str
+
+    def cost_usd(self, prompt_tokens: int, new_tokens: int) -> float:
+        """The bill for one request."""
+        return (
+            prompt_tokens * self.prompt_usd_per_million + new_tokens * self.completion_usd_per_million
+        ) / 1_000_000
+
+
+def prices_of(model: Model) -> tuple[Price, ...]:
+    """All known prices of a service's model, oldest first: the study's own, else those of the table by `path`."""
+    service = model.service
+    if service is None:
+        return ()
+    own = service.prompt_usd_per_million, service.completion_usd_per_million
+    if own[0] is not None and own[1] is not None:
+        return (Price(_ALWAYS, own[0], own[1], _STUDY),)
+    return tuple(sorted(_table().get(model.path, ()), key=lambda price: price.valid_from))
+
+
+def price_on(model: Model, day: date) -> Price | None:
+    """The price that holds on a day; None where none is known."""
+    valid = [price for price in prices_of(model) if price.valid_from <= day.isoformat()]
+    return valid[-1] if valid else None
+
+
+@functools.cache
+def _table() -> dict[str, list[Price]]:
+    """Model name at the service → its prices."""
+    found: dict[str, list[Price]] = {}
+    file = importlib.resources.files("dagster_project.core.generation") / "prices.csv"
+    with file.open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            found.setdefault(row["path"], []).append(
+                Price(
+                    row["valid_from"],
+                    float(row["prompt_usd_per_million"]),
+                    float(row["completion_usd_per_million"]),
+                    row["source"],
+                )
+            )
+    return found

@@ -1,0 +1,256 @@
+"""Reading and checking study.yaml.
+
+What belongs here: which keys there are, their defaults, and what does not go together. What does not: the objects
+(`study`), and reading single values (`reader`). Every error names the file, the key and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.home import RESERVED_NAMES
+from dagster_project.core.reader import Reader
+from dagster_project.core.study import (
+    APIS,
+    ASKS,
+    BACKENDS,
+    DEMONSTRATION_POOLS,
+    DEVICE_MAPS,
+    DRAWS,
+    DTYPES,
+    MEASURES,
+    METHODS,
+    PROMPT_FORMATS,
+    QUANTISATIONS,
+    RELATION_NAMES,
+    RETRIEVERS,
+    SOURCE_KINDS,
+    Dataset,
+    Model,
+    Popularity,
+    Prompt,
+    Sampling,
+    Service,
+    Source,
+    Study,
+)
+from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: cannot be read ({error})") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date such as 2026-99-99
+        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
+    return _study(Reader(path, "", raw))
+
+
+def _study(read: Reader) -> Study:
+    read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
+    name = read.slug("name")
+    if name in RESERVED_NAMES:
+        raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
+    study = Study(
+        name=name,
+        description=read.text("description"),
+        source=_source(read.child("source")),
+        datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
+        prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
+        models=_unique(read, "models", tuple(_model(r) for r in read.children("models"))),
+        methods=read.choices("methods", METHODS, ("closed_book", *RETRIEVERS)),
+        popularity=_popularity(read.child("popularity")),
+        path=read.path,
+        top_k=read.number("top_k", 5, 1, 100),
+        max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
+        background_tokens=read.number("background_tokens", 150, 1, 4096),
+        sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
+        seed=read.number("seed", 0, 0),
+    )
+    _check_whole(read, study)
+    return study
+
+
+def _check_whole(read: Reader, study: Study) -> None:
+    for i, prompt in enumerate(study.prompts):
+        if prompt.shots and set(prompt.asks) - {"questions"}:
+            raise read.fail(
+                f"prompts[{i}].asks",
+                "paraphrases and samples are asked without demonstrations (SPEC §3): set shots to 0",
+            )
+    if not study.answer_prompts:
+        raise read.fail("prompts", "at least one must ask questions")
+    if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
+        raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+    if study.popularity.measure == "page_views":
+        _check_window(read, study)
+
+
+def _check_window(read: Reader, study: Study) -> None:
+    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
+    newest = newest_complete_month(date.today())
+    if (
+        study.source.kind == "sandbox"
+    ):  # its time is the study's: a machine whose clock is behind can still run it
+        newest = max(newest, study.source.snapshot)
+    last = study.popularity.last_month or newest
+    if not FIRST_MONTH <= last <= newest:
+        raise read.fail(
+            "popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'"
+        )
+    most = _month_number(last) - _month_number(FIRST_MONTH) + 1
+    if study.popularity.n_months > most:
+        raise read.fail(
+            "popularity.n_months",
+            f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
+            f" page views; allowed: 1 to {most}",
+        )
+
+
+def _month_number(month: str) -> int:
+    return int(month[:4]) * 12 + int(month[5:])
+
+
+def _source(read: Reader) -> Source:
+    kind = read.choice("kind", SOURCE_KINDS)
+    keys = {
+        "sandbox": ("seed", "facts_per_relation"),
+        "wikidata": ("contact_env",),
+        "rdf_file": ("path_env",),
+    }[kind]
+    read.only("kind", "snapshot", *keys)
+    return Source(
+        kind=kind,
+        snapshot=read.month("snapshot"),
+        seed=read.number("seed", 0, 0),
+        facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
+        path_env=read.text("path_env", Source.path_env),
+        contact_env=read.text("contact_env", Source.contact_env),
+    )
+
+
+def _dataset(read: Reader) -> Dataset:
+    read.only(*(f.name for f in dataclasses.fields(Dataset)))
+    return Dataset(
+        name=read.slug("name"),
+        relations=read.choices("relations", RELATION_NAMES, RELATION_NAMES),
+        max_questions_per_relation=read.optional(
+            "max_questions_per_relation", lambda key: read.number(key, 1, 1)
+        ),
+    )
+
+
+def _prompt(read: Reader) -> Prompt:
+    read.only(*(f.name for f in dataclasses.fields(Prompt)))
+    shots = read.number("shots", 0, 0, 64)
+    draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
+    if (shots > 0) != (draw is not None):
+        raise read.fail("draw", f"goes with shots above 0, and is one of: {', '.join(DRAWS)}")
+    for key in ("demonstrations_from", "reference_demos"):
+        if not shots and read.raw.get(key):
+            raise read.fail(key, "goes with shots above 0")
+    return Prompt(
+        name=read.slug("name"),
+        format=read.choice("format", PROMPT_FORMATS, "qa"),
+        shots=shots,
+        draw=draw,
+        demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
+        reference_demos=read.flag("reference_demos"),
+        asks=read.choices("asks", ASKS, ("questions",)),
+    )
+
+
+def _model(read: Reader) -> Model:
+    read.only(*(f.name for f in dataclasses.fields(Model)))
+    name = read.slug("name")
+    model = Model(
+        name=name,
+        path=read.text("path"),
+        backend=read.choice("backend", BACKENDS, "transformers"),
+        family=read.text("family", name),
+        n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
+        revision=read.optional("revision", read.text),
+        dtype=read.choice("dtype", DTYPES, "float32"),
+        quantisation=read.choice("quantisation", QUANTISATIONS, "none"),
+        device=read.text("device", "auto"),
+        device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
+        batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
+        device_hour_usd=read.optional("device_hour_usd", read.price),
+        rambles=read.flag("rambles"),
+        service=_service(read.child("service")) if read.raw.get("service") is not None else None,
+    )
+    _check_model(read, model)
+    return model
+
+
+def _check_model(read: Reader, model: Model) -> None:
+    """Keys that contradict each other: none may be silently without effect."""
+    if (model.backend == "openai") != (model.service is not None):
+        raise read.fail("service", "goes with backend openai, and says where its server is (base_url)")
+    if model.backend == "transformers":
+        return
+    for key in ("quantisation", "device", "device_map"):
+        if read.raw.get(key) is not None:
+            raise read.fail(key, f"has no meaning for backend {model.backend}; leave it out")
+    if model.service is not None and model.device_hour_usd is not None:
+        raise read.fail("device_hour_usd", "prices local devices; a service's prices are keys of service")
+
+
+def _service(read: Reader) -> Service:
+    read.only(*(f.name for f in dataclasses.fields(Service)))
+    url = read.text("base_url")
+    if not url.startswith(("http://", "https://")):
+        raise read.fail("base_url", "must begin with http:// or https://")
+    if "@" in url or "?" in url:
+        raise read.fail("base_url", "may hold no user name, password or query: name the key by api_key_env")
+    prices = {
+        key: read.optional(key, read.price)
+        for key in ("max_cost_usd", "prompt_usd_per_million", "completion_usd_per_million")
+    }
+    if (prices["prompt_usd_per_million"] is None) != (prices["completion_usd_per_million"] is None):
+        raise read.fail("prompt_usd_per_million", "goes together with completion_usd_per_million")
+    return Service(
+        base_url=url.rstrip("/"),
+        api=read.choice("api", APIS, "completions"),
+        api_key_env=read.optional("api_key_env", read.text),
+        max_concurrency=read.number("max_concurrency", Service.max_concurrency, 1, 1024),
+        requests_per_minute=read.optional("requests_per_minute", lambda key: read.number(key, 1, 1)),
+        tokens_per_minute=read.optional("tokens_per_minute", lambda key: read.number(key, 1, 1)),
+        **prices,
+    )
+
+
+def _sampling(read: Reader) -> Sampling:
+    read.only(*(f.name for f in dataclasses.fields(Sampling)))
+    temperature = read.price("temperature") if "temperature" in read.raw else Sampling.temperature
+    if not 0 < temperature <= 2:
+        raise read.fail("temperature", f"must be above 0 and at most 2, not {temperature:g}")
+    return Sampling(n=read.number("n", Sampling.n, 2, 1000), temperature=temperature)
+
+
+def _popularity(read: Reader) -> Popularity:
+    read.only(*(f.name for f in dataclasses.fields(Popularity)))
+    return Popularity(
+        measure=read.choice("measure", MEASURES, "page_views"),
+        n_months=read.number("n_months", 12, 1, 240),
+        last_month=read.optional("last_month", read.month),
+    )
+
+
+def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise read.fail(key, f"{item.name!r} is there twice")
+        seen.add(item.name)
+    return items

@@ -1,0 +1,35 @@
+"""The columns of every lake table: the single source for writers, readers, dbt sources and tests.
+
+What belongs here: names, types, grains and comments of lake tables. What does not: how a table is computed (its own
+module), how it is stored (`lake`), and the published marts (dbt).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dagster_project.core.tables.generation import GENERATION_TABLES
+from dagster_project.core.tables.schema import Column, Table, column
+from dagster_project.core.tables.study import STUDY_TABLES
+from dagster_project.core.tables.world import WORLD_TABLES
+
+__all__ = ["TABLES", "Column", "Table"]
+
+_QUARANTINE = (
+    Table(
+        "quarantine",
+        "One row per row that was put aside.",
+        (
+            column("table_name", pa.string(), "lake table the row was meant for"),
+            column("partition", pa.string(), "its partition; empty where there is none"),
+            column("row_key", pa.string(), "line number, entity id or other key in the source"),
+            column("reason", pa.string(), "what was wrong"),
+            column("raw", pa.string(), "the original, cut at 2,000 characters, control characters escaped"),
+        ),
+        partitioned_by=("table_name", "partition"),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*STUDY_TABLES, *WORLD_TABLES, *GENERATION_TABLES, *_QUARANTINE)
+}

@@ -1,0 +1,202 @@
+"""Lake tables of what models wrote, what it cost, and what is computed from it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dagster_project.core.tables.schema import (
+    DATASET,
+    METHOD,
+    MODEL,
+    PROMPT,
+    QUESTION_ID,
+    TEXTS,
+    Table,
+    column,
+)
+
+ACCOUNTS = (
+    column("prompt_tokens", pa.int32(), "tokens of the prompt as given to the model"),
+    column(
+        "shared_tokens",
+        pa.int32(),
+        "prompt tokens that were not computed for this row: others had them in common",
+    ),
+    column("new_tokens", pa.int32(), "tokens generated, the end token left out"),
+    column("n_truncated_tokens", pa.int32(), "prompt tokens cut from the left to fit the model"),
+    column(
+        "latency_ms",
+        pa.float64(),
+        "this row's share of its batch's wall time, of a service its request's time; milliseconds",
+    ),
+    column("batch_size", pa.int32(), "rows in the batch that computed this row"),
+    column(
+        "device_seconds",
+        pa.float64(),
+        "this row's share of local devices' time; null for a service",
+        null=True,
+    ),
+    column(
+        "cost_usd",
+        pa.float64(),
+        "device_seconds at the model's device_hour_usd, or what the service billed; null without a price",
+        null=True,
+    ),
+    column("engine", pa.string(), "backend that computed the row"),
+    column(
+        "revision", pa.string(), "exact weights: hub commit, SHA-256 of the files, or as the service names it"
+    ),
+    column("dtype", pa.string(), "number format of the weights"),
+    column("quantisation", pa.string(), "none, or the scheme"),
+    column("seed", pa.int64(), "seed of the demonstrations' draw, or of the sample"),
+    column(
+        "is_reused", pa.bool_(), "the generation was taken from the row cache of an earlier run or partition"
+    ),
+    column("run_id", pa.string(), "Dagster run that wrote this row"),
+    column("code_version", pa.string(), "hash of the code that built the prompt and scored the answer"),
+)
+
+GENERATION = (
+    column("prompt_hash", pa.string(), "SHA-256 of the exact prompt text"),
+    column(
+        "prediction",
+        pa.string(),
+        "the answer kept: first line of the generation, of a rambling model its first sentence (SPEC §3)",
+    ),
+    column("raw_text", pa.string(), "the generation before it was cut"),
+    column(
+        "is_correct", pa.bool_(), "some gold answer stands in the prediction: PopQA's rule (SPEC §5, popqa)"
+    ),
+    column(
+        "is_correct_case_sensitive", pa.bool_(), "some gold answer stands in the prediction as it is written"
+    ),
+    column("is_correct_normalized", pa.bool_(), "so on SQuAD-normalised words"),
+    column("is_exact_match", pa.bool_(), "prediction equals some gold answer, both SQuAD-normalised"),
+    column("token_f1", pa.float64(), "token F1, maximum over the gold answers, SQuAD-normalised"),
+    column("rouge_l", pa.float64(), "ROUGE-L F-measure, maximum over the gold answers"),
+    *ACCOUNTS,
+)
+
+GENERATION_TABLES = (
+    Table(
+        "answers",
+        "One row per (dataset, question, model, method, prompt).",
+        (
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            METHOD,
+            PROMPT,
+            column("passage_id", pa.string(), "passage before the question; null for closed_book", null=True),
+            column("demonstration_ids", TEXTS, "question ids of the demonstrations, in the prompt's order"),
+            column(
+                "demonstration_passage_ids",
+                TEXTS,
+                "passages before the demonstrations, in the same order; null inside where one has none",
+            ),
+            *GENERATION,
+        ),
+        partitioned_by=("model", "method"),
+    ),
+    Table(
+        "paraphrase_answers",
+        "One row per (dataset, question, paraphrase, model, prompt), answered closed-book.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column("paraphrase_id", pa.int32(), "0 = the question itself"),
+            MODEL,
+            PROMPT,
+            *GENERATION,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
+        "sampled_answers",
+        "One row per (dataset, question, sample, model, prompt), answered closed-book at a temperature.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column("sample", pa.int32(), "number of the sample, from 0"),
+            MODEL,
+            PROMPT,
+            column("temperature", pa.float64(), "temperature of the draw; top_p 1, no top_k"),
+            *GENERATION,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
+        "generated_passages",
+        "One row per (dataset, question, model): the background text that stands before a question of method genread.",
+        (
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            column("passage_id", pa.string(), "genread, model and question, joined by colons"),
+            column(
+                "text", pa.string(), "the first line of the background text: what takes the passage's place"
+            ),
+            column(
+                "has_answer",
+                pa.bool_(),
+                "a gold answer stands in text as a token sequence (DPR's rule, SPEC §4)",
+            ),
+            column("has_answer_popqa", pa.bool_(), "so by PopQA's substring rule"),
+            column("prompt_hash", pa.string(), "SHA-256 of the exact prompt text"),
+            column("raw_text", pa.string(), "the background text before it was cut"),
+            *ACCOUNTS,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
+        "latency_calibrations",
+        "One row per (model, method, prompt): one user waiting, from questions asked one at a time.",
+        (
+            MODEL,
+            METHOD,
+            PROMPT,
+            column("n_questions", pa.int32(), "questions asked, at most 50 (SPEC §3)"),
+            column("single_latency_ms", pa.float64(), "median time of one answer, milliseconds"),
+            column("single_latency_ms_p95", pa.float64(), "95th percentile of it, milliseconds"),
+            column("device", pa.string(), "what the model ran on"),
+            column("engine", pa.string(), "backend that was timed"),
+            column("run_id", pa.string(), "Dagster run that wrote this row"),
+        ),
+        partitioned_by=("model", "method"),
+    ),
+    Table(
+        "answer_embeddings",
+        "One row per distinct answer text of paraphrase_answers and sampled_answers.",
+        (
+            column("text", pa.string(), "answer text; an empty answer is embedded as the empty string"),
+            column("embedding", pa.list_(pa.float32(), 384), "unit vector of the sentence encoder"),
+            column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
+        ),
+    ),
+    Table(
+        "adaptive_gains",
+        "One row per (dataset, prompt, model, parametric_method, retrieval_method, search, threshold_scope).",
+        (
+            DATASET,
+            PROMPT,
+            MODEL,
+            column("parametric_method", pa.string(), "method used at and above the threshold"),
+            column("retrieval_method", pa.string(), "method used below the threshold"),
+            column("search", pa.string(), "exact or binned10 (SPEC §6)"),
+            column("threshold_scope", pa.string(), "per_relation or all"),
+            column("n_questions", pa.int64(), "questions with popularity and both answers"),
+            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            column(
+                "gain_in_sample",
+                pa.float64(),
+                "accuracy of adaptive minus the better fixed method",
+                null=True,
+            ),
+            column(
+                "gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True
+            ),
+            column("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
+            column("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
+        ),
+    ),
+)

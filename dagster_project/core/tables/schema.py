@@ -1,0 +1,55 @@
+"""What a lake table is made of: columns with types and meanings, a grain, partitions.
+
+What belongs here: the classes, and the key columns that many tables share. What does not: the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+TEXTS = pa.list_(pa.string())
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type and what it holds, with units."""
+
+    name: str
+    type: pa.DataType
+    description: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One lake table: its grain, what its partitions are, and its columns."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in self.columns])
+
+
+def column(name: str, type_: pa.DataType, description: str, *, null: bool = False) -> Column:
+    """A column; `null` where a value may be missing."""
+    return Column(name, type_, description, null)
+
+
+DATASET = column("dataset", pa.string(), "dataset, as named in the study")
+QUESTION_ID = column(
+    "question_id", pa.string(), "question within its dataset: subject and property, as in Q42-P19"
+)
+MODEL = column("model", pa.string(), "model, as named in the study")
+METHOD = column(
+    "method",
+    pa.string(),
+    "closed_book, genread (a passage that the model wrote), or the retriever whose first passage stands before the"
+    " question",
+)
+PROMPT = column("prompt", pa.string(), "prompt, as named in the study")

@@ -1,0 +1,116 @@
+"""Lake tables from facts to retrieved passages: what is asked, and what can be read."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dagster_project.core.tables.schema import DATASET, QUESTION_ID, TEXTS, Table, column
+
+WORLD_TABLES = (
+    Table(
+        "triples",
+        "One row per (subject, property, object).",
+        (
+            column("subject_id", pa.string(), "entity id, Q…"),
+            column("property_id", pa.string(), "property id, P…"),
+            column("object_id", pa.string(), "entity id, Q…"),
+            column("relation", pa.string(), "name of the relation (SPEC §1)"),
+            column("source", pa.string(), "sandbox, wikidata or rdf_file: which world the fact is of"),
+        ),
+    ),
+    Table(
+        "entities",
+        "One row per entity: every subject and object of a triple that has an English label.",
+        (
+            column("entity_id", pa.string(), "entity id, Q…"),
+            column("label", pa.string(), "English label"),
+            column("aliases", TEXTS, "English aliases"),
+            column("description", pa.string(), "English description", null=True),
+            column(
+                "article_title", pa.string(), "title of the English Wikipedia article; null = none", null=True
+            ),
+            column(
+                "sitelinks",
+                pa.int32(),
+                "number of Wikimedia pages about the entity; null = unknown",
+                null=True,
+            ),
+            column("source", pa.string(), "sandbox, wikidata or rdf_file"),
+        ),
+    ),
+    Table(
+        "page_views",
+        "One row per (entity with an article, month): monthly page views of its article, agent user, all access.",
+        (
+            column("entity_id", pa.string(), "entity id, Q…"),
+            column("article_title", pa.string(), "title of the English Wikipedia article"),
+            column("month", pa.string(), "YYYY-MM"),
+            column("views", pa.int64(), "page views; null = missing, which is not zero", null=True),
+            column("source", pa.string(), "sandbox or wikimedia"),
+        ),
+        partitioned_by=("month",),
+    ),
+    Table(
+        "questions",
+        "One row per (dataset, question): one question per (subject, relation).",
+        (
+            DATASET,
+            QUESTION_ID,
+            column("relation", pa.string(), "name of the relation (SPEC §1)"),
+            column("property_id", pa.string(), "property id, P…"),
+            column("subject_id", pa.string(), "entity id of the subject"),
+            column("subject", pa.string(), "label of the subject"),
+            column("subject_aliases", TEXTS, "aliases of the subject"),
+            column("question", pa.string(), "the relation's template, filled"),
+            column("object_ids", TEXTS, "entity ids of all objects, sorted"),
+            column("objects", TEXTS, "labels of the objects, in the order of object_ids"),
+            column("gold_answers", TEXTS, "labels and aliases of all objects, distinct, none empty"),
+        ),
+    ),
+    Table(
+        "paraphrases",
+        "One row per (dataset, question, paraphrase); paraphrase 0 is the question itself.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column(
+                "paraphrase_id",
+                pa.int32(),
+                "0 = the question itself, then the relation's paraphrase templates",
+            ),
+            column("template", pa.string(), "template with [subj]"),
+            column("paraphrase", pa.string(), "the template, filled"),
+        ),
+    ),
+    Table(
+        "passages",
+        "One row per passage: about 100 words of one article, or one subject's verbalised triples.",
+        (
+            column("passage_id", pa.string(), "entity id (or title) and position, as in Q42-0"),
+            column("entity_id", pa.string(), "entity the article is about; null = unknown", null=True),
+            column("title", pa.string(), "title of the article"),
+            column("position", pa.int32(), "position of the passage in its article, from 0"),
+            column("text", pa.string(), "the passage, title left out"),
+            column("source", pa.string(), "sandbox, wikipedia or verbalised"),
+        ),
+    ),
+    Table(
+        "retrieved_passages",
+        "One row per (dataset, question, retriever, rank).",
+        (
+            DATASET,
+            QUESTION_ID,
+            column("retriever", pa.string(), "bm25, dense or oracle: the method that uses it"),
+            column("rank", pa.int32(), "1 = best"),
+            column("passage_id", pa.string(), "passage"),
+            column("score", pa.float64(), "retriever's own score; null for oracle", null=True),
+            column(
+                "has_answer",
+                pa.bool_(),
+                "a gold answer stands in the uncut text as a token sequence (DPR's rule)",
+            ),
+            column("has_answer_popqa", pa.bool_(), "so by PopQA's substring rule"),
+        ),
+        partitioned_by=("retriever",),
+    ),
+)
