@@ -13,10 +13,8 @@ from typing import Any
 import requests
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import printable
-from dagster_project.core.wikimedia.limits import retry_after_seconds
+from dagster_project.core.http import retry_after_seconds, snippet
 
-_SNIPPET = 160
 _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
@@ -92,10 +90,6 @@ def missing_contact(service: str, contact_env: str) -> str:
 
 def short(url: str) -> str:
     return url if len(url) <= 200 else f"{url[:200]}…"
-
-
-def snippet(text: str) -> str:
-    return printable(" ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET])
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,6 @@ HTML or with half a JSON document. Each of these is tried again a bounded number
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import os
@@ -19,11 +18,11 @@ from dataclasses import dataclass
 from importlib import metadata
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
 
 import requests
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.http import Clock, RetryPolicy, is_loopback, retry_after_seconds
 from dagster_project.core.lake import printable
 from dagster_project.core.wikimedia.failures import (
     Failure,
@@ -34,25 +33,9 @@ from dagster_project.core.wikimedia.failures import (
     short,
     unreadable,
 )
-from dagster_project.core.wikimedia.limits import Clock, Limiter, Service, retry_after_seconds
+from dagster_project.core.wikimedia.limits import Limiter, Service
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How long to try: `attempts` in all, pauses of `base_s` × 2ⁿ up to `cap_s`, with jitter.
-
-    A service that asks for more than `longest_wait_s` is not waited for. `read_s` is above the query
-    service's own limit of 60 seconds, so that its own message arrives first.
-    """
-
-    attempts: int = 6
-    base_s: float = 1.0
-    cap_s: float = 60.0
-    longest_wait_s: float = 300.0
-    connect_s: float = 10.0
-    read_s: float = 75.0
 
 
 @dataclass(frozen=True)
@@ -157,8 +140,7 @@ class HttpClient:
 
     def _wait(self, request: _Request, failure: Failure, limiter: Limiter, number: int) -> None:
         policy, name = self.policy, request.service.name
-        backoff = min(policy.cap_s, policy.base_s * 2.0 ** (number - 1)) * (0.5 + self._jitter() / 2)
-        seconds = failure.wait_s or backoff
+        seconds = failure.wait_s or policy.backoff_s(number, self._jitter())
         if seconds > policy.longest_wait_s:
             asked = f"{failure.what}, and asked to wait {seconds:.0f} s: run again after that"
             raise SourceError(f"{name} at {short(request.url)}: {asked}")
@@ -226,12 +208,3 @@ def _version() -> str:
         return metadata.version("longtail")
     except metadata.PackageNotFoundError:  # run from a checkout that was not installed
         return "0"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether `url` stays on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

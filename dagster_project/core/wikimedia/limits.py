@@ -1,17 +1,17 @@
 """How often and how many at once: the limits that Wikimedia puts on one operator.
 
-What belongs here: the services with their limits, the limiter, the reading of Retry-After. What does not:
-requests and retries (`http`).
+What belongs here: the services with their limits, the limiter. What does not: requests and retries
+(`http`).
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
+
+from dagster_project.core.http import Clock
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,6 @@ QUERY_SERVICE = Service("SPARQL query service", quota="queries", max_parallel=1,
 ENTITY_API = Service("entity API (wbgetentities)")
 PAGE_VIEW_API = Service("page view API")
 DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time as the client sees it; tests pass one that does not wait. `now` is in Unix seconds."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], None] = time.sleep
 
 
 class Limiter:
@@ -71,16 +62,3 @@ class Limiter:
         """Let no request start for `seconds` from now."""
         with self._lock:
             self._next_start = max(self._next_start, self._clock.monotonic() + seconds)
-
-
-def retry_after_seconds(header: str | None, now: float) -> float | None:
-    """The wait in a Retry-After header, which holds seconds or an HTTP date; None where it holds neither."""
-    if header is None:
-        return None
-    text = header.strip()
-    if text.isascii() and text.isdecimal():
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, TypeError, OverflowError, OSError):
-        return None

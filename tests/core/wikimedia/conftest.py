@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.http import HttpClient, RetryPolicy
-from dagster_project.core.wikimedia.limits import Clock
+from dagster_project.core.wikimedia.http import HttpClient
 
 LOG = logging.getLogger("test")
 

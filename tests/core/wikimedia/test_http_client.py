@@ -9,11 +9,12 @@ from itertools import pairwise
 import pytest
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.http import RetryPolicy
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.sandbox.server import Request, SandboxServer
 from dagster_project.core.wikimedia.failures import SlowAnswerError
-from dagster_project.core.wikimedia.http import HttpClient, RetryPolicy, is_loopback
+from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
 from dagster_project.core.wikimedia.parallel import ordered_map
 
@@ -201,19 +202,3 @@ def test_a_shared_client_keeps_one_pace_for_all_threads(fake_time) -> None:
             starts.append(fake_time.seconds)
     assert starts[200] - starts[0] >= 60 - 1e-6
     assert all(later - earlier >= ENTITY_API.interval_s - 1e-9 for earlier, later in pairwise(starts))
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://127.0.0.1:8000/sparql", True),
-        ("http://localhost/x", True),
-        ("http://[::1]:80/", True),
-        ("https://query.wikidata.org/sparql", False),
-        ("http://127.0.0.1.example.org/", False),
-        ("http://user@127.0.0.1:80@example.org/", False),
-        ("not a url", False),
-    ],
-)
-def test_loopback(url: str, expected: bool) -> None:
-    assert is_loopback(url) is expected

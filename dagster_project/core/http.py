@@ -1,0 +1,81 @@
+"""What all HTTP clients of the platform share: time, patience, the reading of Retry-After, words for what came back.
+
+What belongs here: what is the same for Wikimedia's services and for services that generate text. What does
+not: requests, and what answers mean (`wikimedia.http`, `generation.service`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from dagster_project.core.lake import printable
+
+_SNIPPET = 160
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time as a client sees it; tests pass one that does not wait. `now` is in Unix seconds."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How long to try: `attempts` in all, pauses of `base_s` × 2ⁿ up to `cap_s`, with jitter.
+
+    A service that asks for more than `longest_wait_s` is not waited for. `connect_s` and `read_s` bound the
+    wait for a connection and for the next bytes. `read_s` is above the 60 seconds after which Wikimedia's
+    query service gives up by itself, so that its own message arrives first.
+    """
+
+    attempts: int = 6
+    base_s: float = 1.0
+    cap_s: float = 60.0
+    longest_wait_s: float = 300.0
+    connect_s: float = 10.0
+    read_s: float = 75.0
+
+    def backoff_s(self, number: int, jitter: float) -> float:
+        """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients."""
+        return min(self.cap_s, self.base_s * 2.0 ** (number - 1)) * (0.5 + jitter / 2)
+
+
+def retry_after_seconds(header: str | None, now: float) -> float | None:
+    """The wait in a Retry-After header, which holds seconds or an HTTP date; None where it holds neither."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    moment = unix_seconds(text)
+    return None if moment is None else max(0.0, moment - now)
+
+
+def unix_seconds(http_date: str | None) -> float | None:
+    """An HTTP date in Unix seconds; None where it is none."""
+    try:
+        return parsedate_to_datetime(http_date).timestamp() if http_date else None
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+
+
+def is_loopback(url: str) -> bool:
+    """Whether `url` stays on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def snippet(text: str) -> str:
+    """The beginning of a text, in one printable line."""
+    return printable(" ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET])
