@@ -8,7 +8,6 @@ Greedy text may differ in rare near-ties between batches of other sizes; nothing
 
 from __future__ import annotations
 
-import gc
 import importlib.metadata
 import inspect
 import logging
@@ -18,8 +17,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from pathlib import Path
-from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import (
@@ -32,6 +29,7 @@ from dagster_project.core.generation.base import (
     Usage,
 )
 from dagster_project.core.generation.greedy import decode_greedily
+from dagster_project.core.generation.local.loading import first_line, is_out_of_memory, load_model
 from dagster_project.core.generation.prompts import is_answer_complete
 from dagster_project.core.generation.weights import find_weights
 from dagster_project.core.study import Model
@@ -50,14 +48,11 @@ class TransformersBackend:
 
         torch.set_num_threads(thread_count())
         self.identity = self.identify(model)
-        self._device = _device(model)
-        self._tokenizer, self._model = _load(model, find_weights(model).folder, self._device)
+        self._loaded = load_model(model)
+        self._device = self._loaded.device
+        self._tokenizer, self._model = self._loaded.tokenizer, self._loaded.model
         self._name = model.name
         self._budget = model.batch_tokens
-        self._length: int | None = getattr(
-            self._model.config.get_text_config(), "max_position_embeddings", None
-        )
-        self._end_ids = _end_ids(self._model, self._tokenizer)
         self._accepted = frozenset(inspect.signature(self._model.forward).parameters)
         self._line_ends: dict[int, bool] = {}
 
@@ -75,9 +70,7 @@ class TransformersBackend:
         does not fit is a `Failure`.
         """
         room = self._room(decoding)
-        # a tokenizer takes no lone surrogates
-        clean = [prompt.encode("utf-8", "replace").decode() for prompt in prompts]
-        full: list[list[int]] = self._tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        full = self._loaded.encode(prompts)
         cost = [min(len(tokens), room) + decoding.max_new_tokens for tokens in full]
         results: dict[int, Generation | Failure] = {}
         todo = sorted((i for i in range(len(full)) if full[i]), key=cost.__getitem__)
@@ -107,19 +100,11 @@ class TransformersBackend:
     def close(self) -> None:
         """Free the weights."""
         self._model = None
-        _free(self._device)
+        self._loaded.close()
 
     def _room(self, decoding: Decoding) -> int:
         """Tokens that a prompt may have."""
-        if self._length is None:
-            return 1 << 60
-        room = self._length - decoding.max_new_tokens
-        if room < 1:
-            raise BackendError(
-                f"model {self._name}: its length of {self._length} tokens leaves no room for a prompt before "
-                f"{decoding.max_new_tokens} new ones; lower max_new_tokens"
-            )
-        return room
+        return self._loaded.room(decoding.max_new_tokens) or 1 << 60
 
     def _batches(self, rows: Sequence[int], cost: Sequence[int]) -> list[list[int]]:
         """Rows, sorted by cost (tokens), in the fewest even batches whose padded tokens fit the budget."""
@@ -137,14 +122,19 @@ class TransformersBackend:
         started = time.perf_counter()
         try:
             written = decode_greedily(
-                self._model, prompts, decoding.max_new_tokens, self._is_done, self._end_ids, self._accepted
+                self._model,
+                prompts,
+                decoding.max_new_tokens,
+                self._is_done,
+                self._loaded.end_ids,
+                self._accepted,
             )
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
-                raise BackendError(f"model {self._name}: {_first_line(error)}") from error
+            if not is_out_of_memory(error):
+                raise BackendError(f"model {self._name}: {first_line(error)}") from error
             written = None
         if written is None:
-            _free(self._device)
+            self._loaded.free_memory()
             return None
         texts = self._tokenizer.batch_decode(
             [tokens or [] for tokens in written], skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -169,71 +159,3 @@ class TransformersBackend:
             tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
-
-
-def _device(model: Model) -> Any:
-    import torch
-
-    name = model.device
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise BackendError(
-            f"model {model.name}: {name!r} is no torch device; use auto, cpu or cuda"
-        ) from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BackendError(
-            f"model {model.name}: device {name} asked for, but torch sees no CUDA; use auto or cpu"
-        )
-    return device
-
-
-def _load(model: Model, folder: Path, device: Any) -> tuple[Any, Any]:
-    """Tokenizer and model. Errors: `BackendError` in one line, also where the files lack weights."""
-    import torch
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        load: Any = transformers.AutoModelForCausalLM.from_pretrained
-        loaded, report = load(
-            folder,
-            dtype=getattr(torch, model.dtype),
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-    except Exception as error:  # from_pretrained raises whatever its many loaders raise
-        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {_first_line(error)}") from error
-    if report["missing_keys"]:
-        some = ", ".join(sorted(report["missing_keys"])[:3])
-        raise BackendError(f"model {model.name}: the files in {folder} lack weights of the model, as {some}")
-    return tokenizer, loaded.to(device).eval()
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    named = [model.generation_config.eos_token_id, model.config.eos_token_id, tokenizer.eos_token_id]
-    flat = [i for ids in named for i in (ids if isinstance(ids, list) else [ids])]
-    return frozenset(i for i in flat if i is not None)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    import torch
-
-    text = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text
-
-
-def _free(device: Any) -> None:
-    if device.type == "cuda":
-        import torch
-
-        gc.collect()
-        torch.cuda.empty_cache()
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

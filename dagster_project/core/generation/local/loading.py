@@ -1,0 +1,233 @@
+"""From a study's model to tokenizer, weights and limits in memory.
+
+What belongs here: which class loads it, and every way in which that fails, each as one line. What does not:
+finding the files (`weights`), devices and precision (`placement`), forward passes.
+
+Weights are safetensors only, and no code of a model's repository runs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.local.devices import Lease
+from dagster_project.core.generation.local.placement import (
+    check_spread,
+    find_device,
+    lease_device,
+    placement,
+)
+from dagster_project.core.generation.weights import find_weights
+from dagster_project.core.study import Model
+
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
+"""Under these names configurations declare the longest input, in tokens."""
+_NO_LENGTH = 1 << 24
+"""Tokenizers without a limit say an absurdly large one."""
+
+
+@dataclass
+class LoadedModel:
+    """A language model ready to run.
+
+    `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: of an
+    encoder-decoder its encoder's, of others prompt and new tokens together; None where nothing declares one.
+    """
+
+    name: str
+    tokenizer: Any
+    model: Any
+    device: Any
+    devices: tuple[Any, ...]
+    end_ids: frozenset[int]
+    length: int | None
+    is_encoder_decoder: bool
+    lease: Lease
+
+    def room(self, max_new_tokens: int) -> int | None:
+        """Tokens that a prompt may have; None for any number. Errors: `BackendError` where there is none."""
+        if self.length is None or self.is_encoder_decoder:
+            return self.length
+        if self.length <= max_new_tokens:
+            raise BackendError(
+                f"model {self.name}: its length of {self.length} tokens leaves no room for a prompt before "
+                f"{max_new_tokens} new ones; lower max_new_tokens"
+            )
+        return self.length - max_new_tokens
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text with the special tokens of an input, not cut."""
+        # a tokenizer takes no lone surrogates
+        clean = [text.encode("utf-8", "replace").decode() for text in texts]
+        ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        return ids
+
+    def close(self) -> None:
+        """Free the weights, which nothing else may hold any more, and give the GPUs back."""
+        self.model = None
+        self.free_memory()
+        self.lease.release()
+
+    def free_memory(self) -> None:
+        """Give back to the devices what no tensor uses any more."""
+        if self.device.type == "cuda":
+            import torch
+
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def load_model(model: Model) -> LoadedModel:
+    """Load a model onto its device, which is leased until `lease.release`. Errors: `BackendError`, in one line."""
+    import torch
+
+    device = find_device(model)
+    folder = find_weights(model).folder
+    device, lease = lease_device(model, device)
+    try:
+        tokenizer, config = _tokenizer(model, folder), _config(model, folder)
+        loaded = _weights(model, folder, config, device)
+    except BaseException:
+        lease.release()
+        raise
+    devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
+    return LoadedModel(
+        name=model.name,
+        tokenizer=tokenizer,
+        model=loaded,
+        device=loaded.device,
+        devices=devices,
+        end_ids=_end_ids(loaded, tokenizer),
+        length=_length(config, tokenizer),
+        is_encoder_decoder=is_encoder_decoder(config),
+        lease=lease,
+    )
+
+
+def _tokenizer(model: Model, folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # raises whatever its many loaders raise
+        if not any(folder.glob("*tokenizer*")) and not any(folder.glob("vocab.*")):
+            reason = "there are no tokenizer files; a tokenizer.json is wanted"
+        else:
+            reason = f"its tokenizer does not load: {first_line(error)}"
+        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {reason}") from error
+
+
+def _config(model: Model, folder: Path) -> Any:
+    """The configuration of a causal or encoder-decoder language model."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:
+        reason = first_line(error)
+        if "custom code" in reason:
+            reason = "it needs code of its own repository, which is never run"
+        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {reason}") from error
+    is_masked = any("MaskedLM" in name for name in config.architectures or ())
+    if type(config) not in _mapping(config) or is_masked:
+        raise BackendError(
+            f"model {model.name}: architecture {config.model_type} generates no text; use a causal or an "
+            "encoder-decoder language model"
+        )
+    return config
+
+
+def _mapping(config: Any) -> Any:
+    from transformers.models.auto import modeling_auto
+
+    if is_encoder_decoder(config):
+        return modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    return modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
+
+
+def _weights(model: Model, folder: Path, config: Any, device: Any) -> Any:
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    auto = (
+        transformers.AutoModelForSeq2SeqLM
+        if is_encoder_decoder(config)
+        else transformers.AutoModelForCausalLM
+    )
+    load: Any = auto.from_pretrained
+    try:
+        loaded, report = load(
+            folder,
+            config=config,
+            dtype=getattr(torch, model.dtype),
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **placement(model, device),
+        )
+        if model.quantisation == "none" and model.device_map is None:
+            loaded = loaded.to(device)
+    except Exception as error:
+        raise BackendError(_why_not(model, folder, device, error)) from error
+    if report["missing_keys"]:
+        some = ", ".join(sorted(report["missing_keys"])[:3])
+        raise BackendError(f"model {model.name}: the files in {folder} lack weights of the model, as {some}")
+    check_spread(model, getattr(loaded, "hf_device_map", {}))
+    return loaded.eval()
+
+
+def _why_not(model: Model, folder: Path, device: Any, error: Exception) -> str:
+    if is_out_of_memory(error):
+        return (
+            f"model {model.name}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
+            "8bit or 4bit, or device_map auto"
+        )
+    reason = first_line(error)
+    if "ignore_mismatched_sizes" in reason:
+        reason = "config.json gives the weights other sizes than the files do"
+    return f"model {model.name}: {folder} cannot be loaded: {reason}"
+
+
+def is_encoder_decoder(config: Any) -> bool:
+    """Whether a configuration is an encoder-decoder's."""
+    return bool(getattr(config, "is_encoder_decoder", False))
+
+
+def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """All that ends a text; empty where nothing is declared."""
+    named = [model.generation_config.eos_token_id, model.config.eos_token_id, tokenizer.eos_token_id]
+    flat = [i for ids in named for i in (ids if isinstance(ids, list) else [ids])]
+    return frozenset(i for i in flat if i is not None)
+
+
+def _length(config: Any, tokenizer: Any) -> int | None:
+    """What the configuration declares, else the tokenizer.
+
+    T5 counts relative positions, so nothing in it ends at a length; what its checkpoints declare (512, the length
+    of pretraining) is held to all the same, and mT5's, which declare none, take any.
+    """
+    text = config if is_encoder_decoder(config) else config.get_text_config()
+    declared = (getattr(text, name, None) for name in _LENGTHS)
+    found = next((length for length in declared if isinstance(length, int) and length > 0), None)
+    if found is None and tokenizer.model_max_length < _NO_LENGTH:
+        found = int(tokenizer.model_max_length)
+    return found
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine had too little memory."""
+    import torch
+
+    text = str(error)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
