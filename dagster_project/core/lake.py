@@ -203,8 +203,17 @@ class Lake:
         )
         return Outcome(table, partition, stamp, was_current=False, notes=computed.notes)
 
-    def read(self, table: str, partition: str = WHOLE, columns: list[str] | None = None) -> pa.Table:
-        """Read one partition. Errors: `LakeError` naming the table, the partition and what to materialise."""
+    def read(
+        self,
+        table: str,
+        partition: str = WHOLE,
+        columns: list[str] | None = None,
+        only: pc.Expression | None = None,
+    ) -> pa.Table:
+        """Read one partition, of it the rows for which `only` holds.
+
+        Errors: `LakeError` naming the table, the partition and what to materialise.
+        """
         path = self.path(table, partition)
         if not path.exists():
             where = "" if partition == WHOLE else f", partition {partition}"
@@ -212,7 +221,7 @@ class Lake:
                 f"lake table {table}{where} is missing ({path}); materialise asset lake/{table} first"
             )
         try:
-            return pq.read_table(path, columns=columns, partitioning=None)
+            return pq.read_table(path, columns=columns, partitioning=None, filters=only)
         except (pa.ArrowException, OSError) as error:
             raise LakeError(
                 f"{path} cannot be read ({error}); delete it and materialise lake/{table} again"

@@ -3,15 +3,20 @@
 What belongs here: the draw. What does not: how a demonstration is written down (`prompts`).
 
 A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come:
-`key` is the question's id under `per_question`, its relation's name under `per_relation`.
+`key` is the question's id under `per_question`, its relation's name under `per_relation`. Never drawn are the
+question itself and those of its wording.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from dagster_project.core.generation.prompts import Question
+from dagster_project.core.study import Prompt
+
+_WHOLE_POOL = "all questions"
 
 
 class Demonstrations:
@@ -19,48 +24,69 @@ class Demonstrations:
 
     def __init__(self, dataset: str, questions: Iterable[Question], seed: int) -> None:
         self._stem = f"{seed}\n{dataset}"
-        self._pool: dict[str, list[Question]] = {}
-        for question in sorted(questions, key=lambda q: q.question_id):
-            self._pool.setdefault(question.relation, []).append(question)
+        self._all = sorted(questions, key=lambda q: q.question_id)
+        self._by_relation: dict[str, list[Question]] = {}
+        for question in self._all:
+            self._by_relation.setdefault(question.relation, []).append(question)
+        self._shared: dict[tuple[str, int, str], tuple[Question, ...]] = {}
 
-    def draw(self, question: Question, shots: int, draw: str | None) -> tuple[Question, ...]:
-        """`shots` demonstrations for a question, shuffled; fewer only where the dataset holds no more.
+    def draw(self, question: Question, prompt: Prompt) -> tuple[Question, ...]:
+        """The prompt's `shots` demonstrations for a question, shuffled; fewer only where the dataset holds no more.
 
-        They are spread evenly over the other relations (15 shots and 16 relations: one each), and come from
-        the question's own relation only when the others are used up. Never the question itself, nor one of
-        its wording.
+        From `other_relations` they are spread evenly over them (15 shots and 16 relations: one each), and come from
+        the question's own relation only when the others are used up. From `all_questions` they are a simple random
+        sample of the dataset.
         """
-        if not shots:
+        if not prompt.shots:
             return ()
-        key = question.question_id if draw == "per_question" else question.relation
-        others = [name for name in self._pool if name != question.relation]
-        chosen = self._spread(self._shuffled_names(key, others), shots, key, question)
-        if len(chosen) < shots:
-            chosen += self._spread([question.relation], shots - len(chosen), key, question)
+        if prompt.draw == "per_question":
+            return self._draw(question.question_id, question.relation, prompt, question)
+        shared = self._shared_draw(question.relation, prompt)
+        if any(_is_same(drawn, question) for drawn in shared):
+            return self._draw(question.relation, question.relation, prompt, question)
+        return shared
+
+    def _shared_draw(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
+        """What all questions of a relation get, but those that stand in it themselves."""
+        key = (relation, prompt.shots, prompt.demonstrations_from)
+        if key not in self._shared:
+            self._shared[key] = self._draw(relation, relation, prompt, None)
+        return self._shared[key]
+
+    def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:
+        if prompt.demonstrations_from == "all_questions":
+            chosen = list(islice(self._stream(self._all, key, _WHOLE_POOL, barred), prompt.shots))
+        else:
+            others = [name for name in self._by_relation if name != relation]
+            chosen = self._spread(self._shuffled_names(key, others), prompt.shots, key, barred)
+            chosen += self._spread([relation], prompt.shots - len(chosen), key, barred)
         return tuple(sorted(chosen, key=lambda q: self._hash(key, "order", q.question_id)))
 
-    def _spread(self, relations: Sequence[str], n: int, key: str, question: Question) -> list[Question]:
+    def _spread(self, relations: Sequence[str], n: int, key: str, barred: Question | None) -> list[Question]:
         """Up to `n` questions, by turns one of each relation."""
-        streams = [self._stream(name, key, question) for name in relations]
+        streams = [self._stream(self._by_relation.get(name, []), key, name, barred) for name in relations]
         chosen: list[Question] = []
         while streams and len(chosen) < n:
             for stream in list(streams):
+                if len(chosen) == n:
+                    break
                 drawn = next(stream, None)
                 if drawn is None:
                     streams.remove(stream)
-                elif len(chosen) < n:
+                else:
                     chosen.append(drawn)
         return chosen
 
-    def _stream(self, relation: str, key: str, question: Question) -> Iterator[Question]:
-        """The relation's questions in random order, without repetition (Fisher-Yates on demand)."""
-        pool = self._pool.get(relation, [])
+    def _stream(
+        self, pool: Sequence[Question], key: str, pool_name: str, barred: Question | None
+    ) -> Iterator[Question]:
+        """The pool in random order, without repetition (Fisher-Yates on demand), without what is `barred`."""
         moved: dict[int, int] = {}
         for i in range(len(pool)):
-            j = i + self._hash(key, relation, str(i)) % (len(pool) - i)
+            j = i + self._hash(key, pool_name, str(i)) % (len(pool) - i)
             drawn = pool[moved.get(j, j)]
             moved[j] = moved.get(i, i)
-            if drawn.question_id != question.question_id and drawn.question != question.question:
+            if barred is None or not _is_same(drawn, barred):
                 yield drawn
 
     def _shuffled_names(self, key: str, names: Iterable[str]) -> list[str]:
@@ -69,3 +95,7 @@ class Demonstrations:
     def _hash(self, *parts: str) -> int:
         text = "\n".join((self._stem, *parts))
         return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
+def _is_same(one: Question, other: Question) -> bool:
+    return one.question_id == other.question_id or one.question == other.question

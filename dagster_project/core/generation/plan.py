@@ -1,133 +1,223 @@
 """Which rows a partition holds, and the prompt of each: from the lake's tables to planned rows.
 
-What belongs here: joining questions, paraphrases and passages into prompts, in the partition's order. What
-does not: generating (`resume`), and turning generations into rows (`run`).
+What belongs here: joining questions, paraphrases and passages into rows, in the partition's order, and which keys of
+the study decide their prompts. What does not: drawing (`demonstrations`), writing prompts (`prompts`), generating
+(`resume`), and turning generations into lake rows (`run`).
+
+A plan holds ids and records that its rows share, never prompts: a prompt's text is built when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
-
 from dagster_project.core.generation.demonstrations import Demonstrations
-from dagster_project.core.generation.prompts import Passage, Question, bare_prompt, build_prompt
+from dagster_project.core.generation.inputs import (
+    passages_of_questions,
+    read_first_passages,
+    read_generated_passages,
+    read_questions,
+    read_wordings,
+)
+from dagster_project.core.generation.prompts import (
+    BACKGROUND_TEMPLATE,
+    FORMATS,
+    Passage,
+    Passages,
+    Question,
+    bare_prompt,
+    build_prompt,
+)
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import RETRIEVERS, Study
+from dagster_project.core.study import RETRIEVERS, Prompt, Study
+
+_NUMBER_COLUMNS = {"paraphrase_answers": "paraphrase_id", "sampled_answers": "sample"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """What rows of one lake table, dataset and prompt have in common."""
+
+    table: str
+    dataset: str
+    prompt: str | None
+    template: str
+    seed: int
+    passages: Passages | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedRow:
-    """One row to be: its key columns, its prompt, and the golds that will score it."""
+    """One row to be, of about 100 bytes: all it refers to is shared with other rows.
 
-    keys: Mapping[str, Any]
-    prompt: str
-    gold_answers: tuple[str, ...]
+    `wording` is a paraphrase to be asked instead of the question; `number` is the paraphrase's or sample's.
+    """
+
+    group: RowGroup
+    question: Question
+    shown: tuple[Question, ...] = ()
+    wording: str | None = None
+    number: int | None = None
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The row's key columns; of table answers also the ids of all that stands in the prompt."""
+        keys: dict[str, Any] = {"dataset": self.group.dataset, "question_id": self.question.question_id}
+        if self.number is not None:
+            keys[_NUMBER_COLUMNS[self.group.table]] = self.number
+        if self.group.prompt is not None:
+            keys["prompt"] = self.group.prompt
+        return keys | self._ingredients() if self.group.table == "answers" else keys
 
     @property
     def row_key(self) -> str:
         """The key columns in one text, for the quarantine."""
-        names = ("dataset", "question_id", "paraphrase_id", "prompt")
-        return "/".join(str(self.keys[name]) for name in names if name in self.keys)
+        parts = (self.group.dataset, self.question.question_id, self.number, self.group.prompt)
+        return "/".join(str(part) for part in parts if part is not None)
+
+    @property
+    def gold_answers(self) -> tuple[str, ...]:
+        return self.question.gold_answers
+
+    @property
+    def sample_seed(self) -> int | None:
+        """Seed of a sample, 63 bits of a hash of (study's seed, dataset, question, sample); of other rows None."""
+        if self.group.table != "sampled_answers":
+            return None
+        parts = (self.group.seed, self.group.dataset, self.question.question_id, self.number)
+        digest = hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+    def text(self) -> str:
+        """The exact prompt; built anew at each call, never kept."""
+        if self.wording is not None:
+            return bare_prompt(self.wording, self.group.template)
+        return build_prompt(self.question, self.group.template, self.shown, self.group.passages)
+
+    def _ingredients(self) -> dict[str, Any]:
+        passages = self.group.passages or Passages({}, {})
+        own = passages.asked.get(self.question.question_id)
+        before = [passages.shown.get(question.question_id) for question in self.shown]
+        return {
+            "passage_id": own.passage_id if own else None,
+            "demonstration_ids": [question.question_id for question in self.shown],
+            "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
+        }
 
 
 @dataclass(frozen=True)
 class Plan:
     """The rows of a partition, and how many questions (times prompts) had no passage to be asked with."""
 
-    rows: tuple[PlannedRow, ...]
+    rows: Sequence[PlannedRow]
     n_without_passage: int = 0
 
 
-def plan_answers(study: Study, lake: Lake, method: str) -> Plan:
-    """Rows of `answers` for a method, ordered by dataset, prompt and question_id."""
-    by_dataset = _questions(study, lake)
-    passages = _first_passages(lake, method) if method in RETRIEVERS else None
+def plan_answers(study: Study, lake: Lake, model_name: str, method: str) -> Plan:
+    """Rows of `answers` for a method, ordered by dataset, prompt and question_id.
+
+    `model_name` matters to method genread alone, whose passages are the model's own.
+    """
+    by_dataset = read_questions(study, lake)
+    by_method = _passages(lake, model_name, method)
     rows: list[PlannedRow] = []
     n_without = 0
-    for dataset in sorted(by_dataset):
-        records = by_dataset[dataset]
-        asked = {record["question_id"]: _question(record) for record in records}
-        pool = Demonstrations(dataset, asked.values(), study.seed)
-        own = None if passages is None else passages.get(dataset, {})
-        for prompt in sorted(study.answer_prompts, key=lambda p: p.name):
-            for record in records:
-                question = asked[record["question_id"]]
-                if own is not None and question.question_id not in own:
-                    n_without += 1
-                    continue
-                shown = pool.draw(question, prompt.shots, prompt.draw)
-                built = build_prompt(question, prompt.format, method, shown, own)
-                keys = {
-                    "dataset": dataset,
-                    "question_id": question.question_id,
-                    "prompt": prompt.name,
-                    "passage_id": built.passage_id,
-                    "demonstration_ids": list(built.demonstration_ids),
-                    "demonstration_passage_ids": list(built.demonstration_passage_ids),
-                }
-                rows.append(PlannedRow(keys, built.text, tuple(record["gold_answers"])))
-    return Plan(tuple(rows), n_without)
+    for dataset, questions in sorted(by_dataset.items()):
+        found = None if by_method is None else by_method.get(dataset, {})
+        asked = [question for question in questions if found is None or question.question_id in found]
+        pool = Demonstrations(dataset, questions, study.seed)
+        for prompt in _by_name(study.answer_prompts):
+            passages = None
+            if found is not None:
+                passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
+            group = _group(study, "answers", dataset, prompt, passages)
+            rows += [PlannedRow(group, question, pool.draw(question, prompt)) for question in asked]
+            n_without += len(questions) - len(asked)
+    return Plan(rows, n_without)
 
 
 def plan_paraphrase_answers(study: Study, lake: Lake) -> Plan:
     """Rows of `paraphrase_answers`, ordered by dataset, prompt, question_id and paraphrase_id."""
-    golds = {
-        (dataset, record["question_id"]): tuple(record["gold_answers"])
-        for dataset, records in _questions(study, lake).items()
-        for record in records
+    by_dataset = read_questions(study, lake)
+    wordings = read_wordings(lake)
+    rows: list[PlannedRow] = []
+    for dataset, questions in sorted(by_dataset.items()):
+        for prompt in _by_name(study.paraphrase_prompts):
+            group = _group(study, "paraphrase_answers", dataset, prompt)
+            rows += [
+                PlannedRow(group, question, wording=wording, number=number)
+                for question in questions
+                for number, wording in wordings.get((dataset, question.question_id), ())
+            ]
+    return Plan(rows)
+
+
+def plan_sampled_answers(study: Study, lake: Lake) -> Plan:
+    """Rows of `sampled_answers`, `sampling.n` a question, ordered by dataset, prompt, question_id and sample."""
+    rows: list[PlannedRow] = []
+    for dataset, questions in sorted(read_questions(study, lake).items()):
+        for prompt in _by_name(study.sample_prompts):
+            group = _group(study, "sampled_answers", dataset, prompt)
+            rows += [
+                PlannedRow(group, question, number=number)
+                for question in questions
+                for number in range(study.sampling.n)
+            ]
+    return Plan(rows)
+
+
+def plan_generated_passages(study: Study, lake: Lake) -> Plan:
+    """Rows of `generated_passages`, one a question (GenRead's first step), ordered by dataset and question_id."""
+    rows: list[PlannedRow] = []
+    for dataset, questions in sorted(read_questions(study, lake).items()):
+        group = RowGroup("generated_passages", dataset, None, BACKGROUND_TEMPLATE, study.seed)
+        rows += [PlannedRow(group, question) for question in questions]
+    return Plan(rows)
+
+
+def prompt_slice(study: Study, table: str, method: str | None = None) -> dict[str, Any]:
+    """What of the study decides a partition's rows and prompts, for its fingerprint; JSON-able.
+
+    `method` for table answers. Decoding (tokens, temperature) and the lake's tables that prompts are made from are not
+    in it. Keys without effect on the partition are left out: a change of them leaves it current.
+    """
+    asked = {
+        "answers": study.answer_prompts,
+        "paraphrase_answers": study.paraphrase_prompts,
+        "sampled_answers": study.sample_prompts,
+    }.get(table)
+    decisive: dict[str, Any] = {
+        "datasets": sorted(dataset.name for dataset in study.datasets),
+        "seed": study.seed,
     }
-    columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
-    order = [("dataset", "ascending"), ("question_id", "ascending"), ("paraphrase_id", "ascending")]
-    by_dataset: dict[str, list[dict[str, Any]]] = {}
-    for record in lake.read("paraphrases", columns=columns).sort_by(order).to_pylist():
-        if (record["dataset"], record["question_id"]) in golds:
-            by_dataset.setdefault(record["dataset"], []).append(record)
-    rows = [
-        PlannedRow(
-            {
-                "dataset": dataset,
-                "question_id": record["question_id"],
-                "paraphrase_id": record["paraphrase_id"],
-                "prompt": prompt.name,
-            },
-            bare_prompt(record["paraphrase"], prompt.format),
-            golds[dataset, record["question_id"]],
-        )
-        for dataset, records in by_dataset.items()
-        for prompt in sorted(study.paraphrase_prompts, key=lambda p: p.name)
-        for record in records
-    ]
-    return Plan(tuple(rows))
+    if asked is None:
+        return decisive | {"prompts": [BACKGROUND_TEMPLATE]}
+    if table == "sampled_answers":
+        decisive["n_samples"] = study.sampling.n
+    return decisive | {"prompts": [_decisive(prompt, method) for prompt in _by_name(asked)]}
 
 
-def _questions(study: Study, lake: Lake) -> dict[str, list[dict[str, Any]]]:
-    """The study's questions by dataset, sorted by question_id."""
-    columns = ["dataset", "question_id", "relation", "question", "objects", "gold_answers"]
-    wanted = {dataset.name for dataset in study.datasets}
-    found: dict[str, list[dict[str, Any]]] = {}
-    for record in lake.read("questions", columns=columns).sort_by("question_id").to_pylist():
-        if record["dataset"] in wanted:
-            found.setdefault(record["dataset"], []).append(record)
-    return found
+def _decisive(prompt: Prompt, method: str | None) -> list[Any]:
+    drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
+    carries_passages = bool(prompt.shots) and method not in (None, "closed_book")
+    looked_up = [prompt.reference_demos] if carries_passages else []
+    return [prompt.name, FORMATS[prompt.format], *drawn, *looked_up]
 
 
-def _question(record: Mapping[str, Any]) -> Question:
-    answer = next(iter(record["objects"]), "")
-    return Question(record["question_id"], record["relation"], record["question"], answer)
+def _passages(lake: Lake, model_name: str, method: str) -> Mapping[str, Mapping[str, Passage]] | None:
+    if method in RETRIEVERS:
+        return read_first_passages(lake, method)
+    return read_generated_passages(lake, model_name) if method == "genread" else None
 
 
-def _first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the retriever's best passage."""
-    columns = ["dataset", "question_id", "rank", "passage_id"]
-    best = lake.read("retrieved_passages", retriever, columns)
-    best = best.filter(pc.equal(best["rank"], 1))
-    passages = lake.read("passages", columns=["passage_id", "text", "source"])
-    passages = passages.filter(pc.is_in(passages["passage_id"], best["passage_id"].combine_chunks()))
-    by_id = {row["passage_id"]: Passage(**row) for row in passages.to_pylist()}
-    found: dict[str, dict[str, Passage]] = {}
-    for record in best.to_pylist():
-        found.setdefault(record["dataset"], {})[record["question_id"]] = by_id[record["passage_id"]]
-    return found
+def _group(
+    study: Study, table: str, dataset: str, prompt: Prompt, passages: Passages | None = None
+) -> RowGroup:
+    return RowGroup(table, dataset, prompt.name, FORMATS[prompt.format], study.seed, passages)
+
+
+def _by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
+    return sorted(prompts, key=lambda prompt: prompt.name)

@@ -1,7 +1,12 @@
 """From a question to a prompt, and from a generation to an answer: SPEC §3.
 
-What belongs here: formats, passages before questions, the cut of an answer. What does not: which
-demonstrations are drawn (`demonstrations`), and which passage was retrieved (`retrieval`).
+What belongs here: templates, passages before questions, the cut of an answer. What does not: which
+demonstrations are drawn (`demonstrations`), which passage was retrieved (`retrieval`), and what a sentence is
+(`sentences`).
+
+A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with
+the question in it; before it its passage and a blank line, where it has a passage that is not blank; behind it, of a
+demonstration, a space and the answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on more.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.sentences import first_sentence
 from dagster_project.core.retrieval.base import VERBALISED
 
 FORMATS = {
@@ -18,93 +23,107 @@ FORMATS = {
     "question_answer": "Question: {question}\nAnswer:",
     "question": "{question}",
 }
+BACKGROUND_TEMPLATE = "Generate a background document from Wikipedia to answer the given question. {question}"
+"""What GenRead's first step asks."""
+
 _BLANK_LINE = "\n\n"
 _CUT_METHODS = frozenset({"dense"})
 """Retrievers whose passages, broken after about 100 words, lose their last, usually broken, sentence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
-    """What a prompt needs of a question; `answer`, its first object's label, is for demonstrations."""
+    """One question of a dataset; `answer`, its first object's label, is for demonstrations."""
 
     question_id: str
     relation: str
     question: str
     answer: str
+    gold_answers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Passage:
-    """The passage that stands before a question; `source` as in lake table `passages`."""
+    """A passage as the model reads it (`text_as_read`)."""
 
     passage_id: str
     text: str
-    source: str
 
 
-@dataclass(frozen=True)
-class BuiltPrompt:
-    """A prompt's text, and what went into it."""
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """One method's passages by question_id: before a question that is asked, and before a demonstration."""
 
-    text: str
-    demonstration_ids: tuple[str, ...]
-    demonstration_passage_ids: tuple[str | None, ...]
-    passage_id: str | None
+    asked: Mapping[str, Passage]
+    shown: Mapping[str, Passage]
 
 
 def build_prompt(
     question: Question,
-    format_name: str,
-    method: str,
-    demonstrations: Sequence[Question] = (),
-    passages: Mapping[str, Passage] | None = None,
-) -> BuiltPrompt:
-    """The prompt for a question.
-
-    `passages` maps question ids to passages of `method`'s retriever (None for closed_book). Demonstrations
-    carry their own; one without a passage stands bare. The question itself must have one.
-    """
-    found = passages or {}
+    template: str,
+    shown: Sequence[Question] = (),
+    passages: Passages | None = None,
+) -> str:
+    """The prompt for a question after the demonstrations `shown`; who has no passage stands bare."""
     blocks = []
-    for shown in demonstrations:
-        block = _block(shown.question, format_name, method, found.get(shown.question_id))
-        blocks.append(f"{block} {shown.answer}")
-    own = found.get(question.question_id)
-    if passages is not None and own is None:
-        raise LongtailError(f"question {question.question_id} has no passage of {method}: it cannot be asked")
-    blocks.append(_block(question.question, format_name, method, own))
-    return BuiltPrompt(
-        text=_BLANK_LINE.join(blocks),
-        demonstration_ids=tuple(shown.question_id for shown in demonstrations),
-        demonstration_passage_ids=tuple(
-            found[shown.question_id].passage_id if shown.question_id in found else None
-            for shown in demonstrations
-        ),
-        passage_id=own.passage_id if own else None,
-    )
+    for demonstration in shown:
+        passage = passages.shown.get(demonstration.question_id) if passages else None
+        text = passage.text if passage else ""
+        blocks.append(block(template, demonstration.question, text, demonstration.answer))
+    own = passages.asked.get(question.question_id) if passages else None
+    blocks.append(block(template, question.question, own.text if own else ""))
+    return join_blocks(blocks)
 
 
-def bare_prompt(question: str, format_name: str) -> str:
+def block(template: str, question: str, passage_text: str = "", answer: str | None = None) -> str:
+    """A question in its template, its passage before it, its answer behind it; a blank passage is none."""
+    before = "" if is_blank(passage_text) else f"{passage_text}{_BLANK_LINE}"
+    behind = "" if answer is None else f" {answer}"
+    return f"{before}{bare_prompt(question, template)}{behind}"
+
+
+def join_blocks(blocks: Sequence[str]) -> str:
+    """Blocks to a prompt."""
+    return _BLANK_LINE.join(blocks)
+
+
+def bare_prompt(question: str, template: str) -> str:
     """The closed-book, zero-shot prompt for any wording of a question."""
-    return FORMATS[format_name].format(question=question)
+    return template.replace("{question}", question)
 
 
-def passage_text(passage: Passage, method: str) -> str:
-    """A passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left.
+def text_as_read(text: str, source: str, method: str) -> str:
+    """A retrieved passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left.
 
-    Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts because articles are broken after
-    about 100 words; a verbalised passage is whole sentences, and its last one is a fact, not a fragment.
+    `source` as in lake table `passages`. Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts
+    because articles are broken after about 100 words; a verbalised passage is whole sentences, and its last one is
+    a fact, not a fragment.
     """
-    text = passage.text
-    if method not in _CUT_METHODS or passage.source == VERBALISED:
+    if method not in _CUT_METHODS or source == VERBALISED:
         return text
-    kept = ". ".join(text.split(". ")[:-1])
-    return f"{kept}." if kept.strip() else text
+    kept = text.rpartition(". ")[0]
+    return text if is_blank(kept) else f"{kept}."
+
+
+def background_passage_id(model_name: str, question_id: str) -> str:
+    """passage_id of the background text that a model wrote for a question (method genread)."""
+    return f"genread:{model_name}:{question_id}"
+
+
+def is_blank(text: str) -> bool:
+    """Nothing but spaces (of SQL's `trim`: no other white space)."""
+    return not text.strip(" ")
 
 
 def cut_answer(raw_text: str) -> str:
-    """The answer in a generation: one leading empty line stripped, the first line kept (SPEC §3)."""
+    """The first line of a generation, one leading empty line stripped before (SPEC §3)."""
     return raw_text.removeprefix(_BLANK_LINE).split("\n", maxsplit=1)[0]
+
+
+def kept_answer(raw_text: str, *, rambles: bool) -> str:
+    """The answer in a generation: its first line, of a rambling model that line's first sentence (SPEC §3)."""
+    line = cut_answer(raw_text)
+    return first_sentence(line) if rambles else line
 
 
 def is_answer_complete(raw_text: str) -> bool:
@@ -115,8 +134,3 @@ def is_answer_complete(raw_text: str) -> bool:
 def prompt_hash(text: str) -> str:
     """SHA-256 of the exact prompt, as hexadecimal digits; lone surrogates count too."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _block(question: str, format_name: str, method: str, passage: Passage | None) -> str:
-    bare = bare_prompt(question, format_name)
-    return f"{passage_text(passage, method)}{_BLANK_LINE}{bare}" if passage else bare

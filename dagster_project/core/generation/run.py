@@ -79,7 +79,7 @@ def answer_questions(
             model=study.model(model_name),
             prompts=study.answer_prompts,
             inputs=tuple(inputs),
-            plan=lambda: plan_answers(study, lake, method),
+            plan=lambda: plan_answers(study, lake, model_name, method),
             columns={"method": method},
             session=session,
             run_id=run_id,
@@ -125,7 +125,7 @@ def _materialise(p: _Partition) -> Outcome:
 def _compute(p: _Partition, stamp: str) -> Computed:
     started = time.monotonic()
     planned = p.plan()
-    hashes, texts = distinct_prompts([row.prompt for row in planned.rows])
+    hashes, texts = distinct_prompts([row.text() for row in planned.rows])
     label = f"{p.table} {p.name}"
     with RowCache(p.study.home.row_cache, p.session.identity(p.model), p.log) as cache:
         decoding = Decoding(p.study.max_new_tokens)
@@ -197,7 +197,7 @@ def _row(row: PlannedRow, digest: str, cached: CachedRow, model: Model, stamp: s
 
 def _quarantined(rows: Sequence[PlannedRow], hashes: Sequence[str], done: Completed) -> list[QuarantinedRow]:
     return [
-        QuarantinedRow(row.row_key, done.failures[digest].reason, row.prompt)
+        QuarantinedRow(row.row_key, done.failures[digest].reason, row.text())
         for row, digest in zip(rows, hashes, strict=True)
         if digest in done.failures
     ]

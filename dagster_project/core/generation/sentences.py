@@ -1,0 +1,77 @@
+"""The first sentence of an answer, for models that ramble: SPEC §3.
+
+What belongs here: where a sentence ends. What does not: which models ramble (study.yaml), and lines (`prompts`).
+
+A sentence ends with `.`, `!`, `?`, `…` (several count as one, closing quotes and brackets go along), where white space
+and no lower-case letter follows, or nothing. A single full stop does not end one behind a title or abbreviation that
+has its name still to come (`St.`, `Dr.`, `No.`); behind an initial or dotted letters (`J.`, `U.S.`), and behind
+abbreviations that may end a sentence too (`Jr.`, `Inc.`), only where a word follows that opens sentences (`He`, `The`).
+Nothing that holds no letter is a sentence: `1. Paris` goes on.
+"""
+
+from __future__ import annotations
+
+import re
+
+SPLITTER = "longtail-1"
+"""Name of these rules, recorded with the rows: another number wherever a text would be split otherwise."""
+
+_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)")
+_LAST_WORD = re.compile(r"(?:^|[\s(\[\"'“‘«])([^\s(\[\"'“‘«]*)$")
+_DOTTED = re.compile(r"(?:[^\W\d_][-.]+)*[^\W\d_]|ph\.d|m\.sc|b\.sc", re.IGNORECASE)
+_NEXT_WORD = re.compile(r"[\s\"'“‘«(\[]*(\w*)(\.?)")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EXPECTS_MORE = _words(
+    """
+    adm al approx art brig ca capt cf cmdr cmte col cpl dr e.g fig fr ft gen gov hon i.e insp lt maj messrs
+    mlle mme mr mrs ms mt no nos op p pp pres prof pt rep rev sec sen sgt st ste supt viz vol vols vs
+    """
+)
+_MAY_END = _words(
+    """
+    apr assn aug ave bldg blvd bros co corp dec dept dist esq est etc feb inc jan jr jul jun ltd mar mfg nov
+    oct rd sep sept sq sr univ
+    """
+)
+_OPENERS = _words(
+    """
+    a after an and as at before both but during for from he her his however i if in it its many my one
+    others our she since some that the their then there these they this those to two was we when while who
+    you your
+    """
+)
+
+
+def first_sentence(text: str) -> str:
+    """The text up to the end of its first sentence, white space before it kept; without an end, the whole text."""
+    for end in _END.finditer(text):
+        if _ends_sentence(text, end):
+            return text[: end.end()]
+    return text
+
+
+def _ends_sentence(text: str, end: re.Match[str]) -> bool:
+    before, after = text[: end.start()], text[end.end() :]
+    if not any(char.isalpha() for char in before):
+        return False
+    if not after.strip():
+        return True
+    following = _NEXT_WORD.match(after)
+    word, stop = following.groups() if following else ("", "")
+    if word[:1].islower():
+        return False
+    if not end[0].startswith(".") or end[0].startswith(".."):
+        return True
+    last = _LAST_WORD.search(before)
+    abbreviation = last[1].lower() if last else ""
+    if abbreviation in _EXPECTS_MORE:
+        return False
+    if abbreviation in _MAY_END or _DOTTED.fullmatch(abbreviation):
+        is_initial = len(word) == 1 and stop
+        return word.lower() in _OPENERS and not is_initial
+    return True
