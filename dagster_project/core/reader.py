@@ -15,6 +15,7 @@ from dagster_project.core.errors import StudyError
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
 _SHOWN = 80
+_ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
@@ -95,6 +96,25 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
             raise self.fail(key, f"must be a number of at least 0 (dollars), not {_shown(value)}")
         return float(value)
+
+    def real(self, key: str, default: float, above: float, most: float) -> float:
+        """A number above `above`, at most `most`."""
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value <= most:
+            raise self.fail(
+                key, f"must be a number above {above:g} and at most {most:g}, not {_shown(value)}"
+            )
+        return float(value)
+
+    def environment_name(self, key: str) -> str:
+        """The name of an environment variable; what stands there instead may be a secret and is not shown."""
+        value = self.raw.get(key)
+        if not isinstance(value, str) or not _ENVIRONMENT_NAME.fullmatch(value):
+            raise self.fail(
+                key,
+                "must be the name of an environment variable (capitals, digits, underscores), not what it holds",
+            )
+        return value
 
     def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
         """A list of distinct values of `allowed`, at least one."""

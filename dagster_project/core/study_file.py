@@ -10,6 +10,7 @@ import dataclasses
 from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -208,11 +209,7 @@ def _check_model(read: Reader, model: Model) -> None:
 
 def _service(read: Reader) -> Service:
     read.only(*(f.name for f in dataclasses.fields(Service)))
-    url = read.text("base_url")
-    if not url.startswith(("http://", "https://")):
-        raise read.fail("base_url", "must begin with http:// or https://")
-    if "@" in url or "?" in url:
-        raise read.fail("base_url", "may hold no user name, password or query: name the key by api_key_env")
+    url = _base_url(read)
     prices = {
         key: read.optional(key, read.price)
         for key in ("max_cost_usd", "prompt_usd_per_million", "completion_usd_per_million")
@@ -220,9 +217,9 @@ def _service(read: Reader) -> Service:
     if (prices["prompt_usd_per_million"] is None) != (prices["completion_usd_per_million"] is None):
         raise read.fail("prompt_usd_per_million", "goes together with completion_usd_per_million")
     return Service(
-        base_url=url.rstrip("/"),
+        base_url=url,
         api=read.choice("api", APIS, "completions"),
-        api_key_env=read.optional("api_key_env", read.text),
+        api_key_env=read.optional("api_key_env", read.environment_name),
         max_concurrency=read.number("max_concurrency", Service.max_concurrency, 1, 1024),
         requests_per_minute=read.optional("requests_per_minute", lambda key: read.number(key, 1, 1)),
         tokens_per_minute=read.optional("tokens_per_minute", lambda key: read.number(key, 1, 1)),
@@ -230,12 +227,27 @@ def _service(read: Reader) -> Service:
     )
 
 
+def _base_url(read: Reader) -> str:
+    """An address without secrets; a faulty one is not shown, as it may hold some."""
+    url = read.text("base_url").rstrip("/")
+    if "@" in url or "?" in url or "#" in url:
+        raise read.fail("base_url", "may hold no user name, password or query: name the key by api_key_env")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or any(char.isspace() for char in url):
+        raise read.fail("base_url", "must be an address, as in http://127.0.0.1:8000/v1")
+    return url
+
+
 def _sampling(read: Reader) -> Sampling:
     read.only(*(f.name for f in dataclasses.fields(Sampling)))
-    temperature = read.price("temperature") if "temperature" in read.raw else Sampling.temperature
-    if not 0 < temperature <= 2:
-        raise read.fail("temperature", f"must be above 0 and at most 2, not {temperature:g}")
-    return Sampling(n=read.number("n", Sampling.n, 2, 1000), temperature=temperature)
+    return Sampling(
+        n=read.number("n", Sampling.n, 2, 1000),
+        temperature=read.real("temperature", Sampling.temperature, 0, 2),
+    )
 
 
 def _popularity(read: Reader) -> Popularity:

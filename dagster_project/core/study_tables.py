@@ -17,7 +17,8 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.prices import prices_of
-from dagster_project.core.generation.prompts import FORMATS
+from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.generation.sentences import SPLITTER
 from dagster_project.core.lake import Computed, Lake, Outcome, fingerprint
 from dagster_project.core.sandbox.models import reference_model_path
 from dagster_project.core.study import PARAMETRIC, Model, Study
@@ -62,6 +63,7 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
             "dtype": model.dtype,
             "quantisation": model.quantisation,
             "rambles": model.rambles,
+            "sentence_splitter": SPLITTER if model.rambles else None,
             "device_hour_usd": model.device_hour_usd,
         }
         for model in study.models
@@ -87,6 +89,7 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
             "method": method,
             "is_parametric": method in PARAMETRIC,
             "description": _METHOD_DESCRIPTIONS[method],
+            "background_template": BACKGROUND_TEMPLATE if method == "genread" else None,
         }
         for method in study.methods
     ]
@@ -105,6 +108,8 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "demonstrations_from": prompt.demonstrations_from,
             "reference_demos": prompt.reference_demos,
             "asks": list(prompt.asks),
+            "n_samples": study.sampling.n if "samples" in prompt.asks else None,
+            "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
         }
         for prompt in study.prompts
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import tempfile
 from collections.abc import Callable
 from datetime import date
@@ -16,7 +17,16 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
-from dagster_project.core.study import METHODS, RELATION_NAMES, Study
+from dagster_project.core.study import (
+    RELATION_NAMES,
+    Dataset,
+    Model,
+    Popularity,
+    Prompt,
+    Sampling,
+    Service,
+    Study,
+)
 from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia.pageviews import newest_complete_month
 
@@ -28,18 +38,33 @@ VALID: dict[str, Any] = {
     "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5}],
     "prompts": [
         {"name": "plain", "format": "qa", "shots": 0, "asks": ["questions", "paraphrases"]},
-        {"name": "shots", "shots": 15, "draw": "per_relation"},
+        {
+            "name": "shots", "shots": 15, "draw": "per_relation", "demonstrations_from": "all_questions",
+            "reference_demos": True,
+        },
+        {"name": "bare", "format": "question", "asks": ["samples"]},
     ],
     "models": [
         {
             "name": "tiny", "path": "sandbox:s", "backend": "transformers", "family": "f", "n_parameters": 7,
-            "revision": "main", "dtype": "float16", "device": "cpu", "batch_tokens": 128, "device_hour_usd": 0.5,
-        }
+            "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
+            "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True,
+        },
+        {
+            "name": "served", "path": "some/name", "backend": "openai",
+            "service": {
+                "base_url": "https://127.0.0.1:8000/v1/", "api": "chat", "api_key_env": "SOME_KEY",
+                "max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 9000, "max_cost_usd": 2.5,
+                "prompt_usd_per_million": 1, "completion_usd_per_million": 0.0,
+            },
+        },
     ],
-    "methods": ["closed_book", "oracle"],
+    "methods": ["closed_book", "genread", "oracle"],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09"},
     "top_k": 2,
     "max_new_tokens": 7,
+    "background_tokens": 90,
+    "sampling": {"n": 4, "temperature": 1},
     "seed": 3,
 }  # fmt: skip
 
@@ -79,39 +104,74 @@ def test_shipped_studies_load(path: Path) -> None:
 def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     assert (study.name, study.top_k, study.max_new_tokens, study.seed) == ("fair", 2, 7, 3)
+    assert (study.background_tokens, study.sampling) == (90, Sampling(n=4, temperature=1.0))
     assert study.source.facts_per_relation == 8
-    assert study.datasets[0].relations == ("father", "capital")
-    assert study.datasets[0].max_questions_per_relation == 5
-    assert [p.name for p in study.answer_prompts] == ["plain", "shots"]
-    assert [p.name for p in study.paraphrase_prompts] == ["plain"]
-    assert (study.prompts[1].shots, study.prompts[1].draw) == (15, "per_relation")
-    model = study.models[0]
-    assert (model.dtype, model.device_hour_usd, model.revision, model.quantisation) == (
-        "float16",
-        0.5,
-        "main",
-        "none",
+    assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
+    assert study.prompts == (
+        Prompt("plain", asks=("questions", "paraphrases")),
+        Prompt("shots", "qa", 15, "per_relation", "all_questions", reference_demos=True),
+        Prompt("bare", "question", asks=("samples",)),
     )
+    assert study.models[0] == Model(
+        name="tiny", path="sandbox:s", backend="transformers", family="f", n_parameters=7, revision="main",
+        dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
+        device_hour_usd=0.5, rambles=True,
+    )  # fmt: skip
+    assert study.models[1].service == Service(
+        base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,
+        requests_per_minute=60, tokens_per_minute=9000, max_cost_usd=2.5, prompt_usd_per_million=1.0,
+        completion_usd_per_million=0.0,
+    )  # fmt: skip
     assert study.retrievers == ("oracle",)
     assert study.popularity.last_month == "2026-09"
 
 
+def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
+    study = load(VALID)
+    assert [p.name for p in study.answer_prompts] == ["plain", "shots"]
+    assert [p.name for p in study.paraphrase_prompts] == ["plain"]
+    assert [p.name for p in study.sample_prompts] == ["bare"]
+
+
+def test_valid_names_every_key() -> None:
+    """So that no key escapes `test_every_key_arrives` and the changes below."""
+    kinds = {
+        Study: VALID, Dataset: VALID["datasets"][0], Sampling: VALID["sampling"], Popularity: VALID["popularity"],
+        Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
+        Service: VALID["models"][1]["service"],
+    }  # fmt: skip
+    for kind, raw in kinds.items():
+        assert {f.name for f in dataclasses.fields(kind)} - {"path"} == set(raw) - {"path"}, kind.__name__
+
+
 def test_defaults(load: Callable[[object], Study]) -> None:
-    raw = {k: v for k, v in VALID.items() if k not in ("methods", "top_k", "max_new_tokens", "seed")}
-    raw |= {"datasets": [{"name": "facts"}], "models": [{"name": "m", "path": "gpt2"}], "popularity": {}}
-    study = load(raw)
-    assert study.methods == METHODS
-    assert study.datasets[0].relations == RELATION_NAMES
-    assert (study.models[0].backend, study.models[0].family, study.models[0].dtype) == (
+    study = load(
+        {
+            "name": "short", "description": "d", "source": {"kind": "sandbox", "snapshot": "2026-10"},
+            "datasets": [{"name": "facts"}], "prompts": [{"name": "plain"}],
+            "models": [{"name": "m", "path": "gpt2"}], "popularity": {},
+        }
+    )  # fmt: skip
+    assert study.methods == ("closed_book", "bm25", "dense", "oracle")
+    assert study.datasets == (Dataset("facts", RELATION_NAMES, None),)
+    assert study.prompts == (Prompt("plain", "qa", 0, None, "other_relations", False, ("questions",)),)
+    assert study.models == (Model(name="m", path="gpt2", family="m"),)
+    model = study.models[0]
+    assert (model.backend, model.dtype, model.quantisation, model.device) == (
         "transformers",
-        "m",
         "float32",
+        "none",
+        "auto",
     )
-    assert (study.popularity.measure, study.popularity.n_months, study.popularity.last_month) == (
-        "page_views",
-        12,
-        None,
-    )
+    assert (model.rambles, model.service, model.device_map, model.batch_tokens) == (False, None, None, 16_384)
+    assert (study.popularity, study.source.facts_per_relation) == (Popularity("page_views", 12, None), 140)
+    assert (study.max_new_tokens, study.background_tokens, study.sampling) == (15, 150, Sampling(10, 0.5))
+    assert (study.top_k, study.seed) == (5, 0)
+
+
+def test_defaults_of_a_service(load: Callable[[object], Study]) -> None:
+    study = load(changed("models.1.service", {"base_url": "http://127.0.0.1:1"}))
+    assert study.models[1].service == Service("http://127.0.0.1:1", "completions", None, 8)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +182,7 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         ("name", "lake", "'lake' is taken; not allowed: build, cache"),
         ("name", ..., "name: must be a text, not nothing"),
         ("description", 3, "description: must be a text, not int 3"),
-        ("modles", [], "modles: unknown key; did you mean models? allowed: datasets, description"),
+        ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, datasets, description"),
         ("source", ..., "source: is missing"),
         ("source.kind", "wikipedia", "source.kind: 'wikipedia' is not one of: sandbox, wikidata, rdf_file"),
         ("source.path_env", "X", "source.path_env: unknown key"),
@@ -134,19 +194,60 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         ("datasets.0.relations", ["fathr"], "datasets[0].relations: 'fathr' is not one of: occupation, place of birth"),
         ("datasets.0.relations", ["father", "father"], "datasets[0].relations: names something twice"),
         ("datasets.0.max_questions_per_relation", True, "datasets[0].max_questions_per_relation: must be a whole number"),
-        ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer"),
+        ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer, question"),
         ("prompts.0.shots", 65, "prompts[0].shots: must be a whole number of 0 to 64, not 65"),
         ("prompts.0.draw", "per_question", "prompts[0].draw: goes with shots above 0"),
         ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),
-        ("prompts.1.asks", ["paraphrases"], "prompts[1].asks: paraphrases are asked without demonstrations"),
+        ("prompts.1.asks", ["paraphrases"], "prompts[1].asks: paraphrases and samples are asked without demonstrations"),
+        ("prompts.1.asks", ["questions", "samples"], "paraphrases and samples are asked without demonstrations (SPEC"),
+        ("prompts.2.asks", ["answers"], "prompts[2].asks: 'answers' is not one of: questions, paraphrases, samples"),
+        ("prompts.1.demonstrations_from", "all", "prompts[1].demonstrations_from: 'all' is not one of: other_relation"),
+        ("prompts.0.demonstrations_from", "all_questions", "prompts[0].demonstrations_from: goes with shots above 0"),
+        ("prompts.0.reference_demos", True, "prompts[0].reference_demos: goes with shots above 0"),
+        ("prompts.1.reference_demos", "yes", "prompts[1].reference_demos: must be true or false, not 'yes'"),
         ("prompts", [{"name": "p", "asks": ["paraphrases"]}], "prompts: at least one must ask questions"),
         ("prompts.1.name", "plain", "prompts: 'plain' is there twice"),
         ("models.0.dtype", "fp16", "models[0].dtype: 'fp16' is not one of: float32, bfloat16, float16"),
-        ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, fake"),
+        ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, openai, fake"),
         ("models.0.path", ..., "models[0].path: must be a text, not nothing"),
         ("models.0.device_hour_usd", -1, "models[0].device_hour_usd: must be a number of at least 0 (dollars), not -1"),
         ("models.0.n_parameters", 1.5, "models[0].n_parameters: must be a whole number"),
-        ("methods", ["closed_book", "bm52"], "methods: 'bm52' is not one of: closed_book, bm25, dense, oracle"),
+        ("models.0.quantisation", "int8", "models[0].quantisation: 'int8' is not one of: none, 8bit, 4bit"),
+        ("models.0.device_map", "all", "models[0].device_map: 'all' is not one of: auto, balanced, sequential"),
+        ("models.0.rambles", 1, "models[0].rambles: must be true or false, not 1"),
+        ("models.0.batch_tokens", 8, "models[0].batch_tokens: must be a whole number of 64 to"),
+        ("models.0.service", {}, "models[0].service.base_url: must be a text, not nothing"),
+        ("models.0.service", {"base_url": "http://x"}, "models[0].service: goes with backend openai, and says where"),
+        ("models.1.service", ..., "models[1].service: goes with backend openai, and says where its server is (base_url)"),
+        ("models.1.service", None, "models[1].service: goes with backend openai"),
+        ("models.1.service", "http://x", "models[1].service must be a mapping of keys, not str 'http://x'"),
+        ("models.1.quantisation", "8bit", "models[1].quantisation: has no meaning for backend openai; leave it out"),
+        ("models.1.device", "cpu", "models[1].device: has no meaning for backend openai; leave it out"),
+        ("models.1.device_map", "auto", "models[1].device_map: has no meaning for backend openai; leave it out"),
+        ("models.1.device_hour_usd", 1, "models[1].device_hour_usd: prices local devices; a service's prices are keys"),
+        ("models.1.service.base_url", "example.org/v1", "base_url: must be an address, as in http://127.0.0.1:8000/v1"),
+        ("models.1.service.base_url", "ftp://x/v1", "base_url: must be an address"),
+        ("models.1.service.base_url", "http:///v1", "base_url: must be an address"),
+        ("models.1.service.base_url", "http://x:99999", "base_url: must be an address"),
+        ("models.1.service.base_url", "http://[::1", "base_url: must be an address"),
+        ("models.1.service.base_url", "http://a b", "base_url: must be an address"),
+        ("models.1.service.base_url", "http://x/v1?key=1", "base_url: may hold no user name, password or query: name"),
+        ("models.1.service.api", "responses", "models[1].service.api: 'responses' is not one of: completions, chat"),
+        ("models.1.service.api_key", "k", "models[1].service.api_key: unknown key; did you mean api_key_env?"),
+        ("models.1.service.max_concurrency", 0, "service.max_concurrency: must be a whole number of 1 to 1024, not 0"),
+        ("models.1.service.requests_per_minute", 0, "service.requests_per_minute: must be a whole number of 1 to"),
+        ("models.1.service.tokens_per_minute", 0.5, "service.tokens_per_minute: must be a whole number of 1 to"),
+        ("models.1.service.max_cost_usd", -1, "service.max_cost_usd: must be a number of at least 0 (dollars), not -1"),
+        ("models.1.service.prompt_usd_per_million", ..., "prompt_usd_per_million: goes together with completion_usd_per"),
+        ("models.1.service.completion_usd_per_million", "free", "completion_usd_per_million: must be a number of at l"),
+        ("background_tokens", 0, "background_tokens: must be a whole number of 1 to 4096, not 0"),
+        ("sampling", None, "sampling must be a mapping of keys, not nothing"),
+        ("sampling.k", 3, "sampling.k: unknown key; allowed: n, temperature"),
+        ("sampling.n", 1, "sampling.n: must be a whole number of 2 to 1000, not 1"),
+        ("sampling.temperature", 0, "sampling.temperature: must be a number above 0 and at most 2, not 0"),
+        ("sampling.temperature", "hot", "sampling.temperature: must be a number above 0 and at most 2, not 'hot'"),
+        ("sampling.temperature", float("nan"), "sampling.temperature: must be a number above 0 and at most 2, not nan"),
+        ("methods", ["closed_book", "bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, oracle"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
         ("popularity.last_month", "10-2026", "popularity.last_month: must be a month in quotes"),
@@ -167,6 +268,24 @@ def test_messages(load: Callable[[object], Study], path: str, value: object, mes
     assert message in text
     assert "study.yaml: " in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("api_key_env", "sk-Canary0123"),
+        ("api_key_env", ["sk-Canary0123"]),
+        ("base_url", "https://user:sk-Canary0123@127.0.0.1"),
+        ("base_url", "https://127.0.0.1/v1?key=sk-Canary0123"),
+        ("base_url", "sk-Canary0123"),
+    ],
+)
+def test_a_key_written_into_the_study_is_refused_and_not_shown(
+    load: Callable[[object], Study], key: str, value: object
+) -> None:
+    with pytest.raises(StudyError, match=rf"models\[1\]\.service\.{key}: m") as caught:
+        load(changed(f"models.1.service.{key}", value))
+    assert "Canary" not in str(caught.value)
 
 
 def test_a_window_may_cover_all_months_with_page_views(load: Callable[[object], Study]) -> None:
@@ -233,7 +352,7 @@ def test_lookups_by_name(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     assert study.model("tiny").path == "sandbox:s"
     assert study.prompt("shots").shots == 15
-    with pytest.raises(StudyError, match="model 'big' is not one of: tiny"):
+    with pytest.raises(StudyError, match="model 'big' is not one of: tiny, served"):
         study.model("big")
 
 

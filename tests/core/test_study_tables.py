@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.sentences import SPLITTER
 from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.lake import Lake
 from dagster_project.core.study import Study
@@ -25,28 +26,70 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert lake.read("models").to_pylist() == [
         {
             "model": "tiny", "family": "tiny", "n_parameters": None, "backend": "fake", "path": "nowhere",
-            "revision": None, "dtype": "float32", "quantisation": "none",
+            "revision": None, "dtype": "float32", "quantisation": "none", "rambles": False,
+            "sentence_splitter": None, "device_hour_usd": None,
         }
     ]  # fmt: skip
+    assert lake.read("model_prices").to_pylist() == []
     methods = lake.read("methods").to_pylist()
-    assert [(row["method"], row["is_parametric"]) for row in methods] == [
-        ("closed_book", True), ("bm25", False), ("dense", False), ("oracle", False),
+    assert [(row["method"], row["is_parametric"], row["background_template"]) for row in methods] == [
+        ("closed_book", True, None), ("bm25", False, None), ("dense", False, None), ("oracle", False, None),
     ]  # fmt: skip
     assert lake.read("prompts").to_pylist() == [
         {
-            "prompt": "zero_shot",
-            "format": "qa",
-            "shots": 0,
-            "draw": None,
-            "asks": ["questions", "paraphrases"],
+            "prompt": "zero_shot", "format": "qa", "template": "Q: {question} A:", "shots": 0, "draw": None,
+            "demonstrations_from": "other_relations", "reference_demos": False,
+            "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
         }
-    ]
+    ]  # fmt: skip
     dataset = lake.read("datasets").to_pylist()[0]
     assert (dataset["dataset"], dataset["source"], dataset["snapshot"]) == ("facts", "sandbox", "2026-10")
     assert len(dataset["relations"]) == 16
     assert lake.read("popularity_windows").to_pylist() == [
         {"measure": "page_views", "n_months": 12, "last_month": "2026-10"}
     ]
+
+
+def test_tables_restate_every_kind_of_model_and_prompt(
+    tmp_path: Path, make_study: Callable[[str], Study], hand_text: str
+) -> None:
+    text = hand_text.replace(
+        "{name: tiny, path: nowhere, backend: fake}",
+        "{name: tiny, path: nowhere, rambles: true, device_hour_usd: 1.5},"
+        " {name: listed, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1'}},"
+        " {name: unlisted, path: who-knows, backend: openai, service: {base_url: 'http://x/v1'}},"
+        " {name: priced, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1',"
+        " prompt_usd_per_million: 3, completion_usd_per_million: 4}}",
+    ).replace(
+        "{name: zero_shot, asks: [questions, paraphrases]}",
+        "{name: shots, shots: 15, draw: per_question, demonstrations_from: all_questions, reference_demos: true},"
+        " {name: bare, format: question, asks: [samples, questions]}",
+    )
+    text = (
+        text.replace("closed_book, bm25", "closed_book, genread, bm25")
+        + "sampling: {n: 3, temperature: 0.7}\n"
+    )
+    lake = Lake(tmp_path / "lake")
+    describe_study(make_study(text), lake)
+    models = lake.read("models").to_pylist()
+    assert [(row["rambles"], row["sentence_splitter"], row["device_hour_usd"]) for row in models] == [
+        (True, SPLITTER, 1.5), (False, None, None), (False, None, None), (False, None, None),
+    ]  # fmt: skip
+    prices = lake.read("model_prices").to_pylist()
+    assert [(row["model"], row["prompt_usd_per_million"], row["completion_usd_per_million"]) for row in prices] == [
+        ("listed", 2.0, 2.0), ("priced", 3.0, 4.0),
+    ]  # fmt: skip
+    assert prices[1]["source"] == "study"
+    genread = lake.read("methods").to_pylist()[1]
+    assert (genread["method"], genread["is_parametric"]) == ("genread", True)
+    assert genread["background_template"].endswith(" to answer the given question. {question}")
+    shots, bare = lake.read("prompts").to_pylist()
+    assert (shots["shots"], shots["draw"], shots["demonstrations_from"], shots["reference_demos"]) == (
+        15, "per_question", "all_questions", True,
+    )  # fmt: skip
+    assert (bare["template"], bare["asks"], bare["n_samples"], bare["temperature"]) == (
+        "{question}", ["samples", "questions"], 3, 0.7,
+    )  # fmt: skip
 
 
 def test_a_changed_study_rewrites_only_what_changed(

@@ -22,6 +22,12 @@ STUDY_TABLES = (
             column("dtype", pa.string(), "number format of the weights"),
             column("quantisation", pa.string(), "none, or the scheme"),
             column("rambles", pa.bool_(), "its answers are cut to their first sentence"),
+            column(
+                "sentence_splitter",
+                pa.string(),
+                "rules that say where a sentence ends, by name; null for a model that does not ramble",
+                null=True,
+            ),
             column("device_hour_usd", pa.float64(), "price of an hour of one local device", null=True),
         ),
     ),
@@ -43,6 +49,12 @@ STUDY_TABLES = (
             METHOD,
             column("is_parametric", pa.bool_(), "answers from the model's memory alone"),
             column("description", pa.string(), "what the method gives the model"),
+            column(
+                "background_template",
+                pa.string(),
+                "what genread asks for its background text, {question} in the question's place; null for the others",
+                null=True,
+            ),
         ),
     ),
     Table(
@@ -61,6 +73,10 @@ STUDY_TABLES = (
                 "demonstrations carry passages only where the reference finds them",
             ),
             column("asks", TEXTS, "what it is used for: questions, paraphrases, samples"),
+            column(
+                "n_samples", pa.int32(), "samples drawn of each question; null where it asks none", null=True
+            ),
+            column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),
         ),
     ),
     Table(
