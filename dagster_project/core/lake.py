@@ -34,7 +34,9 @@ _SCHEMA_FILE = "_schema"
 _STAGING = ".staging"
 _STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
 _RAW_LIMIT = 2_000
-_VOLATILE = frozenset({"run_id", "latency_ms", "batch_size", "cost_usd", "is_reused", "code_version"})
+_VOLATILE = frozenset({
+    "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "code_version",
+})  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

@@ -157,6 +157,10 @@ class Backend(Protocol):
         """For each prompt the scores of its own candidates, in their order. Candidates bring their own space."""
         ...
 
+    def forget(self) -> None:
+        """Drop what earlier calls left to be shared, so that the next prompt is computed whole."""
+        ...
+
     def usage(self) -> Usage:
         """Device, peak memory, utilisation."""
         ...

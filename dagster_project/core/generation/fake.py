@@ -1,93 +1,104 @@
 """A backend without a model, for tests and dry runs: its answers follow from the prompt's text.
 
-`Model.path` is a rule, as in `fake:passage?seconds_per_call=0.5`, or the path of a JSON file with the same
-options:
-
-    {"rule": "digest", "answers": {"Who wrote Emma?": "Jane Austen"}, "seconds_per_call": 0.5}
-
-- `rule`: `digest` (two words made from the prompt's hash), `passage` (the line before the last question,
-  without one as `digest`), `echo` (the last question itself).
-- `answers`: answers to questions by their exact text; they come before the rule.
-- `seconds_per_call`, `seconds_per_prompt`: how slow it is.
-- `fail_on_call`: the n-th call of a process (from 1) raises `BackendError`.
-- `refuse`: prompts that contain this text are failed generations.
+What it says and does is `Model.path`'s script; `fake_script` tells of the options. It can do whatever a backend
+can; one whose script does not stream declares that it cannot `STREAM`, although its class can.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import os
-import re
 import resource
 import time
-import urllib.parse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import (
-    GENERATE,
+    CAPABILITIES,
+    STREAM,
     Decoding,
     Failure,
     Generation,
     Identity,
+    Postponed,
+    Score,
     Secret,
     Usage,
 )
+from dagster_project.core.generation.fake_script import VERSION, answer_of, digest, read_script, text_of
 from dagster_project.core.study import Model
 
-RULES = ("digest", "passage", "echo")
-_VERSION = "1"
-_QUESTION = re.compile(r"(?:^|\n)(?:Q: (?P<qa>[^\n]*) A:|Question: (?P<long>[^\n]*)\nAnswer:)$")
-_SYLLABLES = ("ba", "de", "ki", "lo", "mu", "na", "re", "si")
-
-
-@dataclass(frozen=True)
-class Script:
-    """What a fake model does; see the module's head."""
-
-    rule: str = "digest"
-    answers: Mapping[str, str] = field(default_factory=dict)
-    refuse: str = ""
-    seconds_per_call: float = 0.0
-    seconds_per_prompt: float = 0.0
-    fail_on_call: int = 0
-
-    @property
-    def revision(self) -> str:
-        """SHA-256 over what decides the answers: a slower or failing script is the same model."""
-        text = json.dumps([_VERSION, self.rule, dict(self.answers), self.refuse], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+_DOLLAR_ERROR = 1e-9
 
 
 class FakeBackend:
-    """Answers by its script, at once or slowly."""
+    """Answers by its script, at once or slowly. Tokens are words."""
 
-    capabilities = frozenset({GENERATE})
+    capabilities = CAPABILITIES
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         self.script = read_script(model)
         self.identity = self.identify(model)
+        if not self.script.stream:
+            self.capabilities = CAPABILITIES - {STREAM}
         self._n_calls = 0
 
     @staticmethod
     def identify(model: Model) -> Identity:
         """The script stands in for weights."""
-        return Identity(read_script(model).revision, model.dtype, model.quantisation, "fake", _VERSION)
+        return Identity(read_script(model).revision, model.dtype, model.quantisation, "fake", VERSION)
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
-        """Answer each prompt; tokens are words."""
-        self._n_calls += 1
-        if self._n_calls == self.script.fail_on_call:
-            raise BackendError(f"fake backend: call {self._n_calls} fails, as its script says (fail_on_call)")
-        seconds = self.script.seconds_per_call + self.script.seconds_per_prompt * len(prompts)
-        time.sleep(seconds)
-        share = 1000 * seconds / max(1, len(prompts))
-        return [self._answer(prompt, decoding, share, len(prompts)) for prompt in prompts]
+        """Answer each prompt."""
+        drawn = self._batch(prompts, decoding, [[None]] * len(prompts))
+        return [result if isinstance(result, Failure) else result[0] for result in drawn]
+
+    def sample(
+        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[list[Generation] | Failure]:
+        """For each prompt one text a seed."""
+        return self._batch(prompts, decoding, seeds)
+
+    def score(
+        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[Score] | Failure]:
+        """For each prompt the scores of its candidates."""
+        self._call(len(prompts))
+        return [
+            Failure(self._refusal()) if self._refuses(prompt) else [self._score(prompt, c) for c in some]
+            for prompt, some in zip(prompts, candidates, strict=True)
+        ]
+
+    def stream(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]] | None,
+        *,
+        names: Sequence[str],
+        budget_usd: float | None,
+    ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
+        """One request after another, in an order of its own; a name that was paid for is not billed again."""
+        if STREAM not in self.capabilities:
+            raise BackendError("fake backend: this script does not stream; add the option stream=true")
+        spent = 0.0
+        for i in sorted(range(len(prompts)), key=lambda i: (i // 4, names[i])):
+            price = self.script.usd_per_prompt
+            if budget_usd is not None and spent + price > budget_usd + _DOLLAR_ERROR:
+                yield i, Postponed(f"${price} for a request might overrun the budget")
+                continue
+            asked: Sequence[int | None] = [None] if seeds is None else seeds[i]
+            (result,) = self._batch([prompts[i]], decoding, [asked], service=True)
+            if not isinstance(result, Failure):
+                spent += price
+                self._bill(names[i])
+            yield i, result
+
+    def forget(self) -> None:
+        """Nothing is shared between calls."""
 
     def usage(self) -> Usage:
         """No device; the process's peak memory."""
@@ -96,53 +107,70 @@ class FakeBackend:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _answer(self, prompt: str, decoding: Decoding, latency_ms: float, size: int) -> Generation | Failure:
-        if self.script.refuse and self.script.refuse in prompt:
-            return Failure(f"refused: the prompt contains {self.script.refuse!r}")
-        words = f" {answer_of(prompt, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
-        return Generation(" ".join(words), len(prompt.split()), len(words) - 1, 0, latency_ms, size)
+    def _batch(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int | None]],
+        service: bool = False,
+    ) -> list[list[Generation] | Failure]:
+        seconds = self._call(len(prompts)) / max(1, sum(map(len, seeds)))
+        results: list[list[Generation] | Failure] = []
+        before: list[str] = []
+        for prompt, asked in zip(prompts, seeds, strict=True):
+            if self._refuses(prompt):
+                results.append(Failure(self._refusal()))
+                continue
+            words = prompt.split()
+            shared = 0 if service else sum(takewhile(bool, map(eq, words[:-1], before)))
+            before = words
+            accounts: dict[str, Any] = {
+                "prompt_tokens": len(words),
+                "n_truncated_tokens": 0,
+                "latency_ms": 1000 * seconds,
+                "batch_size": len(prompts),
+                "device_seconds": None if service else seconds,
+                "cost_usd": self.script.usd_per_prompt / len(asked) if service else None,
+            }
+            results.append(
+                [
+                    self._generation(prompt, seed, decoding, len(words) if n else shared, accounts)
+                    for n, seed in enumerate(asked)
+                ]
+            )
+        return results
 
+    def _generation(
+        self, prompt: str, seed: int | None, decoding: Decoding, shared: int, accounts: Mapping[str, Any]
+    ) -> Generation:
+        words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
+        return Generation(text=" ".join(words), new_tokens=len(words) - 1, shared_tokens=shared, **accounts)
 
-def answer_of(prompt: str, script: Script) -> str:
-    """The answer that a script gives to a prompt."""
-    match = _QUESTION.search(prompt)
-    question = (match["qa"] or match["long"] or "") if match else ""
-    if question in script.answers:
-        return script.answers[question]
-    if script.rule == "echo":
-        return question or prompt
-    before = prompt[: match.start()].rstrip("\n").rpartition("\n")[2] if match else ""
-    if script.rule == "passage" and before:
-        return before
-    digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).digest()
-    words = ("".join(_SYLLABLES[byte % 8] for byte in digest[i : i + 3]).title() for i in (0, 3))
-    return " ".join(words)
+    def _call(self, n_prompts: int) -> float:
+        """The seconds that a call took."""
+        self._n_calls += 1
+        if self._n_calls == self.script.fail_on_call:
+            raise BackendError(f"fake backend: call {self._n_calls} fails, as its script says (fail_on_call)")
+        seconds = self.script.seconds_per_call + self.script.seconds_per_prompt * n_prompts
+        time.sleep(seconds)
+        return seconds
 
+    def _refuses(self, prompt: str) -> bool:
+        return bool(self.script.refuse) and self.script.refuse in prompt
 
-def read_script(model: Model) -> Script:
-    """The script that a model's path names. Errors: `BackendError` naming the option and what is allowed."""
-    if model.path.startswith("fake:"):
-        rule, _, query = model.path.removeprefix("fake:").partition("?")
-        return _script(model, {"rule": rule, **dict(urllib.parse.parse_qsl(query))})
-    try:
-        options = json.loads(Path(model.path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BackendError(f"model {model.name}: fake script {model.path} cannot be read ({error})") from None
-    if not isinstance(options, dict):
-        raise BackendError(f"model {model.name}: fake script {model.path} must hold an object of options")
-    return _script(model, options)
+    def _refusal(self) -> str:
+        return f"refused: the prompt contains {self.script.refuse!r}"
 
+    def _score(self, prompt: str, candidate: str) -> Score:
+        n_tokens = len(candidate.split())
+        if candidate.strip() == answer_of(prompt, self.script):
+            return Score(-0.1 * n_tokens, n_tokens)
+        return Score(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
 
-def _script(model: Model, options: Mapping[str, Any]) -> Script:
-    kinds = {"rule": str, "answers": dict, "refuse": str, "fail_on_call": int}
-    allowed = [f.name for f in dataclasses.fields(Script)]
-    for name in options:
-        if name not in allowed:
-            raise BackendError(f"model {model.name}: fake option {name!r}; allowed: {', '.join(allowed)}")
-    try:
-        script = Script(**{name: kinds.get(name, float)(value) for name, value in options.items()})
-    except (TypeError, ValueError) as error:
-        raise BackendError(f"model {model.name}: fake script {model.path}: {error}") from None
-    if script.rule not in RULES:
-        raise BackendError(f"model {model.name}: fake rule {script.rule!r}; allowed: {', '.join(RULES)}")
-    return script
+    def _bill(self, name: str) -> None:
+        if not self.script.ledger:
+            return
+        file = Path(self.script.ledger)
+        known = file.read_text(encoding="utf-8").split() if file.exists() else []
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(f"{'again' if name in known else 'paid'} {name}\n")

@@ -88,6 +88,9 @@ class TransformersBackend:
                 waiting = deque(self._batches([*rows, *chain.from_iterable(waiting)], cost))
         return [results.get(i, Failure("the prompt has no tokens")) for i in range(len(prompts))]
 
+    def forget(self) -> None:
+        """Nothing is shared between calls."""
+
     def usage(self) -> Usage:
         """The device; the most memory allocated on it, or on a CPU by the process."""
         if self._device.type == "cuda":

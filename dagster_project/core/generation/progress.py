@@ -12,29 +12,33 @@ _EVERY_SECONDS = 2.0
 
 
 class Progress:
-    """Logs done of total, rows a second, and the time left; at most every two seconds.
+    """Logs done of total, rows and tokens a second, and the time left; at most every two seconds.
 
     `work` is the effort of all rows in any unit: the time left follows it, as later rows may be longer.
     """
 
     def __init__(self, what: str, total: int, work: float, log: logging.Logger) -> None:
         self._what, self._total, self._work, self._log = what, total, work, log
-        self._done, self._worked = 0, 0.0
+        self._done, self._worked, self._tokens = 0, 0.0, 0
         self._started = self._spoken = time.monotonic()
 
-    def advance(self, n: int, work: float) -> None:
-        """`n` more rows are done, and their share of the work."""
+    def advance(self, n: int, work: float, tokens: int = 0) -> None:
+        """`n` more rows are done, their share of the work, and the tokens that were read and written for them."""
         self._done += n
         self._worked += work
+        self._tokens += tokens
         now = time.monotonic()
         if now - self._spoken < _EVERY_SECONDS:
             return
         self._spoken = now
         seconds = now - self._started
-        left = seconds * (self._work - self._worked) / self._worked
+        left = seconds * max(0.0, self._work - self._worked) / max(self._worked, 1e-9)
+        rates = f"{self._done / seconds:.1f} a second"
+        if self._tokens:
+            rates += f" ({self._tokens / seconds:,.0f} tokens)"
         self._log.info(
-            "%s: %s of %s, %.1f a second, about %s left",
-            self._what, f"{self._done:,}", f"{self._total:,}", self._done / seconds, _duration(left),
+            "%s: %s of %s, %s, about %s left",
+            self._what, f"{self._done:,}", f"{self._total:,}", rates, _duration(left),
         )  # fmt: skip
 
 

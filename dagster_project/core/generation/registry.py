@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, SAMPLE, STREAM, Backend, Identity, Secret
+from dagster_project.core.generation.base import (
+    CAPABILITIES,
+    GENERATE,
+    SAMPLE,
+    STREAM,
+    Backend,
+    Identity,
+    Secret,
+)
 from dagster_project.core.study import Model
 
 
@@ -32,7 +40,7 @@ _HERE = "dagster_project.core.generation"
 ENTRIES: dict[str, Entry] = {
     "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE})),
     "openai": Entry(f"{_HERE}.openai:OpenAIBackend", frozenset({GENERATE, SAMPLE, STREAM})),
-    "fake": Entry(f"{_HERE}.fake:FakeBackend", frozenset({GENERATE})),
+    "fake": Entry(f"{_HERE}.fake:FakeBackend", CAPABILITIES),
 }
 
 

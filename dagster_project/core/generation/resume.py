@@ -1,140 +1,90 @@
-"""From many prompts to their generations: the row cache's are taken, the rest computed in fixed batches.
+"""From a plan to its generations: the row cache's are taken, the rest computed in batches fixed by the plan.
 
-What belongs here: deduplication, batches, resuming. What does not: what the prompts mean, and storage itself.
+What belongs here: computing what is missing, batch by batch. What does not: which prompts there are and how
+they make batches (`batching`), services (`streaming`), and storage itself.
 
 Batches are a function of the whole plan's distinct prompts, never of what happens to be cached. Each is
 stored in one transaction before the next begins, so a killed batch leaves nothing and is computed whole by
-the next run: a resumed partition asks for the same batches as an uninterrupted one.
+the next run: a resumed partition asks for the same batches as an uninterrupted one. What a service delivers
+is stored result by result instead, as it is paid for by then.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Failure, Generation, Usage
+from dagster_project.core.generation.base import STREAM, Backend, Failure, Generation
+from dagster_project.core.generation.batching import Distinct, Prompted, batches, distinct_requests
+from dagster_project.core.generation.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.progress import Progress
-from dagster_project.core.generation.prompts import prompt_hash
-from dagster_project.core.generation.row_cache import CachedRow, RowCache, row_key
-from dagster_project.core.generation.session import ModelSession
-from dagster_project.core.study import Model
-
-_BYTES_PER_TOKEN = 3
-_MAX_BATCH_ROWS = 512
-_NEW_TEXT = 60
-"""Characters of prompt that cost as much as generating, for the estimate of the time left."""
+from dagster_project.core.generation.row_cache import row_key
+from dagster_project.core.generation.streaming import stream_missing
 
 
-@dataclass(frozen=True)
-class Job:
-    """What the prompts of one partition are generated with.
+def complete_prompts(job: Job, rows: Sequence[Prompted]) -> Completed:
+    """Generate for each row what the cache lacks; the model loads only then.
 
-    `origin` is the partition's fingerprint, `label` its name for people.
+    Errors: `BackendError`, `LongtailError` of the cache; what was finished before it stays in the cache.
     """
-
-    model: Model
-    decoding: Decoding
-    cache: RowCache
-    session: ModelSession
-    origin: str
-    label: str
-    log: logging.Logger
-
-
-@dataclass
-class Completed:
-    """The generations of a plan, by prompt hash, and those that failed.
-
-    `n_computed` were generated now; `n_resumed` came from the cache and had been generated for this same
-    partition fingerprint (by a run that was killed, say); `n_reused` had been generated for another one.
-    `seconds` is the time of generating; `usage` is None where the model was not needed.
-    """
-
-    rows: dict[str, CachedRow] = field(default_factory=dict)
-    failures: dict[str, Failure] = field(default_factory=dict)
-    n_computed: int = 0
-    n_resumed: int = 0
-    n_reused: int = 0
-    seconds: float = 0.0
-    usage: Usage | None = None
-
-
-def complete_prompts(job: Job, texts: Mapping[str, str]) -> Completed:
-    """Generate for each of `texts` (prompt hash → prompt) what the cache lacks; the model loads only then.
-
-    Errors: `BackendError`, `LongtailError` of the cache; batches finished before it stay in the cache.
-    """
-    identity = job.session.identity(job.model)
-    keys = {digest: row_key(digest, identity, job.decoding) for digest in texts}
-    done = _from_cache(job, keys)
-    missing = len(texts) - len(done.rows)
-    if not missing:
+    done = _from_cache(job, _distinct(job, rows))
+    n_all = sum(len(request.keys) for request in done.distinct.requests)
+    if len(done.rows) == n_all:
         return done
     backend = job.session.backend(job.model)
-    job.log.info("%s: %s prompts, %s of them in the row cache", job.label, len(texts), len(done.rows))
+    job.log.info("%s: %s texts, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}")
     started = time.monotonic()
-    work = {digest: len(text) + _NEW_TEXT for digest, text in texts.items() if digest not in done.rows}
-    progress = Progress(job.label, missing, sum(work.values()), job.log)
-    for batch in batches(texts, job.model.batch_tokens):
-        todo = [digest for digest in batch if digest in work]
-        if todo:
-            results = backend.generate([texts[digest] for digest in todo], job.decoding)
-            _keep(job, done, keys, todo, results)
-            progress.advance(len(todo), sum(work[digest] for digest in todo))
+    if STREAM in backend.capabilities:
+        stream_missing(job, backend, done, rows)
+    else:
+        _compute_missing(job, backend, done, rows)
     done.seconds = time.monotonic() - started
     done.usage = backend.usage()
     return done
 
 
-def _from_cache(job: Job, keys: Mapping[str, bytes]) -> Completed:
-    cached = job.cache.find(keys.values())
-    rows = {digest: cached[key] for digest, key in keys.items() if key in cached}
-    n_resumed = sum(row.origin == job.origin for row in rows.values())
-    return Completed(rows, n_resumed=n_resumed, n_reused=len(rows) - n_resumed)
-
-
-def _keep(
-    job: Job,
-    done: Completed,
-    keys: Mapping[str, bytes],
-    todo: Sequence[str],
-    results: Sequence[Generation | Failure],
-) -> None:
-    """Store one batch's results and count them; what the cache then holds counts, not what was computed."""
+def _distinct(job: Job, rows: Sequence[Prompted]) -> Distinct:
     identity = job.session.identity(job.model)
-    engine = f"{identity.engine} {identity.engine_version}"
-    if len(results) != len(todo):
-        raise BackendError(f"{job.label}: {engine} gave {len(results)} results for {len(todo)} prompts")
-    generated: dict[bytes, CachedRow] = {}
-    for digest, result in zip(todo, results, strict=True):
-        if isinstance(result, Generation):
-            generated[keys[digest]] = CachedRow(result, engine, job.origin)
-        else:
-            done.failures[digest] = result
-    stored = job.cache.store(generated)
-    done.rows.update((digest, stored[keys[digest]]) for digest in todo if keys[digest] in stored)
-    done.n_computed += len(generated)
+    progress = Progress(f"{job.label}: prompts", len(rows), len(rows), job.log)
+    return distinct_requests(
+        rows,
+        lambda digest, seed: row_key(digest, identity, job.decoding, seed),
+        lambda: progress.advance(1, 1),
+    )
 
 
-def batches(texts: Mapping[str, str], batch_tokens: int) -> list[list[str]]:
-    """Prompt hashes in batches of similar length, each of about twice `batch_tokens` padded tokens at most.
-
-    Tokens are estimated from bytes, so that the plan needs no tokenizer; the backend cuts each batch exactly.
-    """
-    sizes = {digest: len(prompt.encode("utf-8", "surrogatepass")) for digest, prompt in texts.items()}
-    planned: list[list[str]] = []
-    for digest in sorted(texts, key=lambda d: (sizes[d], d)):
-        room = 2 * batch_tokens // (sizes[digest] // _BYTES_PER_TOKEN + 1)
-        if not planned or len(planned[-1]) >= min(_MAX_BATCH_ROWS, max(1, room)):
-            planned.append([])
-        planned[-1].append(digest)
-    return planned
+def _from_cache(job: Job, distinct: Distinct) -> Completed:
+    found = job.cache.find(key for request in distinct.requests for key in request.keys)
+    own = [row for row in found.values() if row.origin == job.origin]
+    spent = sum(row.generation.cost_usd or 0.0 for row in own)
+    return Completed(distinct, found, n_resumed=len(own), n_reused=len(found) - len(own), spent_usd=spent)
 
 
-def distinct_prompts(prompts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The hash of each prompt, in order, and the distinct prompts by hash."""
-    hashes = [prompt_hash(prompt) for prompt in prompts]
-    return hashes, dict(zip(hashes, prompts, strict=True))
+def _compute_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[Prompted]) -> None:
+    planned = batches(done.distinct.requests, job.decoding, job.model.batch_tokens)
+    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
+    waiting = [(batch, tokens) for batch, tokens in waiting if batch]
+    n_texts = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
+    progress = Progress(job.label, n_texts, sum(tokens for _, tokens in waiting), job.log)
+    for batch, tokens in waiting:
+        results = _generate(job, backend, batch, [missing.text(rows) for missing in batch])
+        n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
+        progress.advance(n_kept, tokens, n_tokens)
+
+
+def _generate(
+    job: Job, backend: Backend, batch: Sequence[Missing], texts: list[str]
+) -> list[list[Generation] | Failure]:
+    results: list[list[Generation] | Failure]
+    seeds = sample_seeds(batch)
+    if seeds is not None:
+        results = backend.sample(texts, job.decoding, seeds)
+    else:
+        results = [
+            result if isinstance(result, Failure) else [result]
+            for result in backend.generate(texts, job.decoding)
+        ]
+    if len(results) != len(batch):
+        raise BackendError(f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts")
+    return results

@@ -6,8 +6,8 @@ cheap).
 
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, and nothing of the
 engine. A batch is one transaction, flushed to the disk before `store` returns: kill -9 leaves it whole or
-absent. Each row carries a checksum; a row that fails it counts as missing. A file that SQLite calls damaged
-is set aside, said so in the log.
+absent. Each row carries a checksum; a row that fails it counts as missing, and so does one that an earlier
+version wrote with other accounts. A file that SQLite calls damaged is set aside, said so in the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import json
 import logging
 import os
 import sqlite3
-import time
+import sys
+import uuid
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ _UNAVAILABLE = frozenset({
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
 })  # fmt: skip
 """SQLite's primary error codes that blame the machine; all others blame the file."""
+_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Generation)) - {"text"} | {"engine"}
 Answer = TypeVar("Answer")
 
 
@@ -129,7 +131,7 @@ class RowCache:
         if not self.path.exists() or (self._inode and self.path.stat().st_ino != self._inode):
             self._inode = 0
             return
-        aside = self.path.with_suffix(f".damaged-{time.time_ns()}")
+        aside = self.path.with_suffix(f".damaged-{uuid.uuid4().hex}")
         os.replace(self.path, aside)
         journal = self.path.with_name(f"{self.path.name}-journal")
         if journal.exists():
@@ -148,8 +150,9 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, Ca
         marks = ",".join("?" * len(some))
         query = f"select key, text, accounts, origin, checksum from generations where key in ({marks})"  # noqa: S608
         for key, text, accounts, origin, checksum in connection.execute(query, some):
-            if checksum == _checksum(key, text, accounts, origin):
-                found[key] = _row(text, accounts, origin)
+            row = _row(text, accounts, origin) if checksum == _checksum(key, text, accounts, origin) else None
+            if row is not None:
+                found[key] = row
     return found
 
 
@@ -178,10 +181,14 @@ def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
-def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow:
+def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
+    """The row; None where an earlier version of this program kept other accounts of it."""
     numbers = json.loads(accounts)
-    engine = numbers.pop("engine")
-    return CachedRow(Generation(text.decode("utf-8", "surrogatepass"), **numbers), engine, origin.decode())
+    if numbers.keys() != _ACCOUNTS:
+        return None
+    engine = sys.intern(numbers.pop("engine"))
+    generation = Generation(text.decode("utf-8", "surrogatepass"), **numbers)
+    return CachedRow(generation, engine, sys.intern(origin.decode()))
 
 
 def _checksum(*parts: object) -> int:

@@ -1,52 +1,33 @@
-"""The lake tables `answers` and `paraphrase_answers`: one partition at a time, resumable, made once.
+"""The lake tables of what models wrote: `answers`, `paraphrase_answers`, `sampled_answers`, `generated_passages`.
 
-What belongs here: what a partition depends on, its rows, its report. What does not: prompts (`plan`),
-batches and resuming (`resume`), models (`session`).
-
-A row's `is_reused` is true where its generation was computed for another partition fingerprint (another
-study, an earlier state of this one, other code). Rows computed for this same fingerprint before a run was
-killed are resumed, not reused, so that a resumed partition equals an uninterrupted one.
+What belongs here: what each of them depends on, and what its rows say. What does not: prompts (`plan`), generating
+and making rows (`partition`), what one user waits (`calibrate`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from dagster_project.core.errors import BackendError, StudyError
-from dagster_project.core.generation.base import Decoding
-from dagster_project.core.generation.plan import Plan, PlannedRow, plan_answers, plan_paraphrase_answers
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.generation.resume import Completed, Job, complete_prompts, distinct_prompts
-from dagster_project.core.generation.row_cache import CachedRow, RowCache
-from dagster_project.core.generation.session import ModelSession, model_lock
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.scoring.match import score_answer
-from dagster_project.core.study import RETRIEVERS, Model, Prompt, Study
-
-_MODULES = ("generation", "scoring")
-
-
-@dataclass(frozen=True)
-class _Partition:
-    """One partition to be: what it is made from, and what its rows have in common."""
-
-    study: Study
-    lake: Lake
-    table: str
-    name: str
-    model: Model
-    prompts: tuple[Prompt, ...]
-    inputs: tuple[str, ...]
-    plan: Callable[[], Plan]
-    columns: Mapping[str, Any]
-    session: ModelSession
-    run_id: str
-    log: logging.Logger
+from dagster_project.core.errors import StudyError
+from dagster_project.core.generation.base import GENERATE, SAMPLE, Decoding
+from dagster_project.core.generation.partition import Partition, materialise
+from dagster_project.core.generation.plan import (
+    PlannedRow,
+    plan_answers,
+    plan_generated_passages,
+    plan_paraphrase_answers,
+    plan_sampled_answers,
+    prompt_slice,
+)
+from dagster_project.core.generation.prompts import background_passage_id, cut_answer, kept_answer
+from dagster_project.core.generation.registry import entry
+from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
+from dagster_project.core.study import RETRIEVERS, Model, Study
 
 
 def answer_questions(
@@ -62,25 +43,23 @@ def answer_questions(
     """Materialise partition `model|method` of `answers`: all datasets and answer prompts of the study.
 
     A question without a passage of the method gets no row and is counted. Errors: `LakeError` where an
-    input is missing, `BackendError` where the model cannot be loaded or asked; batches finished before it
-    are kept.
+    input is missing, `BackendError` where the model cannot be loaded or asked; what was generated before is
+    kept.
     """
-    if method not in study.methods:
-        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
-    inputs = [lake.content("questions")]
-    if method in RETRIEVERS:
-        inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
-    return _materialise(
-        _Partition(
+    model = _model(study, model_name, GENERATE)
+    return materialise(
+        Partition(
             study=study,
             lake=lake,
             table="answers",
             name=f"{model_name}|{method}",
-            model=study.model(model_name),
-            prompts=study.answer_prompts,
-            inputs=tuple(inputs),
-            plan=lambda: plan_answers(study, lake, model_name, method),
+            model=model,
+            decoding=Decoding(study.max_new_tokens),
+            inputs=answer_inputs(study, lake, model_name, method),
+            decisive=prompt_slice(study, "answers", method),
             columns={"method": method},
+            plan=lambda: plan_answers(study, lake, model_name, method),
+            written=lambda row, text: _answer(row, text, model),
             session=session,
             run_id=run_id,
             log=log,
@@ -95,17 +74,20 @@ def answer_paraphrases(
 
     Without a prompt that asks paraphrases the partition is empty. Errors as in `answer_questions`.
     """
-    return _materialise(
-        _Partition(
+    model = _model(study, model_name, GENERATE)
+    return materialise(
+        Partition(
             study=study,
             lake=lake,
             table="paraphrase_answers",
             name=model_name,
-            model=study.model(model_name),
-            prompts=study.paraphrase_prompts,
-            inputs=(lake.content("questions"), lake.content("paraphrases")),
-            plan=lambda: plan_paraphrase_answers(study, lake),
+            model=model,
+            decoding=Decoding(study.max_new_tokens),
+            inputs=[lake.content("questions"), lake.content("paraphrases")],
+            decisive=prompt_slice(study, "paraphrase_answers"),
             columns={},
+            plan=lambda: plan_paraphrase_answers(study, lake),
+            written=lambda row, text: _answer(row, text, model),
             session=session,
             run_id=run_id,
             log=log,
@@ -113,120 +95,93 @@ def answer_paraphrases(
     )
 
 
-def _materialise(p: _Partition) -> Outcome:
-    stamp = _fingerprint(p)
-    current = p.lake.current(p.table, stamp, p.name)
-    if current:
-        return Outcome(p.table, p.name, current, was_current=True)
-    with model_lock(p.study.home.locks, p.model.name, p.log):
-        return p.lake.materialise(p.table, stamp, lambda: _compute(p, stamp), p.name)
+def sample_answers(
+    study: Study, lake: Lake, model_name: str, *, session: ModelSession, run_id: str, log: logging.Logger
+) -> Outcome:
+    """Materialise partition `model` of `sampled_answers`: `sampling.n` answers a question at its temperature.
+
+    Without a prompt that asks samples the partition is empty. Errors as in `answer_questions`, and where the
+    model's backend cannot sample.
+    """
+    temperature = study.sampling.temperature
+    model = _model(study, model_name, SAMPLE)
+    return materialise(
+        Partition(
+            study=study,
+            lake=lake,
+            table="sampled_answers",
+            name=model_name,
+            model=model,
+            decoding=Decoding(study.max_new_tokens, temperature),
+            inputs=[lake.content("questions")],
+            decisive=prompt_slice(study, "sampled_answers"),
+            columns={"temperature": temperature},
+            plan=lambda: plan_sampled_answers(study, lake),
+            written=lambda row, text: _answer(row, text, model),
+            session=session,
+            run_id=run_id,
+            log=log,
+        )
+    )
 
 
-def _compute(p: _Partition, stamp: str) -> Computed:
-    started = time.monotonic()
-    planned = p.plan()
-    hashes, texts = distinct_prompts([row.text() for row in planned.rows])
-    label = f"{p.table} {p.name}"
-    with RowCache(p.study.home.row_cache, p.session.identity(p.model), p.log) as cache:
-        decoding = Decoding(p.study.max_new_tokens)
-        done = complete_prompts(Job(p.model, decoding, cache, p.session, stamp, label, p.log), texts)
-    constants = _constants(p)
-    rows = [
-        {**constants, **_row(row, digest, done.rows[digest], p.model, stamp)}
-        for row, digest in zip(planned.rows, hashes, strict=True)
-        if digest in done.rows
-    ]
-    aside = _quarantined(planned.rows, hashes, done)
-    if aside and not rows:
-        raise BackendError(f"{label}: all {len(aside)} generations failed, the first one: {aside[0].reason}")
-    if aside:
-        p.log.warning("%s: %s generations failed, see quarantine: %s", label, len(aside), aside[0].reason)
-    return Computed(rows, aside, _notes(planned, rows, aside, done, len(texts), time.monotonic() - started))
+def generate_passages(
+    study: Study, lake: Lake, model_name: str, *, session: ModelSession, run_id: str, log: logging.Logger
+) -> Outcome:
+    """Materialise partition `model` of `generated_passages`: a background text for every question (GenRead).
+
+    Its first line is what later stands before the question. Errors as in `answer_questions`.
+    """
+    return materialise(
+        Partition(
+            study=study,
+            lake=lake,
+            table="generated_passages",
+            name=model_name,
+            model=_model(study, model_name, GENERATE),
+            decoding=Decoding(study.background_tokens),
+            inputs=[lake.content("questions")],
+            decisive=prompt_slice(study, "generated_passages"),
+            columns={},
+            plan=lambda: plan_generated_passages(study, lake),
+            written=lambda row, text: _background(row, text, model_name),
+            session=session,
+            run_id=run_id,
+            log=log,
+        )
+    )
 
 
-def _fingerprint(p: _Partition) -> str:
-    """A hash of all that decides the rows; not of how fast or where they are computed."""
-    decisive = {
-        "datasets": sorted(dataset.name for dataset in p.study.datasets),
-        "prompts": sorted([t.name, t.format, t.shots, t.draw or ""] for t in p.prompts),
-        "model": [p.model.name, p.model.device_hour_usd, p.session.identity(p.model).weights],
-        "max_new_tokens": p.study.max_new_tokens,
-        "seed": p.study.seed,
-        **p.columns,
-    }
-    return fingerprint(p.table, decisive, p.inputs, code_version(*_MODULES))
+def answer_inputs(study: Study, lake: Lake, model_name: str, method: str) -> list[str]:
+    """Content hashes of all that the prompts of a method are made from. Errors: `LakeError`, `StudyError`."""
+    if method not in study.methods:
+        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
+    inputs = [lake.content("questions")]
+    if method in RETRIEVERS:
+        inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
+    if method == "genread":
+        inputs.append(lake.content("generated_passages", model_name))
+    return inputs
 
 
-def _constants(p: _Partition) -> dict[str, Any]:
-    identity = p.session.identity(p.model)
+def _model(study: Study, model_name: str, capability: str) -> Model:
+    """The model, whose backend can do what is asked of it. Errors: `StudyError`, `BackendError`."""
+    model = study.model(model_name)
+    entry(model, capability)
+    return model
+
+
+def _answer(row: PlannedRow, raw_text: str, model: Model) -> Mapping[str, Any]:
+    prediction = kept_answer(raw_text, rambles=model.rambles)
+    scores = dataclasses.asdict(score_answer(prediction, row.gold_answers))
+    return {"prediction": prediction, **scores}
+
+
+def _background(row: PlannedRow, raw_text: str, model_name: str) -> Mapping[str, Any]:
+    text = cut_answer(raw_text)
     return {
-        **p.columns,
-        "model": p.model.name,
-        "revision": identity.revision,
-        "dtype": identity.dtype,
-        "quantisation": identity.quantisation,
-        "seed": p.study.seed,
-        "run_id": p.run_id,
-        "code_version": code_version(*_MODULES),
-    }
-
-
-def _row(row: PlannedRow, digest: str, cached: CachedRow, model: Model, stamp: str) -> dict[str, Any]:
-    generation = cached.generation
-    raw_text = generation.text.encode("utf-8", "replace").decode()
-    prediction = cut_answer(raw_text)
-    price = model.device_hour_usd
-    return {
-        **row.keys,
-        "prompt_hash": digest,
-        "prediction": prediction,
-        "raw_text": raw_text,
-        **dataclasses.asdict(score_answer(prediction, row.gold_answers)),
-        "prompt_tokens": generation.prompt_tokens,
-        "shared_tokens": generation.shared_tokens,
-        "new_tokens": generation.new_tokens,
-        "n_truncated_tokens": generation.n_truncated_tokens,
-        "latency_ms": generation.latency_ms,
-        "batch_size": generation.batch_size,
-        "device_seconds": generation.device_seconds,
-        "cost_usd": None if price is None else price * generation.latency_ms / 3_600_000,
-        "engine": cached.engine,
-        "is_reused": cached.origin != stamp,
-    }
-
-
-def _quarantined(rows: Sequence[PlannedRow], hashes: Sequence[str], done: Completed) -> list[QuarantinedRow]:
-    return [
-        QuarantinedRow(row.row_key, done.failures[digest].reason, row.text())
-        for row, digest in zip(rows, hashes, strict=True)
-        if digest in done.failures
-    ]
-
-
-def _notes(
-    plan: Plan,
-    rows: Sequence[Mapping[str, Any]],
-    aside: Sequence[QuarantinedRow],
-    done: Completed,
-    n_distinct: int,
-    seconds: float,
-) -> dict[str, Any]:
-    """The partition's report; `rows_per_second` counts computed prompts over the time of computing them."""
-    n_correct = sum(row["is_correct"] for row in rows)
-    return {
-        "rows": len(rows),
-        "accuracy": n_correct / len(rows) if rows else None,
-        "distinct_prompts": n_distinct,
-        "computed": done.n_computed,
-        "resumed": done.n_resumed,
-        "reused": done.n_reused,
-        "failed": len(aside),
-        "without_passage": plan.n_without_passage,
-        "truncated": sum(row["n_truncated_tokens"] > 0 for row in rows),
-        "prompt_tokens": sum(row["prompt_tokens"] for row in rows),
-        "new_tokens": sum(row["new_tokens"] for row in rows),
-        "seconds": round(seconds, 3),
-        "rows_per_second": round(done.n_computed / done.seconds, 1) if done.n_computed else None,
-        "device": done.usage.device if done.usage else None,
-        "peak_memory_mb": round(done.usage.peak_memory_mb, 1) if done.usage else None,
+        "passage_id": background_passage_id(model_name, row.question.question_id),
+        "text": text,
+        "has_answer": has_answer(text, row.gold_answers),
+        "has_answer_popqa": has_answer_popqa(text, row.gold_answers),
     }

@@ -1,6 +1,6 @@
 """A study of few questions in a lake of its own, for tests; also run by tests as a process that gets killed.
 
-python small_study.py <folder> <model path> <n questions a relation> <backend> <batch_tokens>
+python small_study.py <folder> <model path> <n questions a relation> <backend> <batch_tokens> [<table>]
 """
 
 from __future__ import annotations
@@ -8,16 +8,22 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.run import answer_paraphrases, answer_questions
+from dagster_project.core.generation.calibrate import calibrate_latency
+from dagster_project.core.generation.run import (
+    answer_paraphrases,
+    answer_questions,
+    generate_passages,
+    sample_answers,
+)
 from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.paraphrases import PARAPHRASES
 from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.study import Dataset, Model, Popularity, Prompt, Source, Study
+from dagster_project.core.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
 
 LOG = logging.getLogger("small_study")
 ASKED = RELATIONS[:5]
@@ -34,10 +40,12 @@ def small_study(folder: Path, path: str, **model: Any) -> Study:
             Prompt("zero_shot"),
             Prompt("few_shot", shots=4, draw="per_question"),
             Prompt("zero_shot_popqa_tp", format="question_answer", asks=("paraphrases",)),
+            Prompt("certainty", format="question_answer", asks=("samples",)),
         ),
         models=(Model(**{"name": "tiny", "path": path, "backend": "fake", "batch_tokens": 64, **model}),),
-        methods=("closed_book", "bm25", "dense", "oracle"),
+        methods=("closed_book", "genread", "bm25", "dense", "oracle"),
         popularity=Popularity(),
+        sampling=Sampling(n=4),
         path=folder / "study.yaml",
     )
 
@@ -89,9 +97,38 @@ def answer(study: Study, method: str = "closed_book", run_id: str = "run") -> Ou
 
 def answer_in_other_words(study: Study) -> Outcome:
     """Partition `tiny` of paraphrase_answers."""
+    return _made(study, answer_paraphrases)
+
+
+def sample(study: Study) -> Outcome:
+    """Partition `tiny` of sampled_answers."""
+    return _made(study, sample_answers)
+
+
+def write_backgrounds(study: Study) -> Outcome:
+    """Partition `tiny` of generated_passages."""
+    return _made(study, generate_passages)
+
+
+def calibrate(study: Study, method: str = "closed_book") -> Outcome:
+    """Partition `tiny|method` of latency_calibrations."""
     with ModelSession(LOG) as session:
-        lake = Lake(study.home.lake)
-        return answer_paraphrases(study, lake, "tiny", session=session, run_id="run", log=LOG)
+        return calibrate_latency(
+            study, Lake(study.home.lake), "tiny", method, session=session, run_id="run", log=LOG
+        )
+
+
+def _made(study: Study, make: Callable[..., Outcome]) -> Outcome:
+    with ModelSession(LOG) as session:
+        return make(study, Lake(study.home.lake), "tiny", session=session, run_id="run", log=LOG)
+
+
+MAKERS: Mapping[str, Callable[[Study], Outcome]] = {
+    "answers": answer,
+    "paraphrase_answers": answer_in_other_words,
+    "sampled_answers": sample,
+    "generated_passages": write_backgrounds,
+}
 
 
 def with_model(study: Study, **changes: Any) -> Study:
@@ -105,4 +142,4 @@ if __name__ == "__main__":
     if not Lake(chosen.home.lake).partitions("questions"):
         fill_lake(Lake(chosen.home.lake), int(sys.argv[3]))
     print("ready", flush=True)
-    print(answer(chosen).notes, flush=True)
+    print(MAKERS[sys.argv[6] if len(sys.argv) > 6 else "answers"](chosen).notes, flush=True)

@@ -48,11 +48,11 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
 
 
 def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
-    with pytest.raises(BackendError, match="unknown backend 'vllm'; use one of: fake, transformers"):
+    with pytest.raises(BackendError, match="unknown backend 'vllm'; use one of: fake, openai, transformers"):
         load_backend(Model(name="m", path="/no/such", backend="vllm"))
-    with pytest.raises(BackendError, match="backend transformers cannot sample; backends that can: none"):
-        load_backend(Model(name="m", path="/no/such"), base.SAMPLE)
-    assert entry(fake("fake:echo")).capabilities == {base.GENERATE}
+    with pytest.raises(BackendError, match="backend transformers cannot stream; backends that can: fake, openai"):
+        entry(Model(name="m", path="/no/such"), base.STREAM)
+    assert entry(fake("fake:echo")).capabilities == base.CAPABILITIES
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import re
 import threading
 from pathlib import Path
 
@@ -150,8 +151,8 @@ def test_a_partition_of_failures_only_is_an_error(study: Study) -> None:
 
 
 def test_only_methods_of_the_study_are_asked(study: Study) -> None:
-    with pytest.raises(StudyError, match="'genread' is not one of: closed_book"):
-        answer(study, "genread")
+    with pytest.raises(StudyError, match="'hybrid' is not one of: closed_book"):
+        answer(study, "hybrid")
 
 
 def test_a_crash_keeps_finished_batches(study: Study) -> None:
@@ -175,7 +176,7 @@ def test_cost_is_latency_at_the_price(study: Study) -> None:
     answer(with_model(study, path="fake:echo?seconds_per_prompt=0.001", device_hour_usd=3.6))
     for row in rows(study).to_pylist():
         assert row["latency_ms"] >= 1
-        assert row["cost_usd"] == pytest.approx(row["latency_ms"] / 1e6)
+        assert row["cost_usd"] == pytest.approx(row["device_seconds"] / 1e3)
 
 
 def test_two_runs_of_one_model_take_turns(study: Study, caplog: pytest.LogCaptureFixture) -> None:
@@ -195,8 +196,7 @@ def test_two_runs_of_one_model_take_turns(study: Study, caplog: pytest.LogCaptur
 def test_progress_tells_rate_and_time_left(study: Study, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     answer(with_model(study, path="fake:echo?seconds_per_prompt=0.08"))
-    assert " of 40, " in caplog.text
-    assert "a second, about" in caplog.text
+    assert re.search(r" of 40, [\d.]+ a second \([\d,]+ tokens\), about \d+ s left", caplog.text)
 
 
 def test_a_json_script_answers_by_question(study: Study, tmp_path: Path) -> None:

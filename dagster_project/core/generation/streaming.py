@@ -1,0 +1,107 @@
+"""Results that a service delivers one by one, each committed before the next is looked at.
+
+What belongs here: keeping what is paid for, and what it may cost. What does not: requests (the backend), and
+batches of local models (`resume`).
+
+A result that was received and is not yet committed is the most that kill -9 can lose; its request is repeated
+under the same name, by which a service can know that it was paid for. `max_cost_usd` bounds what one partition
+fingerprint is billed, over all its runs: rows that other partitions paid for do not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Generator, Sequence
+from typing import cast
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.base import Backend, Failure, Generation, Postponed, StreamingBackend
+from dagster_project.core.generation.batching import Prompted, work
+from dagster_project.core.generation.job import Completed, Job, Missing, keep, missing_of, sample_seeds
+from dagster_project.core.generation.progress import Progress
+
+_MAX_REQUESTS = 8192
+"""Requests given to a backend at once: their prompts are in memory together, at the end few are under way."""
+
+Result = list[Generation] | Failure | Postponed
+
+
+def stream_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[Prompted]) -> None:
+    """Ask for what the cache lacks, in the order of the plan's batches, until all is there or the budget is spent.
+
+    Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
+    """
+    missing = missing_of(done.distinct.requests, done.rows)
+    efforts = [work(one.request, len(one.keys), job.decoding) for one in missing]
+    n_texts = sum(len(one.keys) for one in missing)
+    progress = Progress(job.label, n_texts, sum(efforts), job.log)
+    n_left = n_texts
+    for start in range(0, len(missing), _MAX_REQUESTS):
+        some = missing[start : start + _MAX_REQUESTS]
+        postponed: Postponed | None = None
+        with contextlib.closing(_results(job, cast(StreamingBackend, backend), done, some, rows)) as results:
+            for index, result in results:
+                if isinstance(result, Postponed):
+                    postponed = result
+                    continue
+                n_kept, n_tokens = keep(job, done, [(some[index], result)])
+                n_left -= n_kept
+                progress.advance(n_kept, efforts[start + index], n_tokens)
+        if postponed:
+            raise BackendError(_over_budget(job, done, n_left, postponed))
+
+
+def _results(
+    job: Job, backend: StreamingBackend, done: Completed, missing: Sequence[Missing], rows: Sequence[Prompted]
+) -> Generator[tuple[int, Result], None, None]:
+    """What the backend says, checked: each request once, none left out."""
+    stream = backend.stream(
+        [one.text(rows) for one in missing],
+        job.decoding,
+        sample_seeds(missing),
+        names=[_name(one) for one in missing],
+        budget_usd=_budget(job, done),
+    )
+    waiting = set(range(len(missing)))
+    try:
+        for index, result in stream:
+            if index not in waiting:
+                raise BackendError(
+                    f"{job.label}: {job.engine} gave a result that was not asked for ({index})"
+                )
+            waiting.remove(index)
+            yield index, result
+    finally:
+        # where keeping a result fails, nothing more is asked for
+        if isinstance(stream, Generator):
+            stream.close()
+    if waiting:
+        raise BackendError(
+            f"{job.label}: {job.engine} gave no result for {len(waiting)} of {len(missing)} requests"
+        )
+
+
+def _name(missing: Missing) -> str:
+    """The row key of a greedy text; of samples, which are asked for together, a hash of theirs."""
+    if len(missing.keys) == 1:
+        return missing.keys[0].hex()
+    return hashlib.sha256(b"".join(missing.keys)).hexdigest()
+
+
+def _budget(job: Job, done: Completed) -> float | None:
+    service = job.model.service
+    if service is None or service.max_cost_usd is None:
+        return None
+    return max(0.0, service.max_cost_usd - done.spent_usd)
+
+
+def _over_budget(job: Job, done: Completed, n_left: int, postponed: Postponed) -> str:
+    service = job.model.service
+    limit = (
+        f" of max_cost_usd ${service.max_cost_usd:g}" if service and service.max_cost_usd is not None else ""
+    )
+    return (
+        f"{job.label}: ${done.spent_usd:.4f}{limit} spent, {n_left:,} texts left ({postponed.reason}); what is paid "
+        f"for is kept: raise max_cost_usd of model {job.model.name} in the study, and run again"
+    )
