@@ -89,11 +89,14 @@ def read_passages(lake: Lake, retriever: str, passage_ids: Iterable[str]) -> dic
     }
 
 
-def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the background text that the model wrote; nothing is cut off it."""
+def read_generated_passages(
+    lake: Lake, model_name: str, passage_ids: Iterable[str] | None = None
+) -> dict[str, dict[str, Passage]]:
+    """Dataset → question_id → the background text that the model wrote, uncut; of `passage_ids`, where given."""
     columns = ["dataset", "question_id", "passage_id", "text"]
     found: dict[str, dict[str, Passage]] = {}
-    for row in records(lake.read("generated_passages", model_name, columns)):
+    table = lake.read("generated_passages", model_name, columns, _among("passage_id", passage_ids))
+    for row in records(table):
         found.setdefault(row["dataset"], {})[row["question_id"]] = Passage(row["passage_id"], row["text"])
     return found
 

@@ -4,9 +4,9 @@ What belongs here: where a sentence ends. What does not: which models ramble (st
 
 A sentence ends with `.`, `!`, `?`, `…` (several count as one, closing quotes and brackets go along), where white space
 and no lower-case letter follows, or nothing. A single full stop does not end one behind a title or abbreviation that
-has its name still to come (`St.`, `Dr.`, `No.`); behind an initial or dotted letters (`J.`, `U.S.`), and behind
-abbreviations that may end a sentence too (`Jr.`, `Inc.`), only where a word follows that opens sentences (`He`, `The`).
-Nothing that holds no letter is a sentence: `1. Paris` goes on.
+has its name (`St.`, `Dr.`) or number (`No.`) still to come; behind an initial or dotted letters (`J.`, `U.S.`), and
+behind abbreviations that may end a sentence too (`Jr.`, `Inc.`), it does only before a word that opens sentences
+(`He`, `The`). Nothing that holds no letter is a sentence: `1. Paris` goes on.
 """
 
 from __future__ import annotations
@@ -28,14 +28,19 @@ def _words(text: str) -> frozenset[str]:
 
 _EXPECTS_MORE = _words(
     """
-    adm al approx art brig ca capt cf cmdr cmte col cpl dr e.g fig fr ft gen gov hon i.e insp lt maj messrs
-    mlle mme mr mrs ms mt no nos op p pp pres prof pt rep rev sec sen sgt st ste supt viz vol vols vs
+    adm approx brig ca capt cf cmdr cmte col cpl dr e.g fr gen gov hon i.e insp lt maj messrs mlle mme mr
+    mrs ms mt pres prof rep rev sen sgt st ste supt viz vs
+    """
+)
+_NUMBERED = _words(
+    """
+    art ch fig no nos nr op p pp pt sec vol vols
     """
 )
 _MAY_END = _words(
     """
-    apr assn aug ave bldg blvd bros co corp dec dept dist esq est etc feb inc jan jr jul jun ltd mar mfg nov
-    oct rd sep sept sq sr univ
+    al apr assn aug ave bldg blvd bros co corp dec dept dist esq est etc feb ft inc jan jr jul jun ltd mar
+    mfg nov oct rd sep sept sq sr univ
     """
 )
 _OPENERS = _words(
@@ -69,7 +74,7 @@ def _ends_sentence(text: str, end: re.Match[str]) -> bool:
         return True
     last = _LAST_WORD.search(before)
     abbreviation = last[1].lower() if last else ""
-    if abbreviation in _EXPECTS_MORE:
+    if abbreviation in _EXPECTS_MORE or (abbreviation in _NUMBERED and word[:1].isdigit()):
         return False
     if abbreviation in _MAY_END or _DOTTED.fullmatch(abbreviation):
         is_initial = len(word) == 1 and stop

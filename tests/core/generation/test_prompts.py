@@ -8,63 +8,85 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.prompts import (
+    BACKGROUND_TEMPLATE,
+    FORMATS,
     Passage,
+    Passages,
     Question,
+    background_passage_id,
     bare_prompt,
+    block,
     build_prompt,
     cut_answer,
     is_answer_complete,
-    passage_text,
+    is_blank,
+    kept_answer,
     prompt_hash,
+    text_as_read,
 )
 from dagster_project.core.retrieval.base import VERBALISED
+from dagster_project.core.study import PROMPT_FORMATS
 
 LINES = st.lists(st.sampled_from(["\n", "\n\n", "a", " b", ""]), max_size=8).map("".join)
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")
 SHOWN = Question("Q2-P50", "author", "Who is the author of Emma?", "Jane Austen")
 BARE = Question("Q3-P22", "father", "Who is the father of Ann?", "Bo")
-PASSAGES = {
-    "Q1-P36": Passage("Q1-0", "Utopia is far. Its capital is", "wikipedia"),
-    "Q2-P50": Passage("Q2-0", "Emma. A book", "wikipedia"),
+QA, LONG = FORMATS["qa"], FORMATS["question_answer"]
+FOUND = {
+    "Q1-P36": Passage("Q1-0", "Utopia is far. Its capital is"),
+    "Q2-P50": Passage("Q2-0", "Emma. A book"),
 }
+PASSAGES = Passages(FOUND, FOUND)
 
 
-def test_zero_shot_formats() -> None:
-    built = build_prompt(ASKED, "qa", "closed_book")
-    assert built.text == "Q: What is the capital of Utopia? A:"
-    assert (built.demonstration_ids, built.passage_id) == ((), None)
-    assert build_prompt(ASKED, "question_answer", "closed_book").text == bare_prompt(
-        "What is the capital of Utopia?", "question_answer"
+def test_every_format_of_a_study_has_its_template() -> None:
+    assert set(FORMATS) == set(PROMPT_FORMATS)
+    assert bare_prompt("Why?", QA) == "Q: Why? A:"
+    assert bare_prompt("Why?", LONG) == "Question: Why?\nAnswer:"
+    assert bare_prompt("Why?", FORMATS["question"]) == "Why?"
+
+
+def test_what_genread_asks_first() -> None:
+    assert bare_prompt("Who?", BACKGROUND_TEMPLATE) == (
+        "Generate a background document from Wikipedia to answer the given question. Who?"
     )
-    assert bare_prompt("Why?", "question_answer") == "Question: Why?\nAnswer:"
+    assert background_passage_id("m", "Q1-P36") == "genread:m:Q1-P36"
+
+
+def test_labels_that_look_like_templates_are_left_alone() -> None:
+    assert bare_prompt("Who is {question} {0} \\1?", QA) == "Q: Who is {question} {0} \\1? A:"
+
+
+def test_zero_shot() -> None:
+    assert build_prompt(ASKED, QA) == "Q: What is the capital of Utopia? A:"
+    assert build_prompt(ASKED, LONG) == "Question: What is the capital of Utopia?\nAnswer:"
+    assert build_prompt(ASKED, FORMATS["question"]) == "What is the capital of Utopia?"
 
 
 def test_few_shot_with_and_without_passages() -> None:
-    closed = build_prompt(ASKED, "qa", "closed_book", [SHOWN, BARE])
-    assert closed.text == (
+    assert build_prompt(ASKED, QA, [SHOWN, BARE]) == (
         "Q: Who is the author of Emma? A: Jane Austen\n\nQ: Who is the father of Ann? A: Bo\n\n"
         "Q: What is the capital of Utopia? A:"
     )
-    assert closed.demonstration_ids == ("Q2-P50", "Q3-P22")
-    opened = build_prompt(ASKED, "qa", "bm25", [SHOWN, BARE], PASSAGES)
-    assert opened.text == (
+    assert build_prompt(ASKED, QA, [SHOWN, BARE], PASSAGES) == (
         "Emma. A book\n\nQ: Who is the author of Emma? A: Jane Austen\n\n"
         "Q: Who is the father of Ann? A: Bo\n\n"
         "Utopia is far. Its capital is\n\nQ: What is the capital of Utopia? A:"
     )
-    assert opened.passage_id == "Q1-0"
-    dense = build_prompt(ASKED, "question_answer", "dense", [SHOWN], PASSAGES)
-    assert dense.text == (
-        "Emma.\n\nQuestion: Who is the author of Emma?\nAnswer: Jane Austen\n\n"
-        "Utopia is far.\n\nQuestion: What is the capital of Utopia?\nAnswer:"
+    assert build_prompt(ASKED, LONG, [SHOWN], Passages(FOUND, {})) == (
+        "Question: Who is the author of Emma?\nAnswer: Jane Austen\n\n"
+        "Utopia is far. Its capital is\n\nQuestion: What is the capital of Utopia?\nAnswer:"
     )
 
 
-def test_a_question_without_its_passage_cannot_be_asked() -> None:
-    with pytest.raises(LongtailError, match="Q3-P22 has no passage of oracle"):
-        build_prompt(BARE, "qa", "oracle", [], PASSAGES)
+@pytest.mark.parametrize("blank", ["", " ", "   "])
+def test_a_question_stands_bare_behind_a_blank_passage(blank: str) -> None:
+    assert is_blank(blank)
+    assert block(QA, "Why?", blank) == "Q: Why? A:"
+    assert block(QA, "Why?", blank, "So") == "Q: Why? A: So"
+    assert block(QA, "Why?", "x") == "x\n\nQ: Why? A:"
+    assert not is_blank("\t")
 
 
 @pytest.mark.parametrize(
@@ -79,24 +101,20 @@ def test_a_question_without_its_passage_cannot_be_asked() -> None:
     ],
 )
 def test_dense_passages_lose_their_last_piece(text: str, expected: str) -> None:
-    broken = Passage("Q1-0", text, "wikipedia")
-    assert passage_text(broken, "dense") == expected
-    assert passage_text(broken, "bm25") == passage_text(broken, "oracle") == text
+    assert text_as_read(text, "wikipedia", "dense") == expected
+    assert all(text_as_read(text, "wikipedia", method) == text for method in ("bm25", "oracle", "genread"))
 
 
-def test_verbalised_passages_stay_whole() -> None:
+@pytest.mark.parametrize("method", ["bm25", "dense", "oracle"])
+def test_verbalised_passages_stay_whole(method: str) -> None:
     text = "Ada's occupation is writer. Ada was born in Rome."
-    passages = {"Q1-P36": Passage("Q1-0", text, VERBALISED)}
-    for method in ("bm25", "dense", "oracle"):
-        built = build_prompt(ASKED, "qa", method, [], passages)
-        assert built.text == f"{text}\n\nQ: What is the capital of Utopia? A:"
+    assert text_as_read(text, VERBALISED, method) == text
 
 
 @given(st.text(alphabet="a. ", max_size=30))
 def test_the_cut_by_the_last_separator(text: str) -> None:
-    head, separator, _ = text.rpartition(". ")
-    expected = head + "." if separator and head.strip() else text
-    assert passage_text(Passage("Q1-0", text, "sandbox"), "dense") == expected
+    kept = ". ".join(text.split(". ")[:-1]) + "."
+    assert text_as_read(text, "sandbox", "dense") == (kept if kept.strip(" ") != "." else text)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +130,21 @@ def test_the_cut_by_the_last_separator(text: str) -> None:
 )
 def test_answers_are_the_first_line(raw: str, answer: str) -> None:
     assert cut_answer(raw) == answer
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        (" Paris. It is in France.\nQ: next", " Paris."),
+        ("\n\nJ. R. R. Tolkien wrote it. He", "J. R. R. Tolkien wrote it."),
+        (" Paris", " Paris"),
+        ("\nParis. It", ""),
+        ("", ""),
+    ],
+)
+def test_rambling_answers_are_the_first_sentence_of_the_first_line(raw: str, answer: str) -> None:
+    assert kept_answer(raw, rambles=True) == answer
+    assert kept_answer(raw, rambles=False) == cut_answer(raw)
 
 
 @given(LINES, LINES)
