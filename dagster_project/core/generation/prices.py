@@ -11,6 +11,7 @@ import functools
 import importlib.resources
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 
 from dagster_project.core.study import Model
 
@@ -27,11 +28,12 @@ class Price:
     completion_usd_per_million: float
     source: str
 
-    def cost_usd(self, prompt_tokens: int, new_tokens: int) -> float:
-        """The bill for one request."""
-        return (
-            prompt_tokens * self.prompt_usd_per_million + new_tokens * self.completion_usd_per_million
-        ) / 1_000_000
+    def exact_usd(self, prompt_tokens: int, new_tokens: int) -> Fraction:
+        """The bill for one request, as an exact number: a budget adds up many of them."""
+        prompt_usd, new_usd = (
+            Fraction(str(usd)) for usd in (self.prompt_usd_per_million, self.completion_usd_per_million)
+        )
+        return (prompt_tokens * prompt_usd + new_tokens * new_usd) / 1_000_000
 
 
 def prices_of(model: Model) -> tuple[Price, ...]:

@@ -1,0 +1,141 @@
+"""One request over HTTP: the key, keep-alive, time-outs, and what came back or did not.
+
+What belongs here: everything that knows of `requests`. What does not: what a status means (`replies`), and
+trying again (`asking`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+
+import requests
+import urllib3
+from requests.auth import AuthBase
+
+from dagster_project.core.generation.service.redaction import Redactor
+from dagster_project.core.http import Clock, RetryPolicy, is_loopback
+
+_CHUNK_BYTES = 1024
+_MOST_BYTES = 64 * 2**20
+_PATIENCE = 5
+"""A body may take this many times the wait for its next bytes; a server that drips is not waited for longer."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole HTTP answer, whatever its status, and how long the request took, in seconds."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Lost:
+    """No answer. `may_be_billed`: the request may have reached the server."""
+
+    what: str
+    may_be_billed: bool
+
+
+class _Bearer(AuthBase):
+    """Sets the key; also without one it is given to `requests`, which would else look for one in ~/.netrc."""
+
+    def __init__(self, key: str | None) -> None:
+        self._header = f"Bearer {key}" if key else None
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._header:
+            request.headers["Authorization"] = self._header
+        return request
+
+
+class Connection:
+    """Sends to one URL, from several threads; each keeps a session of its own."""
+
+    def __init__(
+        self, url: str, key: str | None, redactor: Redactor, policy: RetryPolicy, clock: Clock
+    ) -> None:
+        self.url = url
+        self._auth = _Bearer(key)
+        self._redactor = redactor
+        self._policy, self._clock = policy, clock
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._sessions: list[requests.Session] = []
+
+    def close(self) -> None:
+        """Close all sessions."""
+        with self._lock:
+            for session in self._sessions:
+                session.close()
+            self._sessions.clear()
+
+    def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
+        """Send once. No error leaves this method: those of `requests` carry the request with its key."""
+        try:
+            return self._post(body, idempotency_key)
+        except requests.Timeout as error:
+            return Lost(f"no answer in time ({type(error).__name__})", _may_have_arrived(error))
+        except (
+            OSError,
+            urllib3.exceptions.HTTPError,
+        ) as error:  # OSError: also a file of certificates not found
+            return Lost(f"no answer ({self._reason(error)})", _may_have_arrived(error))
+
+    def _post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
+        started = self._clock.monotonic()
+        with self._session().post(
+            self.url,
+            data=body,
+            headers={"Content-Type": "application/json", "Idempotency-Key": idempotency_key},
+            timeout=(self._policy.connect_s, self._policy.read_s),
+            stream=True,
+            allow_redirects=False,  # a redirect could lead the key to another host
+        ) as response:
+            content = bytearray()
+            for chunk in response.iter_content(_CHUNK_BYTES):
+                content += chunk
+                if len(content) > _MOST_BYTES:
+                    return Lost(f"an answer of more than {_MOST_BYTES:,} bytes", may_be_billed=True)
+                if self._clock.monotonic() - started > _PATIENCE * self._policy.read_s:
+                    return Lost("no whole answer in time", may_be_billed=True)
+            seconds = self._clock.monotonic() - started
+            return Reply(response.status_code, response.headers, bytes(content), seconds)
+
+    def _session(self) -> requests.Session:
+        session: requests.Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = requests.Session()
+            session.auth = self._auth
+            session.headers["User-Agent"] = f"longtail/{_version()} requests/{requests.__version__}"
+            session.trust_env = not is_loopback(self.url)  # no proxy between this machine and itself
+            self._local.session = session
+            with self._lock:
+                self._sessions.append(session)
+        return session
+
+    def _reason(self, error: Exception) -> str:
+        cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+        return self._redactor.message(f"{type(error).__name__}: {cause}")
+
+
+def _may_have_arrived(error: Exception) -> bool:
+    """Whether the connection had been made; only where it had not is it certain that nothing is billed."""
+    cause = getattr(error.args[0], "reason", None) if error.args else None
+    unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+    unsent = (requests.ConnectTimeout, ValueError)  # ValueError: an address that is none
+    if isinstance(cause, unmet) or isinstance(error, unsent):
+        return False
+    return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("longtail")
+    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
+        return "0"

@@ -1,0 +1,41 @@
+"""What tests of the service backend share: its models, policies, and time that passes only when slept through."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from dagster_project.core.generation.base import Decoding
+from dagster_project.core.http import Clock, RetryPolicy
+from dagster_project.core.study import Model, Service
+
+QUICK = RetryPolicy(attempts=8, base_s=0.01, cap_s=0.05, longest_wait_s=10.0, connect_s=2.0, read_s=5.0)
+GREEDY = Decoding(15)
+WARM = Decoding(15, 0.5)
+
+
+class FakeTime:
+    """Time that passes only when somebody sleeps; between threads."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.naps: list[float] = []
+        self._lock = threading.Lock()
+
+    def read(self) -> float:
+        with self._lock:
+            return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self.naps.append(seconds)
+            self.seconds += seconds
+
+    def clock(self) -> Clock:
+        return Clock(monotonic=self.read, now=self.read, sleep=self.sleep)
+
+
+def service_model(
+    base_url: str, *, path: str = "some-model", revision: str | None = None, **keys: Any
+) -> Model:
+    return Model("served", path, "openai", revision=revision, service=Service(base_url, **keys))
