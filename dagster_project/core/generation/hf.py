@@ -1,47 +1,72 @@
-"""Causal language models of the Hugging Face format, by transformers, on a CPU or a CUDA device.
+"""Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
 
-What belongs here: loading, tokens, batches that fit, text. What does not: the decoding loop (`greedy`),
-finding files (`weights`). Weights are safetensors only, and no code of a model's repository runs.
+What belongs here: from texts to tokens and back, which rows are the same work, accounts. What does not:
+loading, device batches, forward passes, choosing tokens (`local`).
 
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+
+Accounts: a batch's wall time, and its devices' time, is shared equally by its texts. The tokens of a prompt
+that were computed are charged once: to its first text, and those of a prefix that a batch computed for
+several prompts to the first prompt under it. All other tokens count as shared.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import inspect
-import logging
 import os
-import resource
-import time
-from collections import deque
-from collections.abc import Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import (
     GENERATE,
+    SAMPLE,
+    SCORE,
     Decoding,
     Failure,
     Generation,
     Identity,
+    Score,
     Secret,
     Usage,
 )
-from dagster_project.core.generation.greedy import decode_greedily
-from dagster_project.core.generation.local.loading import first_line, is_out_of_memory, load_model
-from dagster_project.core.generation.prompts import is_answer_complete
+from dagster_project.core.generation.local.batching import DeviceBatches, Finished
+from dagster_project.core.generation.local.candidates import CandidateTokens
+from dagster_project.core.generation.local.choose import choose_steppers
+from dagster_project.core.generation.local.decode import Ending, decode_greedily, decode_samples
+from dagster_project.core.generation.local.loading import load_model
+from dagster_project.core.generation.local.scoring import Continuation, score_continuations, tree_size
+from dagster_project.core.generation.local.stepper import Stepper
+from dagster_project.core.generation.local.texts import Texts
+from dagster_project.core.generation.local.usage import Gauge
 from dagster_project.core.generation.weights import find_weights
 from dagster_project.core.study import Model
 from dagster_project.core.threads import thread_count
 
-_LOG = logging.getLogger(__name__)
+_NO_TOKENS = Failure("the prompt has no tokens")
+_NOT_FINITE = Failure("the model's scores are not finite numbers")
+_GREEDY = (0,)
+"""Greedy texts are drawn by no seed; one text a prompt."""
+
+Tokens = tuple[int, ...]
+Written = list[list[int]] | None
+"""Tokens of each text of a prompt; None where the model's scores were not finite."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
+
+    tokens: Tokens
+    n_truncated: int
+    seeds: tuple[int, ...]
 
 
 class TransformersBackend:
-    """A causal language model in memory."""
+    """A causal or encoder-decoder language model in memory."""
 
-    capabilities = frozenset({GENERATE})
+    capabilities = frozenset({GENERATE, SAMPLE, SCORE})
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         import torch
@@ -49,12 +74,13 @@ class TransformersBackend:
         torch.set_num_threads(thread_count())
         self.identity = self.identify(model)
         self._loaded = load_model(model)
-        self._device = self._loaded.device
-        self._tokenizer, self._model = self._loaded.tokenizer, self._loaded.model
-        self._name = model.name
-        self._budget = model.batch_tokens
-        self._accepted = frozenset(inspect.signature(self._model.forward).parameters)
-        self._line_ends: dict[int, bool] = {}
+        steppers = choose_steppers(self._loaded, model.batch_tokens)
+        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, model.batch_tokens)
+        self._texts = Texts(self._loaded.tokenizer)
+        self._candidates = CandidateTokens(
+            self._loaded.tokenizer, is_encoder_decoder=self._loaded.is_encoder_decoder
+        )
+        self._gauge = Gauge(self._loaded.devices)
 
     @staticmethod
     def identify(model: Model) -> Identity:
@@ -64,101 +90,170 @@ class TransformersBackend:
         return Identity(revision, model.dtype, model.quantisation, "transformers", version)
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
-        """Answer each prompt, in batches of at most `batch_tokens` padded tokens, the longest prompts last.
+        """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
 
-        A batch that does not fit the memory is halved, and the rest cut to its measure; a single prompt that
-        does not fit is a `Failure`.
+        A batch that does not fit the memory is cut in halves, and so is the budget, which grows again with
+        care; a prompt that alone does not fit is a `Failure`.
         """
-        room = self._room(decoding)
-        full = self._loaded.encode(prompts)
-        cost = [min(len(tokens), room) + decoding.max_new_tokens for tokens in full]
-        results: dict[int, Generation | Failure] = {}
-        todo = sorted((i for i in range(len(full)) if full[i]), key=cost.__getitem__)
-        waiting = deque(self._batches(todo, cost))
-        while waiting:
-            rows = waiting.popleft()
-            done = self._attempt([full[i][-room:] for i in rows], [len(full[i]) for i in rows], decoding)
-            if done is not None:
-                results.update(zip(rows, done, strict=True))
-            elif len(rows) == 1:
-                results[rows[0]] = Failure(f"out of memory with one prompt of {len(full[rows[0]])} tokens")
-            else:
-                self._budget = len(rows) * cost[rows[-1]] // 2
-                _LOG.warning("%s: out of memory with %s rows; batches are halved", self._name, len(rows))
-                waiting = deque(self._batches([*rows, *chain.from_iterable(waiting)], cost))
-        return [results.get(i, Failure("the prompt has no tokens")) for i in range(len(prompts))]
+        found = self._generations(prompts, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [own if isinstance(own, Failure) else own[0] for own in found]
 
-    def forget(self) -> None:
-        """Nothing is shared between calls."""
+    def sample(
+        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[list[Generation] | Failure]:
+        """A text a seed for each prompt; samples that agree so far are one state of the batch.
+
+        Errors: `BackendError` at a temperature of 0, which nothing is sampled at.
+        """
+        if decoding.temperature <= 0:
+            raise BackendError(
+                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
+            )
+        return self._generations(prompts, decoding, seeds, is_sampled=True)
+
+    def score(
+        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[Score] | Failure]:
+        """Scores of each prompt's candidates; common beginnings of candidates are computed once.
+
+        A prompt too long for its longest candidate loses its beginning.
+        """
+        results: list[list[Score] | Failure] = [_NO_TOKENS] * len(prompts)
+        asked: dict[Tokens, list[tuple[int, list[Continuation]]]] = {}
+        encoded = self._loaded.encode(prompts)
+        for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
+            n_before, found = self._candidates.continuations(prompt, tokens, own)
+            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
+            if before is None:
+                results[i] = Failure("the longest candidate leaves no room for the prompt")
+            elif before:
+                asked.setdefault(before, []).append((i, found))
+        distinct, rows = list(asked), list(asked.values())
+        wanted = [[c for _, found in own for c in found] for own in rows]
+
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
+            return score_continuations(stepper, [wanted[index] for index in batch])
+
+        for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
+            self._gauge.read()
+            for place, index in enumerate(done.rows):
+                sums = done.results[place] if done.results else None
+                rest = iter(sums or ())
+                for i, found in rows[index]:
+                    results[i] = (
+                        _reason(done, distinct[index])
+                        if sums is None
+                        else [Score(next(rest), len(c.tokens) - c.n_unscored) for c in found]
+                    )
+        return results
 
     def usage(self) -> Usage:
-        """The device; the most memory allocated on it, or on a CPU by the process."""
-        if self._device.type == "cuda":
-            import torch
-
-            peak = torch.cuda.max_memory_allocated(self._device)
-            return Usage(f"{self._device} ({torch.cuda.get_device_name(self._device)})", peak / 2**20)
-        return Usage(str(self._device), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        """The devices, their peak memory (on a CPU the process's), and how busy GPUs were."""
+        return self._gauge.usage()
 
     def close(self) -> None:
         """Free the weights."""
-        self._model = None
+        self._batches = None
         self._loaded.close()
 
-    def _room(self, decoding: Decoding) -> int:
-        """Tokens that a prompt may have."""
-        return self._loaded.room(decoding.max_new_tokens) or 1 << 60
+    def _generations(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        is_sampled: bool,
+    ) -> list[list[Generation] | Failure]:
+        """For each prompt its texts, or why there are none."""
+        rows = self._rows(prompts, decoding, seeds)
+        copies: dict[Tokens, list[int]] = {}
+        for i, row in enumerate(rows):
+            if row.tokens and row.seeds:
+                copies.setdefault(row.tokens, []).append(i)
+        wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
+        ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done)
 
-    def _batches(self, rows: Sequence[int], cost: Sequence[int]) -> list[list[int]]:
-        """Rows, sorted by cost (tokens), in the fewest even batches whose padded tokens fit the budget."""
-        for n in range(1, len(rows) + 1):
-            edges = [len(rows) * i // n for i in range(n + 1)]
-            cut = [list(rows[start:end]) for start, end in pairwise(edges)]
-            if all(len(batch) == 1 or len(batch) * cost[batch[-1]] <= self._budget for batch in cut):
-                return cut
-        return []
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
+            if is_sampled:
+                drawn = [wanted[index] for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, drawn)
+            written = decode_greedily(stepper, len(batch), ending)
+            return [None if tokens is None else [tokens] for tokens in written]
 
-    def _attempt(
-        self, prompts: list[list[int]], full_lengths: list[int], decoding: Decoding
-    ) -> list[Generation | Failure] | None:
-        """One batch; None where the memory did not do."""
-        started = time.perf_counter()
+        results: list[list[Generation] | Failure] = [[] if row.tokens else _NO_TOKENS for row in rows]
+        new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
+        places = list(copies.values())
+        for done in self._running().run(list(copies), new_tokens, work):
+            self._gauge.read()
+            asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
+            for i, found in self._accounted(done, asked, [wanted[index] for index in done.rows]):
+                results[i] = found
+        return results
+
+    def _accounted(
+        self,
+        done: Finished[Written],
+        asked: Sequence[Sequence[tuple[int, _Row]]],
+        seeds: Sequence[Sequence[int]],
+    ) -> Iterator[tuple[int, list[Generation] | Failure]]:
+        """The results of one device batch: for each of its prompts, those of the rows that asked for it."""
+        n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
+        texts = self._text_of(done.results or [])
+        share = done.seconds / n_texts
+        for place, rows in enumerate(asked):
+            written = done.results[place] if done.results else None
+            shared = done.shared_tokens[place]
+            for i, row in rows:
+                if written is None:
+                    yield i, _reason(done, row.tokens)
+                    continue
+                own = []
+                for seed in row.seeds:
+                    tokens = written[seeds[place].index(seed)]
+                    own.append(
+                        Generation(
+                            text=texts[id(tokens)],
+                            prompt_tokens=len(row.tokens),
+                            new_tokens=len(tokens),
+                            n_truncated_tokens=row.n_truncated,
+                            latency_ms=1000 * share,
+                            batch_size=n_texts,
+                            shared_tokens=shared,
+                            device_seconds=share * len(self._loaded.devices),
+                        )
+                    )
+                    shared = len(row.tokens)
+                yield i, own
+
+    def _text_of(self, written: Sequence[Written]) -> dict[int, str]:
+        """Texts by the identity of their tokens: samples that agree to the end share one list."""
+        distinct = {id(tokens): tokens for texts in written for tokens in texts or ()}
+        return dict(zip(distinct, self._texts.decode(list(distinct.values())), strict=True))
+
+    def _rows(self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]) -> list[_Row]:
+        room = self._loaded.room(decoding.max_new_tokens)
+        rows = []
+        for tokens, own in zip(self._loaded.encode(prompts), seeds, strict=True):
+            kept = tuple(tokens if room is None else tokens[-room:])
+            rows.append(_Row(kept, len(tokens) - len(kept), tuple(own)))
+        return rows
+
+    def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
+        """The prompt that fits before so many new tokens; None where none does."""
         try:
-            written = decode_greedily(
-                self._model,
-                prompts,
-                decoding.max_new_tokens,
-                self._is_done,
-                self._loaded.end_ids,
-                self._accepted,
-            )
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise BackendError(f"model {self._name}: {first_line(error)}") from error
-            written = None
-        if written is None:
-            self._loaded.free_memory()
+            room = self._loaded.room(n_new)
+        except BackendError:
             return None
-        texts = self._tokenizer.batch_decode(
-            [tokens or [] for tokens in written], skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        share = 1000 * (time.perf_counter() - started) / len(prompts)
-        return [
-            Failure("the model's scores are not finite numbers")
-            if tokens is None
-            else Generation(text, len(prompt), len(tokens), length - len(prompt), share, len(prompts))
-            for prompt, length, tokens, text in zip(prompts, full_lengths, written, texts, strict=True)
-        ]
+        return tuple(tokens if room is None else tokens[-room:])
 
-    def _is_done(self, tokens: list[int]) -> bool:
-        """Only a token with a line end can complete an answer: no other is worth decoding at each step."""
-        last = tokens[-1]
-        if last not in self._line_ends:
-            self._line_ends[last] = "\n" in self._text([last])
-        return self._line_ends[last] and is_answer_complete(self._text(tokens))
+    def _running(self) -> DeviceBatches:
+        if self._batches is None:
+            raise BackendError(f"model {self._loaded.name}: it is closed")
+        return self._batches
 
-    def _text(self, tokens: list[int]) -> str:
-        text: str = self._tokenizer.decode(
-            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
+
+def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
+    """Why a prompt of a batch has no result."""
+    if done.results is None:
+        return Failure(f"out of memory with one prompt of {len(tokens)} tokens")
+    return _NOT_FINITE

@@ -15,6 +15,7 @@ from dagster_project.core.generation.base import (
     CAPABILITIES,
     GENERATE,
     SAMPLE,
+    SCORE,
     STREAM,
     Backend,
     Identity,
@@ -38,7 +39,7 @@ class Entry:
 
 _HERE = "dagster_project.core.generation"
 ENTRIES: dict[str, Entry] = {
-    "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE})),
+    "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE, SAMPLE, SCORE})),
     "openai": Entry(f"{_HERE}.openai:OpenAIBackend", frozenset({GENERATE, SAMPLE, STREAM})),
     "fake": Entry(f"{_HERE}.fake:FakeBackend", CAPABILITIES),
 }

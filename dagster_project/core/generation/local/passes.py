@@ -1,0 +1,285 @@
+"""What a token may see in one forward pass, and where its keys and values are kept.
+
+What belongs here: the three levels of keys and values, and the two kinds of pass over them. What does not:
+attention's arithmetic (`attention`), which prompts share a prefix (`prefixes`), the order of calls (`packed`).
+
+Level 0 is a prefix that rows of a batch share, level 1 a prompt's own tokens after it, level 2 the tokens
+generated since, of which all states have equally many. A tensor a layer; heads come first: (G, …, d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dagster_project.core.generation.local.attention import (
+    attend_block,
+    attend_causally,
+    attend_shared,
+    merge,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from dagster_project.core.generation.local.attention import Part
+
+Layers = list[tuple["torch.Tensor", "torch.Tensor"]]
+"""Key and value of each layer."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Queries `start` to `end` of a pass see the whole of a prefix, kept as (G, length, d)."""
+
+    start: int
+    end: int
+    layers: Layers
+
+
+class Fill:
+    """Whole rows at once: each token sees its row's prefix, if any, and its row up to itself.
+
+    `lengths`: own tokens of each row, whose tokens follow one another in the packed sequence. Keeps keys and
+    values as `layers`, (G, rows, longest row, d); what lies behind a row's end is of no meaning.
+    """
+
+    def __init__(
+        self, lengths: Sequence[int] | np.ndarray, spans: Sequence[Span], device: torch.device
+    ) -> None:
+        import numpy as np
+        import torch
+
+        self.layers: Layers = []
+        self._spans = spans
+        self._rows, self._longest = len(lengths), int(max(lengths))
+        own = np.asarray(lengths)
+        starts = np.cumsum(own) - own
+        places = np.arange(self._longest)
+        inside = places < own[:, None]
+        self._n = int(own.sum())
+        self._is_even = bool(inside.all())
+        tokens = np.where(inside, starts[:, None] + places, starts[:, None])
+        self._token_of_cell = torch.from_numpy(tokens.reshape(-1)).to(device)
+        self._cell_of_token = torch.from_numpy(np.flatnonzero(inside)).to(device)
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """As in `attention.Pass`."""
+        keys, values = self._grid(key), self._grid(value)
+        self.layers.append((keys, values))
+        queries = self._grid(query)
+        if not self._spans:
+            return self._packed(_plain(queries, keys, values, scale)).transpose(0, 1)
+        out, lse = attend_causally(queries, keys, values, scale)
+        own = self._packed(out), self._packed(lse)
+        shared = _shared_part(self._spans, len(self.layers) - 1, query, scale)
+        return merge([own, shared]).to(query.dtype).transpose(0, 1)
+
+    def _grid(self, packed: torch.Tensor) -> torch.Tensor:
+        """(heads, tokens, d) as (heads, rows, longest, d)."""
+        if not self._is_even:
+            packed = packed.index_select(1, self._token_of_cell.to(packed.device))
+        return packed.reshape(packed.shape[0], self._rows, self._longest, -1)
+
+    def _packed(self, grid: torch.Tensor) -> torch.Tensor:
+        """(heads, rows, longest, …) as (heads, tokens, …)."""
+        flat = grid.reshape(grid.shape[0], self._rows * self._longest, *grid.shape[3:])
+        return flat if self._is_even else flat.index_select(1, self._cell_of_token.to(grid.device))
+
+
+def _plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+    """Causal attention where nothing is merged with it: torch's own, which picks its kernel."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
+    is_grouped = query.shape[1] != key.shape[1]
+    out = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=is_grouped)
+    return out.transpose(0, 1)
+
+
+def _shared_part(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: float) -> Part:
+    """Level 0 for queries (H, n, d); no weight for those outside all spans."""
+    import torch
+
+    heads, n = query.shape[:2]
+    if len(spans) == 1 and spans[0].end - spans[0].start == n:
+        return attend_shared(query, *spans[0].layers[layer], scale)
+    value_size = spans[0].layers[layer][1].shape[-1]
+    out = query.new_zeros((heads, n, value_size))
+    lse = torch.full((heads, n), float("-inf"), device=query.device)
+    for span in spans:
+        part, part_lse = attend_shared(query[:, span.start : span.end], *span.layers[layer], scale)
+        out[:, span.start : span.end] = part
+        lse[:, span.start : span.end] = part_lse
+    return out, lse
+
+
+@dataclass
+class Seats:
+    """Which queries of a step belong to which row of a kept grid: rows may hold several queries, or none."""
+
+    rows: int
+    widest: int
+    query_of_seat: torch.Tensor | None = None
+    seat_of_query: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, row_of_query: np.ndarray, rows: int, device: torch.device) -> Seats:
+        """`row_of_query` rises, or stays where several queries share a row."""
+        import numpy as np
+        import torch
+
+        n = len(row_of_query)
+        if n == rows and (row_of_query == np.arange(rows)).all():
+            return cls(rows, 1)
+        counts = np.bincount(row_of_query, minlength=rows)
+        widest = int(counts.max())
+        rank = np.arange(n) - (np.cumsum(counts) - counts)[row_of_query]
+        seats = row_of_query * widest + rank
+        queries = np.zeros(rows * widest, dtype=np.int64)
+        queries[seats] = np.arange(n)
+        return cls(rows, widest, torch.from_numpy(queries).to(device), torch.from_numpy(seats).to(device))
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        scale: float,
+        mask: torch.Tensor | None,
+    ) -> Part:
+        """Each query (H, n, d) sees its row of key and value (G, rows, m, d); mask (rows, 1, m) is added."""
+        heads, _, d = query.shape
+        groups = key.shape[0]
+        if self.query_of_seat is not None:
+            query = query.index_select(1, self.query_of_seat.to(query.device))
+        seated = query.reshape(groups, heads // groups, self.rows, self.widest, d).transpose(1, 2)
+        folded = seated.reshape(groups, self.rows, -1, d)
+        out, lse = attend_block(folded, key, value, scale, mask if mask is None else mask.to(query.device))
+        shape = (groups, self.rows, heads // groups, self.widest)
+        flat = out.reshape(*shape, -1).transpose(1, 2).reshape(heads, self.rows * self.widest, -1)
+        flat_lse = lse.reshape(shape).transpose(1, 2).reshape(heads, -1)
+        if self.seat_of_query is None:
+            return flat, flat_lse
+        index = self.seat_of_query.to(query.device)
+        return flat.index_select(1, index), flat_lse.index_select(1, index)
+
+
+@dataclass
+class Own:
+    """Level 1: the own tokens of the prompts still alive, and the mask of what lies behind their ends."""
+
+    layers: Layers
+    lengths: np.ndarray
+    mask: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        import numpy as np
+        import torch
+
+        longest = int(self.lengths.max())
+        behind = np.arange(longest) >= self.lengths[:, None]
+        self.mask = None
+        if behind.any():
+            mask = torch.zeros(behind.shape).masked_fill_(torch.from_numpy(behind), float("-inf"))
+            self.mask = mask[:, None].to(self.layers[0][0].device)
+
+    def select(self, rows: np.ndarray) -> Own:
+        """Those rows only, cut to the longest of them."""
+        lengths = self.lengths[rows]
+        longest = int(lengths.max())
+        return Own(_select(self.layers, rows, longest), lengths)
+
+
+@dataclass
+class Grown:
+    """Level 2: the generated tokens of each state, (G, rows, room, d), of which `n_tokens` are filled."""
+
+    layers: Layers = field(default_factory=list)
+    n_tokens: int = 0
+
+    def select(self, rows: np.ndarray) -> None:
+        """Those rows only, in that order; one may be named often."""
+        self.layers = _select(self.layers, rows, self.n_tokens)
+
+    def append(self, layer: int, key: torch.Tensor, value: torch.Tensor, row: torch.Tensor | None) -> None:
+        """The next token of each state, (G, n, d), into `row` of its states; None: state i into row i."""
+        if layer == len(self.layers):
+            self.layers.append((_room(key, 1), _room(value, 1)))
+        pair = self.layers[layer]
+        if pair[0].shape[2] <= self.n_tokens:
+            pair = self.layers[layer] = (_widened(pair[0]), _widened(pair[1]))
+        for kept, new in zip(pair, (key, value), strict=True):
+            place = kept[:, :, self.n_tokens]
+            if row is None:
+                place.copy_(new)
+            else:
+                place.index_copy_(1, row.to(new.device), new)
+
+    def visible(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Key and value of the tokens so far, the newest one included."""
+        key, value = self.layers[layer]
+        return key[:, :, : self.n_tokens + 1], value[:, :, : self.n_tokens + 1]
+
+
+def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:
+    return like.new_zeros((like.shape[0], like.shape[1], tokens, like.shape[2]))
+
+
+def _widened(kept: torch.Tensor) -> torch.Tensor:
+    """Half as much room again, at least for 8 more tokens."""
+    import torch
+
+    more = max(8, kept.shape[2] // 2)
+    return torch.nn.functional.pad(kept, (0, 0, 0, more))
+
+
+def _select(layers: Layers, rows: np.ndarray, longest: int) -> Layers:
+    import torch
+
+    index = torch.from_numpy(rows)
+    return [
+        (
+            key[:, :, :longest].index_select(1, index.to(key.device)),
+            value[:, :, :longest].index_select(1, index.to(value.device)),
+        )
+        for key, value in layers
+    ]
+
+
+class Step:
+    """One more token of each state: it sees all three levels.
+
+    `own_seats` and `grown_seats` seat the states in the rows of levels 1 and 2; `grown_row` is the row of
+    each state, None where state i has row i.
+    """
+
+    def __init__(
+        self,
+        spans: Sequence[Span],
+        own: Own,
+        own_seats: Seats,
+        grown: Grown,
+        grown_seats: Seats,
+    ) -> None:
+        self._spans, self._own, self._own_seats = spans, own, own_seats
+        self._grown, self._grown_seats = grown, grown_seats
+        self._layer = 0
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        """As in `attention.Pass`."""
+        layer, self._layer = self._layer, self._layer + 1
+        self._grown.append(layer, key, value, self._grown_seats.seat_of_query)
+        parts = [
+            self._own_seats.attend(query, *self._own.layers[layer], scale, self._own.mask),
+            self._grown_seats.attend(query, *self._grown.visible(layer), scale, None),
+        ]
+        if self._spans:
+            parts.append(_shared_part(self._spans, layer, query, scale))
+        return merge(parts).to(query.dtype).transpose(0, 1)
