@@ -39,25 +39,31 @@ class EncoderDecoderSteppers:
         self._first = _first_tokens(loaded)
         self._is_shared = False
         kind = loaded.model.config.model_type
-        plain = loaded.model.config._attn_implementation
-        if plain == "sdpa":
-            cross_attention.register()
-            self._is_shared = True
-            loaded.model.set_attn_implementation(cross_attention.NAME)
-            error = find_difference(loaded.model, self.open, self._run_alone)
-            if not error:
-                return
-            loaded.model.set_attn_implementation(plain)
-            self._is_shared = False
-            _LOG.info(
-                "%s: architecture %s: cross-attention is copied for each state (%s)", loaded.name, kind, error
-            )
-        error = find_difference(loaded.model, self.open, self._run_alone)
+        error = "" if self._share() else self._check()
         if error:
             raise BackendError(
                 f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
                 "runs it, by backend openai"
             )
+
+    def _share(self) -> bool:
+        """Let states share their prompt's keys and values; False where the architecture does not take it."""
+        model = self._loaded.model
+        if model.config._attn_implementation not in ("sdpa", cross_attention.NAME):
+            return False
+        cross_attention.register()
+        model.set_attn_implementation(cross_attention.NAME)
+        self._is_shared = True
+        error = self._check()
+        if error:
+            model.set_attn_implementation("sdpa")
+            self._is_shared = False
+            _LOG.info("%s: cross-attention is copied for each state (%s)", self._loaded.name, error)
+        return self._is_shared
+
+    def _check(self) -> str:
+        """Why batches cannot be had like this; empty where they can."""
+        return find_difference(self._loaded.model, self.open, self._run_alone)
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int

@@ -1,0 +1,103 @@
+"""Tiny models with random weights beyond the packed path's: encoder-decoders, and causal ones with odd attention."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+LENGTH = 96
+_HIDDEN: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": LENGTH,
+    "num_key_value_heads": 2,
+}
+_T5: dict[str, Any] = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "decoder_start_token_id": 0}
+_BART: dict[str, Any] = {
+    "d_model": 32,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": LENGTH,
+    "decoder_start_token_id": 1,
+    "forced_eos_token_id": None,
+}
+
+
+def _config(name: str, **keys: Any) -> Callable[[dict[str, Any]], Any]:
+    def build(common: dict[str, Any]) -> Any:
+        import transformers
+
+        return getattr(transformers, f"{name}Config")(**common, **keys)
+
+    return build
+
+
+ENCODER_DECODERS = {
+    "t5": _config("T5", **_T5, num_layers=2, n_positions=64),
+    "t5_deep_decoder": _config("T5", **_T5, num_layers=1, num_decoder_layers=3),
+    "mt5": _config("MT5", **_T5, num_layers=2),
+    "bart": _config("Bart", **_BART),
+    "bart_forced": _config("Bart", **_BART),
+}
+COPIED = {"longt5": _config("LongT5", **_T5, num_layers=2, local_radius=4)}
+"""Encoder-decoders whose cross-attention takes no shared rows."""
+ODD_CAUSAL = {
+    "mistral": _config("Mistral", **_HIDDEN, sliding_window=6),
+    "gemma2": _config("Gemma2", **_HIDDEN, head_dim=8, sliding_window=6, query_pre_attn_scalar=8),
+    "bloom": _config("Bloom", hidden_size=32, n_layer=2, n_head=4),
+    "gpt_oss": _config(
+        "GptOss", **_HIDDEN, head_dim=8, sliding_window=6, num_local_experts=4, num_experts_per_tok=2
+    ),
+    "mamba": _config("Mamba", hidden_size=32, num_hidden_layers=2, state_size=4),
+}
+
+
+def save_other_model(folder: Path, architecture: str, seed: int = 0) -> Path:
+    """Write model and tokenizer. The encoder-decoders' ids: pad 0, end 1, begin 2, `<extra_id_0>` 3."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    tokenizer = build_tokenizer()
+    ids = {"vocab_size": len(tokenizer), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
+    torch.manual_seed(seed)
+    if architecture in ODD_CAUSAL:
+        model = AutoModelForCausalLM.from_config(ODD_CAUSAL[architecture](ids))
+    else:
+        model = AutoModelForSeq2SeqLM.from_config({**ENCODER_DECODERS, **COPIED}[architecture](ids))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            # Mamba's decay is set, not drawn: random ones overflow
+            if parameter.ndim > 1 and not name.endswith("A_log"):
+                parameter.normal_(0, 0.3)
+    model.generation_config.forced_bos_token_id = 2 if architecture == "bart_forced" else None
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def build_tokenizer() -> Any:
+    """Byte-level; an end token after each text; about one token in six holds a line end."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    draw = random.Random(1)
+    text = ["".join(draw.choice("abcdefgh \n\n.:QA") for _ in range(40)) for _ in range(300)]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<pad>", "</s>", "<s>", "<extra_id_0>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(text, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="</s>", extra_special_tokens=["<extra_id_0>"]
+    )

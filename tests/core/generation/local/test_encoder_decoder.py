@@ -1,0 +1,184 @@
+"""Encoder-decoders: batches against `generate` one by one, forks, candidates against the plain forward pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from other_models import COPIED, ENCODER_DECODERS, save_other_model
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.local import cross_attention
+from dagster_project.core.generation.local.encoder_decoder import EncoderDecoderSteppers
+from dagster_project.core.generation.local.loading import LoadedModel, load_model
+from dagster_project.core.generation.local.stepper import Steppers
+from dagster_project.core.study import Model
+
+PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
+CANDIDATES = ["a", "ab", "abc de", "Qd", "é\n"]
+NEW_TOKENS = 15
+ENDS = list(range(1, 420, 9))
+"""So many that some texts end early."""
+TOLERANCE = 1e-4
+"""Of logits, whose spread is about 2: batches of other sizes are summed in another order."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
+    root = tmp_path_factory.mktemp("models")
+    names = [*ENCODER_DECODERS, *COPIED]
+    return {
+        name: load_model(Model(name, str(save_other_model(root / name, name)), device="cpu"))
+        for name in names
+    }
+
+
+def decode(steppers: Steppers, prompts: list[list[int]]) -> list[list[int]]:
+    """Greedy tokens of one batch, finished rows leaving it, the end token left out."""
+    found: list[list[int]] = [[] for _ in prompts]
+    with torch.inference_mode():
+        stepper = steppers.open(prompts)
+        logits = stepper.start()
+        alive = list(range(len(prompts)))
+        for _ in range(NEW_TOKENS):
+            tokens = logits.argmax(dim=1).tolist()
+            parents = [i for i, token in enumerate(tokens) if token not in ENDS]
+            alive = [alive[i] for i in parents]
+            for row, i in zip(alive, parents, strict=True):
+                found[row].append(tokens[i])
+            if not alive:
+                break
+            logits = stepper.step(parents, [tokens[i] for i in parents])
+    return found
+
+
+def one_by_one(loaded: LoadedModel, prompts: list[list[int]]) -> list[list[int]]:
+    """New tokens by `generate`, a prompt at a time, without start and end tokens."""
+    n_first = 1 + (loaded.model.generation_config.forced_bos_token_id is not None)
+    found = []
+    for prompt in prompts:
+        out = loaded.model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=NEW_TOKENS + n_first - 1,
+            do_sample=False,
+            num_beams=1,
+            eos_token_id=ENDS,
+            use_cache=False,  # its cache has the encoder's number of layers, which need not be the decoder's
+        )
+        found.append([i for i in out[0, n_first:].tolist() if i not in ENDS])
+    return found
+
+
+@pytest.mark.parametrize("name", [*ENCODER_DECODERS, *COPIED])
+def test_batches_give_what_generate_gives_one_by_one(models: dict[str, LoadedModel], name: str) -> None:
+    loaded = models[name]
+    ids = loaded.encode(PROMPTS)
+    expected = one_by_one(loaded, ids)
+    assert decode(EncoderDecoderSteppers(loaded), ids) == expected
+    assert len({tuple(tokens) for tokens in expected}) > 3
+    assert len({len(tokens) for tokens in expected}) > 2
+
+
+def plain_logits(loaded: LoadedModel, prompt: list[int], decoded: list[int]) -> torch.Tensor:
+    """Logits at each decoder position, by one forward pass without a cache."""
+    with torch.inference_mode():
+        out = loaded.model(
+            input_ids=torch.tensor([prompt]), decoder_input_ids=torch.tensor([decoded]), use_cache=False
+        )
+    logits: torch.Tensor = out.logits[0].float()
+    return logits
+
+
+@pytest.mark.parametrize("name", [*ENCODER_DECODERS, *COPIED])
+def test_forked_states_have_the_logits_of_their_own_sequences(
+    models: dict[str, LoadedModel], name: str
+) -> None:
+    loaded = models[name]
+    steppers = EncoderDecoderSteppers(loaded)
+    drawn = torch.Generator().manual_seed(3)
+    prompts = loaded.encode(PROMPTS[:6])
+    first = steppers._first
+    with torch.inference_mode():
+        stepper = steppers.open(prompts)
+        found = stepper.start()
+        states: list[tuple[int, list[int]]] = [(i, []) for i in range(len(prompts))]
+        for width in (6, 14, 9, 9, 4, 3, 3, 1):
+            for (prompt, tokens), logits in zip(states, found, strict=True):
+                expected = plain_logits(loaded, prompts[prompt], [*first, *tokens])[-1]
+                torch.testing.assert_close(logits, expected, atol=TOLERANCE, rtol=TOLERANCE)
+            parents = sorted(torch.randint(len(states), (width,), generator=drawn).tolist())
+            new = torch.randint(300, (width,), generator=drawn).tolist()
+            states = [(states[p][0], [*states[p][1], t]) for p, t in zip(parents, new, strict=True)]
+            found = stepper.step(parents, new)
+
+
+def test_cross_attention_is_shared_where_the_architecture_takes_it(models: dict[str, LoadedModel]) -> None:
+    for name in ("t5", "mt5", "bart"):
+        EncoderDecoderSteppers(models[name])
+        assert models[name].model.config._attn_implementation == cross_attention.NAME
+    EncoderDecoderSteppers(models["longt5"])
+    assert models["longt5"].model.config._attn_implementation != cross_attention.NAME
+
+
+def test_forks_do_not_copy_the_prompts_keys_and_values(models: dict[str, LoadedModel]) -> None:
+    stepper = EncoderDecoderSteppers(models["t5"]).open(models["t5"].encode(PROMPTS[:2]))
+    with torch.inference_mode():
+        stepper.start()
+        stepper.step([0] * 40 + [1] * 40, list(range(80)))
+    assert len(stepper._cache.cross_attention_cache.layers[0].keys) == 2
+    assert len(stepper._cache.self_attention_cache.layers[0].keys) == 80
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "bart_forced"])
+def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel], name: str) -> None:
+    loaded = models[name]
+    steppers = EncoderDecoderSteppers(loaded)
+    sentinel = [f"<extra_id_0> {text}" for text in CANDIDATES]
+    for texts in (CANDIDATES, sentinel):
+        for text, ids in zip(texts, steppers.candidate_ids(texts), strict=True):
+            assert loaded.tokenizer.decode(ids) == text
+            assert 1 not in ids
+    assert all(ids[0] == 3 for ids in steppers.candidate_ids(sentinel))
+
+
+def test_what_the_decoder_is_forced_to_begin_with_is_no_part_of_a_candidate(
+    models: dict[str, LoadedModel],
+) -> None:
+    steppers = EncoderDecoderSteppers(models["bart_forced"])
+    assert steppers._first == [1, 2]
+    assert steppers.candidate_ids(["<s>ab"]) == steppers.candidate_ids(["ab"])
+
+
+def test_a_model_without_a_start_token_is_refused(tmp_path: Path, models: dict[str, LoadedModel]) -> None:
+    loaded = load_model(Model("nowhere", str(save_other_model(tmp_path, "t5")), device="cpu"))
+    for settings in (loaded.model.config, loaded.model.generation_config):
+        settings.decoder_start_token_id = None
+        settings.bos_token_id = None
+    with pytest.raises(BackendError, match="name no decoder_start_token_id"):
+        EncoderDecoderSteppers(loaded)
+
+
+def test_lengths_bind_the_encoder(models: dict[str, LoadedModel]) -> None:
+    assert models["t5"].room(15) == models["t5"].room(1000) == 64
+    assert models["mt5"].room(15) is None
+    assert models["bart"].room(15) == 96
+
+
+def test_a_model_whose_batches_differ_is_refused(
+    models: dict[str, LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = models["t5_deep_decoder"]
+    plain = type(loaded.model).forward
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        out = plain(self, *args, **kwargs)
+        if kwargs.get("past_key_values") is not None:
+            out.logits = out.logits.flip(-1)
+        return out
+
+    monkeypatch.setattr(loaded.model, "forward", forward.__get__(loaded.model))
+    with pytest.raises(BackendError, match="architecture t5 cannot be run in batches: its logits differ"):
+        EncoderDecoderSteppers(loaded)
