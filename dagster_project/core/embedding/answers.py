@@ -22,31 +22,49 @@ _TABLE = "answer_embeddings"
 
 
 def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `answer_embeddings`: each distinct prediction of the models' `paraphrase_answers`.
+    """Write lake table `answer_embeddings`: each distinct prediction of the models' paraphrase and sampled answers.
 
     Texts that the existing file already holds, from the same encoder version, are not embedded again. Models
-    without answers yet are left out and named in the notes.
+    without answers yet are left out and named in the notes. Errors: `LakeError` where no model has any of a table
+    that the study's prompts ask for.
     """
-    answered = {model.name for model in study.models} & set(lake.partitions("paraphrase_answers"))
-    waiting = [model.name for model in study.models if model.name not in answered]
-    if study.paraphrase_prompts and not answered:
-        raise LakeError(
-            f"lake table paraphrase_answers has no partition of {', '.join(waiting)}; "
-            "materialise asset lake/paraphrase_answers first"
-        )
-    models = sorted(answered)
+    answered = [
+        (table, model.name)
+        for table in _asked_tables(study)
+        for model in study.models
+        if model.name in lake.partitions(table)
+    ]
+    for table in _asked_tables(study):
+        if table not in dict(answered):
+            names = ", ".join(model.name for model in study.models)
+            raise LakeError(
+                f"lake table {table} has no partition of {names}; materialise asset lake/{table} first"
+            )
+    waiting = [
+        model.name
+        for model in study.models
+        if any((table, model.name) not in answered for table in _asked_tables(study))
+    ]
     stamp = fingerprint(
-        [(model, lake.content("paraphrase_answers", model)) for model in models],
+        [(table, model, lake.content(table, model)) for table, model in answered],
         ENCODER.version,
         code_version("embedding"),
     )
-    return lake.materialise(_TABLE, stamp, lambda: _compute(lake, models, waiting, log))
+    return lake.materialise(_TABLE, stamp, lambda: _compute(lake, answered, waiting, log))
 
 
-def _compute(lake: Lake, models: list[str], waiting: list[str], log: logging.Logger) -> Computed:
+def _asked_tables(study: Study) -> list[str]:
+    """The tables whose answers are compared with one another."""
+    asked = {"paraphrase_answers": study.paraphrase_prompts, "sampled_answers": study.sample_prompts}
+    return [table for table, prompts in asked.items() if prompts]
+
+
+def _compute(
+    lake: Lake, answered: list[tuple[str, str]], waiting: list[str], log: logging.Logger
+) -> Computed:
     if waiting:
-        log.warning("answer embeddings: no paraphrase answers yet of %s", ", ".join(waiting))
-    texts = sorted({text for model in models for text in _predictions(lake, model)})
+        log.warning("answer embeddings: not all answers yet of %s", ", ".join(waiting))
+    texts = sorted({text for table, model in answered for text in _predictions(lake, table, model)})
     known = _known(lake)
     missing = [text for text in texts if text not in known]
     log.info("answer embeddings: %d texts, %d of them new", len(texts), len(missing))
@@ -69,8 +87,8 @@ def _compute(lake: Lake, models: list[str], waiting: list[str], log: logging.Log
     return Computed(rows, notes={**notes, "models_without_answers": waiting})
 
 
-def _predictions(lake: Lake, model: str) -> list[str]:
-    column = lake.read("paraphrase_answers", model, columns=["prediction"])["prediction"]
+def _predictions(lake: Lake, table: str, model: str) -> list[str]:
+    column = lake.read(table, model, columns=["prediction"])["prediction"]
     return [str(text) for text in pc.unique(column).to_pylist()]
 
 

@@ -21,11 +21,11 @@ from typing import Protocol
 from dagster_project.core.generation.base import Decoding
 
 _HEAD = 64
-_STEP = 256
-_STEPS = 128
+_STEP = 128
+_STEPS = 256
 """Bytes of a prompt that its signature holds, bytes between the CRCs after them, and how many of these."""
 _CRC = 4
-_BYTES_PER_TOKEN = 3
+_BYTES_PER_TOKEN = 4
 _MAX_ROWS = 1024
 _NEW_SHARE = 2
 """A row is taken to generate this part of its tokens at most, for the size of batches and the time left."""

@@ -20,6 +20,7 @@ import logging
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ import numpy as np
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import GENERATE, Backend, Decoding, Failure
+from dagster_project.core.generation.partition import one_at_a_time
 from dagster_project.core.generation.plan import PlannedRow, plan_answers, prompt_slice
 from dagster_project.core.generation.progress import Progress
 from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, bare_prompt
 from dagster_project.core.generation.registry import entry
 from dagster_project.core.generation.run import answer_inputs
-from dagster_project.core.generation.session import ModelSession, model_lock
+from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.study import Model, Study
 from dagster_project.core.threads import thread_count
@@ -42,6 +44,23 @@ _TABLE = "latency_calibrations"
 _SERVICE = "service"
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _CPUS = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """One partition to be."""
+
+    study: Study
+    lake: Lake
+    model: Model
+    method: str
+    session: ModelSession
+    run_id: str
+    log: logging.Logger
+
+    @property
+    def partition(self) -> str:
+        return f"{self.model.name}|{self.method}"
 
 
 def calibrate_latency(
@@ -62,41 +81,46 @@ def calibrate_latency(
     """
     model = study.model(model_name)
     entry(model, GENERATE)
-    partition = f"{model_name}|{method}"
-    inputs = answer_inputs(study, lake, model_name, method)
-    if model.service:
-        inputs.append(lake.content("answers", partition))
-    identity = session.identity(model)
-    stamp = fingerprint(
+    c = _Calibration(study, lake, model, method, session, run_id, log)
+    stamp = _fingerprint(c)
+    return one_at_a_time(study, lake, _TABLE, c.partition, stamp, model, lambda: _compute(c), log)
+
+
+def _fingerprint(c: _Calibration) -> str:
+    identity = c.session.identity(c.model)
+    inputs = answer_inputs(c.study, c.lake, c.model.name, c.method)
+    if c.model.service:
+        inputs.append(c.lake.content("answers", c.partition))
+    return fingerprint(
         _TABLE,
-        [N_QUESTIONS, prompt_slice(study, "answers", method), study.max_new_tokens, study.background_tokens],
-        [model_name, method, identity.weights, identity.engine, identity.engine_version],
-        [model.device, model.device_map, _machine()] if model.service is None else [],
+        [N_QUESTIONS, prompt_slice(c.study, "answers", c.method)],
+        [c.study.max_new_tokens, c.study.background_tokens if c.method == "genread" else None],
+        [c.partition, identity.weights, identity.engine, identity.engine_version],
+        [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
         inputs,
         code_version("generation"),
     )
 
-    def compute() -> Computed:
-        chosen = choose_questions(plan_answers(study, lake, model_name, method).rows, study.seed)
-        if model.service:
-            timed, device = _times_of_requests(lake, model_name, method, chosen), _SERVICE
-        else:
-            backend = session.backend(model)
-            timed, device = _times_alone(study, model, method, backend, chosen, log), backend.usage().device
-        common = {
-            "model": model_name, "method": method, "device": device, "run_id": run_id,
-            "engine": f"{identity.engine} {identity.engine_version}",
-        }  # fmt: skip
-        rows = [{**common, **_summary(partition, prompt, times)} for prompt, times in timed.items()]
-        return Computed(
-            rows, notes={f"{row['prompt']}_ms": round(row["single_latency_ms"], 2) for row in rows}
-        )
 
-    current = lake.current(_TABLE, stamp, partition)
-    if current:
-        return Outcome(_TABLE, partition, current, was_current=True)
-    with model_lock(study.home.locks, model_name, log):
-        return lake.materialise(_TABLE, stamp, compute, partition)
+def _compute(c: _Calibration) -> Computed:
+    chosen = choose_questions(plan_answers(c.study, c.lake, c.model.name, c.method).rows, c.study.seed)
+    if c.model.service:
+        timed, device = _times_of_requests(c, chosen), _SERVICE
+    elif chosen:
+        backend = c.session.backend(c.model)
+        timed, device = _times_alone(c, backend, chosen), backend.usage().device
+    else:
+        return Computed([])
+    identity = c.session.identity(c.model)
+    common = {
+        "model": c.model.name,
+        "method": c.method,
+        "device": device,
+        "engine": f"{identity.engine} {identity.engine_version}",
+        "run_id": c.run_id,
+    }
+    rows = [{**common, **_summary(c.partition, prompt, times)} for prompt, times in timed.items()]
+    return Computed(rows, notes={f"{row['prompt']}_ms": round(row["single_latency_ms"], 2) for row in rows})
 
 
 def choose_questions(rows: Iterable[PlannedRow], seed: int) -> dict[str, list[PlannedRow]]:
@@ -113,19 +137,14 @@ def choose_questions(rows: Iterable[PlannedRow], seed: int) -> dict[str, list[Pl
 
 
 def _times_alone(
-    study: Study,
-    model: Model,
-    method: str,
-    backend: Backend,
-    chosen: Mapping[str, Sequence[PlannedRow]],
-    log: logging.Logger,
+    c: _Calibration, backend: Backend, chosen: Mapping[str, Sequence[PlannedRow]]
 ) -> dict[str, list[float]]:
     """Prompt → milliseconds of each question that was answered."""
     n_all = sum(map(len, chosen.values()))
-    progress = Progress(f"{_TABLE} {model.name}|{method}", n_all, n_all, log)
+    progress = Progress(f"{_TABLE} {c.partition}", n_all, n_all, c.log)
     found: dict[str, list[float]] = {}
     for prompt, rows in chosen.items():
-        asked = [_steps(study, method, row) for row in rows]
+        asked = [_steps(c, row) for row in rows]
         _milliseconds(backend, asked[0])
         times = []
         for steps in asked:
@@ -135,12 +154,12 @@ def _times_alone(
     return found
 
 
-def _steps(study: Study, method: str, row: PlannedRow) -> list[tuple[str, Decoding]]:
+def _steps(c: _Calibration, row: PlannedRow) -> list[tuple[str, Decoding]]:
     """What is generated for one answer, in order."""
-    steps = [(row.text(), Decoding(study.max_new_tokens))]
-    if method == "genread":
+    steps = [(row.text(), Decoding(c.study.max_new_tokens))]
+    if c.method == "genread":
         background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
-        steps.insert(0, (background, Decoding(study.background_tokens)))
+        steps.insert(0, (background, Decoding(c.study.background_tokens)))
     return steps
 
 
@@ -157,16 +176,14 @@ def _milliseconds(backend: Backend, steps: Sequence[tuple[str, Decoding]]) -> fl
     return total
 
 
-def _times_of_requests(
-    lake: Lake, model_name: str, method: str, chosen: Mapping[str, Sequence[PlannedRow]]
-) -> dict[str, list[float]]:
+def _times_of_requests(c: _Calibration, chosen: Mapping[str, Sequence[PlannedRow]]) -> dict[str, list[float]]:
     """Prompt → milliseconds of the requests that answered the chosen questions."""
     columns = ["dataset", "question_id", "prompt", "latency_ms"]
-    rows = lake.read("answers", f"{model_name}|{method}", columns).to_pylist()
+    rows = c.lake.read("answers", c.partition, columns).to_pylist()
     known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
     before: dict[tuple[str, str], float] = {}
-    if method == "genread":
-        written = lake.read("generated_passages", model_name, ["dataset", "question_id", "latency_ms"])
+    if c.method == "genread":
+        written = c.lake.read("generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"])
         before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
     found: dict[str, list[float]] = {}
     for prompt, some in chosen.items():

@@ -70,16 +70,31 @@ class Partition:
 def materialise(p: Partition) -> Outcome:
     """Keep the partition where it is current, else generate what the row cache lacks and write it.
 
-    One process at a time generates for a model of a study: another waits, and then finds the partition
-    current. Errors: `BackendError`, `LakeError`, `LongtailError` of the row cache; what was generated before
-    is kept.
+    Errors: `BackendError`, `LakeError`, `LongtailError` of the row cache; what was generated before is kept.
     """
     stamp = _fingerprint(p)
-    current = p.lake.current(p.table, stamp, p.name)
+    return one_at_a_time(p.study, p.lake, p.table, p.name, stamp, p.model, lambda: _compute(p, stamp), p.log)
+
+
+def one_at_a_time(
+    study: Study,
+    lake: Lake,
+    table: str,
+    name: str,
+    stamp: str,
+    model: Model,
+    compute: Callable[[], Computed],
+    log: logging.Logger,
+) -> Outcome:
+    """Materialise partition `name` while no other process generates with the model for this study.
+
+    Another process waits, and then finds the partition current; one that is current already waits for nobody.
+    """
+    current = lake.current(table, stamp, name)
     if current:
-        return Outcome(p.table, p.name, current, was_current=True)
-    with model_lock(p.study.home.locks, p.model.name, p.log):
-        return p.lake.materialise(p.table, stamp, lambda: _compute(p, stamp), p.name)
+        return Outcome(table, name, current, was_current=True)
+    with model_lock(study.home.locks, model.name, log):
+        return lake.materialise(table, stamp, compute, name)
 
 
 def _fingerprint(p: Partition) -> str:

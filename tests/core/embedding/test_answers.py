@@ -14,20 +14,20 @@ from dagster_project.core.embedding.answers import embed_answers
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.study import Prompt, Study
 from dagster_project.core.tables import TABLES
 
 _ZERO = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.float64(): 0.0}
 
 
-def write_answers(lake: Lake, model: str, predictions: list[str]) -> None:
-    columns = TABLES["paraphrase_answers"].columns
+def write_answers(lake: Lake, model: str, predictions: list[str], table: str = "paraphrase_answers") -> None:
+    columns = TABLES[table].columns
     blank = {column.name: _ZERO[column.type] for column in columns}
     rows = [
         {**blank, "model": model, "question_id": f"Q{i}-P19", "prediction": text}
         for i, text in enumerate(predictions)
     ]
-    lake.write("paraphrase_answers", rows, fingerprint=str(predictions), partition=model)
+    lake.write(table, rows, fingerprint=str(predictions), partition=model)
 
 
 @pytest.fixture
@@ -93,3 +93,18 @@ def test_without_answers(hand_study: Study, make_study: Callable[[str], Study], 
     text = hand_study.path.read_text(encoding="utf-8")
     silent = make_study(text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
     assert embed_answers(silent, lake, log).stamp.n_rows == 0
+
+
+def test_sampled_answers_are_embedded_too(hand_study: Study, log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
+    both = replace(hand_study, prompts=(Prompt("p", asks=("paraphrases", "samples")),))
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    assert embed_answers(hand_study, lake, log).stamp.n_rows == 2
+    with pytest.raises(LakeError, match="materialise asset lake/sampled_answers first"):
+        embed_answers(both, lake, log)
+    write_answers(lake, "tiny", ["Rome", "Oslo", "Oslo"], table="sampled_answers")
+    outcome = embed_answers(both, lake, log)
+    assert outcome.notes["embedded_now"] == 1
+    assert [row["text"] for row in lake.read("answer_embeddings").to_pylist()] == ["Oslo", "Paris", "Rome"]
+    only_samples = replace(hand_study, prompts=(Prompt("p", asks=("samples",)),))
+    assert embed_answers(only_samples, lake, log).stamp.n_rows == 2
