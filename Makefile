@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui sql test check reference-models install install-dev clean-venv
+.PHONY: help run ui sql test check reference-models bench-generation install install-dev clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,6 +14,7 @@ Q ?=
 override Q := $(value Q)
 export Q
 PIP_ARGS ?=
+BENCH_ARGS ?=
 FAISS ?= faiss-cpu
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export PORT
@@ -47,6 +48,9 @@ check: $(VENV)/.installed-dev ## style, types, layers, SQL, definitions
 	$(VENV)/bin/lint-imports
 	$(PY) -m dagster_project.checks
 
+bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring against their peers (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.generation $(BENCH_ARGS)
+
 reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
 	@$(PY) -m dagster_project.core.sandbox.train
 
@@ -75,6 +79,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(call pip_install,platform$(comma)$(FAISS)$(comma)dev)
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(call pip_install,platform$(comma)$(FAISS)$(comma)bench)
 	@touch $@ $(VENV)/.installed
 
 comma := ,

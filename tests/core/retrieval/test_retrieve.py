@@ -29,7 +29,7 @@ import logging, sys
 from pathlib import Path
 from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.study import load_study
+from dagster_project.core.study_file import load_study
 study = load_study(Path(sys.argv[1]))
 build_index(study, Lake(study.home.lake), "bm25", logging.getLogger())
 """

@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 PUBLISH_FOR_EVER = """
 import logging, sys
 from pathlib import Path
-from dagster_project.core.study import load_study
+from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.publish import publish_warehouse
 study = load_study(Path(sys.argv[1]))
 print("ready", flush=True)

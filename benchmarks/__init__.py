@@ -1,0 +1,1 @@
+"""Longtail against its peers, side by side: `make bench-<topic>`."""

@@ -1,0 +1,78 @@
+"""The prompts that the generation benchmark asks: the sandbox's questions, 15 demonstrations before each.
+
+What belongs here: building them with `core` alone (no Dagster, no lake). What does not: any model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dagster_project.core.generation.demonstrations import Demonstrations
+from dagster_project.core.generation.prompts import FORMATS, Question, build_prompt
+from dagster_project.core.questions.build import fill
+from dagster_project.core.questions.paraphrases import PARAPHRASES
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study import Prompt
+
+SHOTS = 15
+
+
+def sandbox_questions(facts_per_relation: int = 140) -> list[Question]:
+    """The questions of a sandbox world, in the order of relations: 16 × `facts_per_relation`."""
+    world = World(0, facts_per_relation)
+    return [
+        Question(
+            question_id=f"{fact.subject_id}-{fact.relation.property_id}",
+            relation=fact.relation.name,
+            question=fact.relation.question(world.label_of(fact.subject_id)),
+            answer=world.entity(fact.object_ids[0]).label,
+        )
+        for fact in world.facts()
+    ]
+
+
+def fifteen_shot(questions: list[Question], draw: str) -> list[str]:
+    """The prompt of each question with 15 demonstrations, drawn `per_relation` or `per_question`."""
+    pool = Demonstrations("sandbox", questions, seed=0)
+    prompt = Prompt(name="15_shot", shots=SHOTS, draw=draw)
+    return [build_prompt(one, FORMATS[prompt.format], pool.draw(one, prompt)) for one in questions]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedPrompt:
+    """A prompt that is built when asked for, as the rows of a partition's plan are."""
+
+    wording: str
+    shown: tuple[Question, ...]
+    sample_seed: None = None
+
+    def text(self) -> str:
+        """The 15-shot prompt."""
+        return build_prompt(Question("", "", self.wording, ""), FORMATS["qa"], self.shown)
+
+
+def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
+    """`n` prompts of 15 shots: the questions of a larger world in all their wordings."""
+    n_wordings = len(PARAPHRASES) + sum(map(len, PARAPHRASES.values()))
+    world = World(0, n // n_wordings + 1)
+    pool = Demonstrations("sandbox", sandbox_questions(), seed=0)
+    prompt = Prompt(name="15_shot", shots=SHOTS, draw="per_relation")
+    found = [
+        StreamedPrompt(fill(template, world.label_of(fact.subject_id)), pool.draw(asked, prompt))
+        for fact in world.facts()
+        for asked in (Question("", fact.relation.name, "", ""),)
+        for template in (fact.relation.template, *PARAPHRASES[fact.relation.name])
+    ]
+    return found[:n]
+
+
+def candidates(n: int) -> list[str]:
+    """`n` distinct answers to questions of one relation, each with its leading space."""
+    world = World(0, 4 * n)
+    found = {
+        world.entity(object_id).label
+        for fact in world.facts()
+        if fact.relation.name == "capital"
+        for object_id in fact.object_ids
+    }
+    return [f" {label}" for label in sorted(found)[:n]]

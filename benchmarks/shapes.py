@@ -1,0 +1,78 @@
+"""The shapes of OPT-6.7B and GPT-NeoX-20B with random weights on a CUDA device: cost alone, no meaning.
+
+What belongs here: making such a model, and what its chip can do at best. What does not: the race (`gpu`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.sandbox.models import reference_model_path
+
+PEAKS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
+"""Of a chip whose name holds the key: dense bf16 operations a second, bytes of memory a second (data sheets)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A causal model's configuration: transformers' `model_type` and its keys."""
+
+    name: str
+    model_type: str
+    keys: dict[str, Any]
+
+
+OPT_6_7B = Shape(
+    "OPT-6.7B",
+    "opt",
+    {
+        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "ffn_dim": 16384,
+        "word_embed_proj_dim": 4096, "max_position_embeddings": 2048, "vocab_size": 50272,
+    },
+)  # fmt: skip
+NEOX_20B = Shape(
+    "GPT-NeoX-20B",
+    "gpt_neox",
+    {
+        "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576,
+        "max_position_embeddings": 2048, "vocab_size": 50432, "rotary_pct": 0.25,
+    },
+)  # fmt: skip
+TINY = Shape(
+    "tiny OPT",
+    "opt",
+    {
+        "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128,
+        "word_embed_proj_dim": 64, "max_position_embeddings": 2048, "vocab_size": 2048,
+    },
+)  # fmt: skip
+
+
+def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:
+    """Write a model of this shape with seeded random weights, and the sandbox's tokenizer; returns its parameters.
+
+    The tokenizer knows 2,048 of the vocabulary's entries: prompts are real, what is generated has no meaning.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    config = AutoConfig.for_model(shape.model_type, **shape.keys, dtype=dtype)
+    config.bos_token_id = config.pad_token_id = 0
+    config.eos_token_id = shape.keys["vocab_size"] - 1
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            parameter.data.normal_(0, 0.05)
+    model.generation_config.eos_token_id = config.eos_token_id
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(reference_model_path("l")).save_pretrained(folder)
+    return int(sum(parameter.numel() for parameter in model.parameters()))
+
+
+def peaks_of(chip: str) -> tuple[float, float] | None:
+    """bf16 operations and bytes a second at best of a chip by its name; None for one that is not listed."""
+    return next((peaks for name, peaks in PEAKS.items() if name in chip), None)

@@ -1,0 +1,53 @@
+"""One process that answers many prompts through engine and row cache, and says what memory that took.
+
+`python -m benchmarks.streaming 118643`: the last line is JSON with seconds, loaded_mb (resident once the model is
+loaded) and peak_mb.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.prompts import paraphrased_prompts
+from dagster_project.core.generation.base import Decoding
+from dagster_project.core.generation.job import Job
+from dagster_project.core.generation.resume import complete_prompts
+from dagster_project.core.generation.row_cache import RowCache
+from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.study import Model
+
+
+def main() -> None:
+    """Answer as many prompts as the command line says."""
+    n = int(sys.argv[1])
+    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
+    log = logging.getLogger("longtail")
+    model = Model(name="reference_l", path="sandbox:l")
+    with tempfile.TemporaryDirectory(prefix="longtail-bench-") as folder, ModelSession(log) as session:
+        session.backend(model)
+        loaded = _resident_mb()
+        started = time.perf_counter()
+        with RowCache(Path(folder), session.identity(model), log) as cache:
+            rows = paraphrased_prompts(n)
+            done = complete_prompts(Job(model, Decoding(15), cache, session, "bench", "prompts", log), rows)
+        seconds = time.perf_counter() - started
+    if len(done.rows) < len({row.text() for row in rows}) or done.failures:
+        raise SystemExit(f"error: {len(done.rows)} of {n} prompts were answered")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "loaded_mb": loaded, "peak_mb": peak}))
+
+
+def _resident_mb() -> float:
+    """Memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+if __name__ == "__main__":
+    main()
