@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from dagster_project.core.generation.demonstrations import Demonstrations
 from dagster_project.core.generation.prompts import FORMATS, Question, build_prompt
-from dagster_project.core.questions.build import fill
 from dagster_project.core.questions.paraphrases import PARAPHRASES
+from dagster_project.core.questions.relations import SUBJECT
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Prompt
 
@@ -58,7 +58,7 @@ def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
     pool = Demonstrations("sandbox", sandbox_questions(), seed=0)
     prompt = Prompt(name="15_shot", shots=SHOTS, draw="per_relation")
     found = [
-        StreamedPrompt(fill(template, world.label_of(fact.subject_id)), pool.draw(asked, prompt))
+        StreamedPrompt(template.replace(SUBJECT, world.label_of(fact.subject_id)), pool.draw(asked, prompt))
         for fact in world.facts()
         for asked in (Question("", fact.relation.name, "", ""),)
         for template in (fact.relation.template, *PARAPHRASES[fact.relation.name])

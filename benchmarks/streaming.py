@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.prompts import paraphrased_prompts
 from dagster_project.core.generation.base import Decoding
 from dagster_project.core.generation.job import Job
+from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.generation.resume import complete_prompts
 from dagster_project.core.generation.row_cache import RowCache
 from dagster_project.core.generation.session import ModelSession
@@ -37,9 +38,9 @@ def main() -> None:
             rows = paraphrased_prompts(n)
             done = complete_prompts(Job(model, Decoding(15), cache, session, "bench", "prompts", log), rows)
         seconds = time.perf_counter() - started
-    if len(done.rows) < len({row.text() for row in rows}) or done.failures:
-        raise SystemExit(f"error: {len(done.rows)} of {n} prompts were answered")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if len(done.rows) < len({prompt_hash(row.text()) for row in rows}) or done.failures:
+        raise SystemExit(f"error: {len(done.rows)} of {n} prompts were answered")
     print(json.dumps({"seconds": seconds, "loaded_mb": loaded, "peak_mb": peak}))
 
 

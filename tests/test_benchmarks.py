@@ -1,0 +1,43 @@
+"""The benchmarks run, check what they time, and need neither Dagster nor the warehouse.
+
+Their figures are not tested here: speed belongs to `make bench-…`, on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from dagster_project.core.home import PROJECT_ROOT
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"dagster", "dagster_dbt", "dbt", "duckdb", "pyarrow", "faiss", "bm25s", "pyoxigraph"}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+"""
+SMALL = ["--every", "160", "--rounds", "1", "--stream", "40", "--no-harness", "--gpu", "tiny"]
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=600)
+
+
+def test_generation_prints_its_figures_with_core_alone() -> None:
+    done = _run(
+        f"{WITHOUT}\nsys.argv[1:] = {SMALL!r}\nfrom benchmarks.generation import main\nmain()",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert {"loop_ratio", "batched_ratio", "sampling_cost", "scoring_ratio", "peak_overhead_mb"} <= set(
+        figures
+    )
+    assert {"gpu_loop_ratio", "gpu_continuous_ratio"} <= set(figures)
+    assert "RANDOM WEIGHTS" in done.stdout
+    assert all(value > 0 for value in figures.values())
