@@ -10,9 +10,12 @@ A plan holds ids and records that its rows share, never prompts: a prompt's text
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from dagster_project.core.generation.demonstrations import Demonstrations
 from dagster_project.core.generation.inputs import (
@@ -22,6 +25,7 @@ from dagster_project.core.generation.inputs import (
     read_questions,
     read_wordings,
 )
+from dagster_project.core.generation.progress import Progress
 from dagster_project.core.generation.prompts import (
     BACKGROUND_TEMPLATE,
     FORMATS,
@@ -34,6 +38,8 @@ from dagster_project.core.generation.prompts import (
 from dagster_project.core.lake import Lake
 from dagster_project.core.study import RETRIEVERS, Prompt, Study
 
+_SILENT = logging.getLogger(f"{__name__}.silent")
+_SILENT.setLevel(logging.CRITICAL)
 _NUMBER_COLUMNS = {"paraphrase_answers": "paraphrase_id", "sampled_answers": "sample"}
 
 
@@ -116,13 +122,19 @@ class Plan:
     n_without_passage: int = 0
 
 
-def plan_answers(study: Study, lake: Lake, model_name: str, method: str) -> Plan:
+def plan_answers(
+    study: Study, lake: Lake, model_name: str, method: str, log: logging.Logger | None = None
+) -> Plan:
     """Rows of `answers` for a method, ordered by dataset, prompt and question_id.
 
-    `model_name` matters to method genread alone, whose passages are the model's own.
+    `model_name` matters to method genread alone, whose passages are the model's own. `log` hears how far the draws of
+    demonstrations are.
     """
     by_dataset = read_questions(study, lake)
     by_method = _passages(lake, model_name, method)
+    pa.default_memory_pool().release_unused()  # what Arrow read stays with it else, as much again as the records
+    n_all = len(study.answer_prompts) * sum(map(len, by_dataset.values()))
+    progress = Progress(f"{method}: prompts planned", n_all, n_all, log or _SILENT)
     rows: list[PlannedRow] = []
     n_without = 0
     for dataset, questions in sorted(by_dataset.items()):
@@ -134,7 +146,9 @@ def plan_answers(study: Study, lake: Lake, model_name: str, method: str) -> Plan
             if found is not None:
                 passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
             group = _group(study, "answers", dataset, prompt, passages)
-            rows += [PlannedRow(group, question, pool.draw(question, prompt)) for question in asked]
+            for question in asked:
+                rows.append(PlannedRow(group, question, pool.draw(question, prompt)))
+                progress.advance(1, 1)
             n_without += len(questions) - len(asked)
     return Plan(rows, n_without)
 

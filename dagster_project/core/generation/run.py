@@ -58,7 +58,7 @@ def answer_questions(
             inputs=answer_inputs(study, lake, model_name, method),
             decisive=prompt_slice(study, "answers", method),
             columns={"method": method},
-            plan=lambda: plan_answers(study, lake, model_name, method),
+            plan=lambda: plan_answers(study, lake, model_name, method, log),
             written=lambda row, text: _answer(row, text, model),
             session=session,
             run_id=run_id,

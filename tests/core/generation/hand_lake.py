@@ -62,7 +62,7 @@ def fill(lake: Lake, generated: Iterable[tuple[str, str, str]] = ()) -> None:
     """All inputs of prompts; `generated` are (dataset, question_id, text) of the model's own background texts."""
     lake.write(
         "questions",
-        [_question(*place, *QUESTIONS[place[0]][place[1]]) for place in _places()],
+        [question_row(*place) for place in _places()],
         fingerprint="f",
     )
     lake.write("paraphrases", [row for place in _places() for row in _paraphrases(*place)], fingerprint="f")
@@ -82,21 +82,16 @@ def fill(lake: Lake, generated: Iterable[tuple[str, str, str]] = ()) -> None:
 
 def question_row(dataset: str, question_id: str) -> dict[str, object]:
     """The row of lake table questions."""
-    return _question(dataset, question_id, *QUESTIONS[dataset][question_id])
-
-
-def _places() -> list[tuple[str, str]]:
-    return [(dataset, question_id) for dataset in QUESTIONS for question_id in reversed(QUESTIONS[dataset])]
-
-
-def _question(
-    dataset: str, question_id: str, relation: str, text: str, golds: list[str]
-) -> dict[str, object]:
+    relation, text, golds = QUESTIONS[dataset][question_id]
     return {
         "dataset": dataset, "question_id": question_id, "relation": relation, "property_id": question_id[3:],
         "subject_id": question_id[:2], "subject": "S", "subject_aliases": [], "question": text,
         "object_ids": ["Q99"], "objects": golds[:1], "gold_answers": golds,
     }  # fmt: skip
+
+
+def _places() -> list[tuple[str, str]]:
+    return [(dataset, question_id) for dataset in QUESTIONS for question_id in reversed(QUESTIONS[dataset])]
 
 
 def _paraphrases(dataset: str, question_id: str) -> list[dict[str, object]]:
