@@ -21,6 +21,8 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SANDBOX = "sandbox:"
 _CHUNK = 1 << 20
+_TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
+"""One of them every tokenizer has."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +73,64 @@ def _digest(files: tuple[Path, ...], _stats: tuple[tuple[int, int], ...]) -> str
 
 
 def _hub(model: Model) -> Weights:
-    from huggingface_hub import snapshot_download
-
-    def snapshot(local: bool) -> Path:
-        found = snapshot_download(
-            model.path,
-            revision=model.revision,
-            local_files_only=local,
-            allow_patterns=list(_PATTERNS),
-            ignore_patterns=["*/*"],
-        )
-        return Path(found)
-
     try:
-        folder = snapshot(local=True)
-        if _missing(folder):
-            folder = snapshot(local=False)
+        folder = _snapshot(model, local=True)
+        if _missing(folder) or not has_tokenizer(folder):
+            folder = _snapshot(model, local=False)
     except (OSError, ValueError):
         try:
-            folder = snapshot(local=False)
+            folder = _snapshot(model, local=False)
         except (OSError, ValueError) as error:
-            at = f" at revision {model.revision}" if model.revision else ""
-            raise BackendError(
-                f"model {model.name}: {model.path}{at} is no folder, not in the local hub cache, and cannot "
-                f"be downloaded ({type(error).__name__}); check the name and the network, or HF_HUB_OFFLINE"
-            ) from None
+            raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
     _check(model, folder)
     return Weights(folder, folder.name if _COMMIT.fullmatch(folder.name) else _folder(model, folder).revision)
+
+
+def _snapshot(model: Model, *, local: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    found = snapshot_download(
+        model.path,
+        revision=model.revision,
+        local_files_only=local,
+        allow_patterns=list(_PATTERNS),
+        ignore_patterns=["*/*", "consolidated*"],  # the same weights once more, in another layout
+    )
+    return Path(found)
+
+
+def _why_not(model: Model, error: Exception) -> str:
+    """Why a hub model cannot be had, in one line."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"hub model {model.path} has no revision {model.revision}; name a branch, a tag or a full commit"
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return f"hub model {model.path} wants its terms accepted on its page, and a login: run hf auth login"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"there is no folder {model.path}, and no hub model of this name that this login may see"
+    at = f" at revision {model.revision}" if model.revision else ""
+    cached = _cached_revisions(model)
+    there = f", which holds {', '.join(cached)}" if cached else ""
+    return (
+        f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
+        f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE"
+    )
+
+
+def _cached_revisions(model: Model) -> list[str]:
+    """Branches, tags and commits of a hub model that the local cache names or holds."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{model.path.replace('/', '--')}"
+    return sorted(path.name for kind in ("refs", "snapshots") for path in folder.glob(f"{kind}/*"))
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a model's folder holds any of the files that tokenizers are read from."""
+    return any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES)
 
 
 def _check(model: Model, folder: Path) -> None:
@@ -119,4 +152,4 @@ def _missing(folder: Path) -> str:
         except (OSError, ValueError, KeyError, AttributeError):
             return f"a readable {index.name}"
         return next((name for name in shards if not (folder / name).is_file()), "")
-    return "" if any(folder.glob("*.safetensors")) else "model.safetensors"
+    return "" if (folder / "model.safetensors").is_file() else "model.safetensors"

@@ -22,11 +22,19 @@ from dagster_project.core.generation.local.placement import (
     lease_device,
     placement,
 )
-from dagster_project.core.generation.weights import find_weights
+from dagster_project.core.generation.weights import find_weights, has_tokenizer
 from dagster_project.core.study import Model
 
-_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
+_LENGTHS = (
+    "max_encoder_position_embeddings",
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_sequence_length",
+    "n_ctx",
+)
 """Under these names configurations declare the longest input, in tokens."""
+_DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
 _NO_LENGTH = 1 << 24
 """Tokenizers without a limit say an absurdly large one."""
 
@@ -36,7 +44,8 @@ class LoadedModel:
     """A language model ready to run.
 
     `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: of an
-    encoder-decoder its encoder's, of others prompt and new tokens together; None where nothing declares one.
+    encoder-decoder its encoder's, of others prompt and new tokens together; `decoder_length` that of a decoder
+    of its own; None where nothing declares one. `n_embeddings` token ids have an embedding.
     """
 
     name: str
@@ -46,25 +55,34 @@ class LoadedModel:
     devices: tuple[Any, ...]
     end_ids: frozenset[int]
     length: int | None
+    decoder_length: int | None
+    n_embeddings: int
     is_encoder_decoder: bool
     lease: Lease
 
     def room(self, max_new_tokens: int) -> int | None:
         """Tokens that a prompt may have; None for any number. Errors: `BackendError` where there is none."""
-        if self.length is None or self.is_encoder_decoder:
-            return self.length
-        if self.length <= max_new_tokens:
+        limit = self.decoder_length if self.is_encoder_decoder else self.length
+        if limit is not None and limit <= max_new_tokens:
+            place = "its decoder's start token" if self.is_encoder_decoder else "a prompt"
             raise BackendError(
-                f"model {self.name}: its length of {self.length} tokens leaves no room for a prompt before "
+                f"model {self.name}: its length of {limit} tokens leaves no room for {place} before "
                 f"{max_new_tokens} new ones; lower max_new_tokens"
             )
+        if self.length is None or self.is_encoder_decoder:
+            return self.length
         return self.length - max_new_tokens
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text with the special tokens of an input, not cut."""
+        """Token ids of each text with the special tokens of an input, not cut.
+
+        Added tokens that the model has no embedding for (a pad token, mostly) are left out.
+        """
         # a tokenizer takes no lone surrogates
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        if len(self.tokenizer) > self.n_embeddings:
+            return [[i for i in own if i < self.n_embeddings] for own in ids]
         return ids
 
     def close(self) -> None:
@@ -92,6 +110,7 @@ def load_model(model: Model) -> LoadedModel:
     try:
         tokenizer, config = _tokenizer(model, folder), _config(model, folder)
         loaded = _weights(model, folder, config, device)
+        n_embeddings = _embeddings(model, folder, loaded, tokenizer)
     except BaseException:
         lease.release()
         raise
@@ -104,6 +123,8 @@ def load_model(model: Model) -> LoadedModel:
         devices=devices,
         end_ids=_end_ids(loaded, tokenizer),
         length=_length(config, tokenizer),
+        decoder_length=next((n for name in _DECODER_LENGTHS if (n := getattr(config, name, None))), None),
+        n_embeddings=n_embeddings,
         is_encoder_decoder=is_encoder_decoder(config),
         lease=lease,
     )
@@ -115,8 +136,8 @@ def _tokenizer(model: Model, folder: Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # raises whatever its many loaders raise
-        if not any(folder.glob("*tokenizer*")) and not any(folder.glob("vocab.*")):
-            reason = "there are no tokenizer files; a tokenizer.json is wanted"
+        if not has_tokenizer(folder):
+            reason = "there are no tokenizer files; tokenizer.json is wanted"
         else:
             reason = f"its tokenizer does not load: {first_line(error)}"
         raise BackendError(f"model {model.name}: {folder} cannot be loaded: {reason}") from error
@@ -197,6 +218,17 @@ def _why_not(model: Model, folder: Path, device: Any, error: Exception) -> str:
 def is_encoder_decoder(config: Any) -> bool:
     """Whether a configuration is an encoder-decoder's."""
     return bool(getattr(config, "is_encoder_decoder", False))
+
+
+def _embeddings(model: Model, folder: Path, loaded: Any, tokenizer: Any) -> int:
+    """How many token ids the model knows. Errors: `BackendError` where the tokenizer has more of its own."""
+    known = int(loaded.get_input_embeddings().weight.shape[0])
+    if tokenizer.vocab_size > known:
+        raise BackendError(
+            f"model {model.name}: {folder} cannot be loaded: its tokenizer has {tokenizer.vocab_size} tokens and its "
+            f"weights {known} embeddings; they do not belong together"
+        )
+    return known
 
 
 def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
