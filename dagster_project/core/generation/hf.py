@@ -147,6 +147,10 @@ class TransformersBackend:
                     )
         return results
 
+    def forget(self) -> None:
+        """Drop the prefixes that are kept for later calls."""
+        self._running().forget()
+
     def usage(self) -> Usage:
         """The devices, their peak memory (on a CPU the process's), and how busy GPUs were."""
         return self._gauge.usage()

@@ -92,6 +92,10 @@ class DeviceBatches:
                 self._shrink(rows, prompts, new_tokens)
                 waiting = self._replan([rows, *waiting], prompts, new_tokens)
 
+    def forget(self) -> None:
+        """Drop what earlier batches left to be shared."""
+        self._steppers.forget()
+
     def _shrink(self, rows: list[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]) -> None:
         """Halve the budget until these rows no longer make one batch."""
         before = self.budget.now

@@ -71,6 +71,9 @@ class CachedSteppers:
             for batch in padded_batches([prompts[i] for i in rows], [new_tokens[i] for i in rows], budget)
         ]
 
+    def forget(self) -> None:
+        """Nothing is kept for later batches."""
+
     def open(self, prompts: Sequence[Sequence[int]]) -> CachedStepper:
         """A batch over distinct prompts, each of at least one token id."""
         return CachedStepper(self._model, prompts, self._device, self._accepted, self._cache_name)

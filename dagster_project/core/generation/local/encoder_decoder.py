@@ -71,6 +71,9 @@ class EncoderDecoderSteppers:
         """Rows of similar length: they are padded."""
         return padded_batches(prompts, new_tokens, budget)
 
+    def forget(self) -> None:
+        """Nothing is kept for later batches."""
+
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
         """A batch over distinct prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(

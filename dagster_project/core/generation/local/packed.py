@@ -83,6 +83,10 @@ class PackedSteppers:
         """As in `Steppers`; `group_cost` as in `group_by_prefix`."""
         return PackedStepper(self, prompts, group_cost)
 
+    def forget(self) -> None:
+        """Drop the prefixes that are kept for later batches."""
+        self.prefixes.clear()
+
     def forward(
         self, kind: Pass, tokens: Sequence[int] | np.ndarray, positions: np.ndarray, last: np.ndarray
     ) -> torch.Tensor:

@@ -54,6 +54,10 @@ class Steppers(Protocol):
         """A batch over distinct prompts, each of at least one token id, at most the model's length."""
         ...
 
+    def forget(self) -> None:
+        """Drop what is kept for later batches."""
+        ...
+
 
 def padded_batches(
     prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
