@@ -54,17 +54,21 @@ class Demonstrations:
         return self._shared[key]
 
     def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:
+        chance = _Chance(f"{self._stem}\n{key}")
         if prompt.demonstrations_from == "all_questions":
-            chosen = list(islice(self._stream(self._all, key, _WHOLE_POOL, barred), prompt.shots))
+            chosen = list(islice(_stream(self._all, chance, _WHOLE_POOL, barred), prompt.shots))
         else:
             others = [name for name in self._by_relation if name != relation]
-            chosen = self._spread(self._shuffled_names(key, others), prompt.shots, key, barred)
-            chosen += self._spread([relation], prompt.shots - len(chosen), key, barred)
-        return tuple(sorted(chosen, key=lambda q: self._hash(key, "order", q.question_id)))
+            others.sort(key=lambda name: chance.number("relations", name))
+            chosen = self._spread(others, prompt.shots, chance, barred)
+            chosen += self._spread([relation], prompt.shots - len(chosen), chance, barred)
+        return tuple(sorted(chosen, key=lambda q: chance.number("order", q.question_id)))
 
-    def _spread(self, relations: Sequence[str], n: int, key: str, barred: Question | None) -> list[Question]:
+    def _spread(
+        self, relations: Sequence[str], n: int, chance: _Chance, barred: Question | None
+    ) -> list[Question]:
         """Up to `n` questions, by turns one of each relation."""
-        streams = [self._stream(self._by_relation.get(name, []), key, name, barred) for name in relations]
+        streams = [_stream(self._by_relation.get(name, []), chance, name, barred) for name in relations]
         chosen: list[Question] = []
         while streams and len(chosen) < n:
             for stream in list(streams):
@@ -77,24 +81,31 @@ class Demonstrations:
                     chosen.append(drawn)
         return chosen
 
-    def _stream(
-        self, pool: Sequence[Question], key: str, pool_name: str, barred: Question | None
-    ) -> Iterator[Question]:
-        """The pool in random order, without repetition (Fisher-Yates on demand), without what is `barred`."""
-        moved: dict[int, int] = {}
-        for i in range(len(pool)):
-            j = i + self._hash(key, pool_name, str(i)) % (len(pool) - i)
-            drawn = pool[moved.get(j, j)]
-            moved[j] = moved.get(i, i)
-            if barred is None or not _is_same(drawn, barred):
-                yield drawn
 
-    def _shuffled_names(self, key: str, names: Iterable[str]) -> list[str]:
-        return sorted(names, key=lambda name: self._hash(key, "relations", name))
+class _Chance:
+    """Numbers that follow from a key and their own names."""
 
-    def _hash(self, *parts: str) -> int:
-        text = "\n".join((self._stem, *parts))
-        return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    def __init__(self, key: str) -> None:
+        self._begun = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
+
+    def number(self, kind: str, name: str) -> int:
+        """A number of 64 bits."""
+        digest = self._begun.copy()
+        digest.update(f"\n{kind}\n{name}".encode("utf-8", "surrogatepass"))
+        return int.from_bytes(digest.digest()[:8], "big")
+
+
+def _stream(
+    pool: Sequence[Question], chance: _Chance, pool_name: str, barred: Question | None
+) -> Iterator[Question]:
+    """The pool in random order, without repetition (Fisher-Yates on demand), without what is `barred`."""
+    moved: dict[int, int] = {}
+    for i in range(len(pool)):
+        j = i + chance.number(pool_name, str(i)) % (len(pool) - i)
+        drawn = pool[moved.get(j, j)]
+        moved[j] = moved.get(i, i)
+        if barred is None or not _is_same(drawn, barred):
+            yield drawn
 
 
 def _is_same(one: Question, other: Question) -> bool:
