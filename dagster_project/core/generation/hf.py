@@ -74,12 +74,14 @@ class TransformersBackend:
         torch.set_num_threads(thread_count())
         self.identity = self.identify(model)
         self._loaded = load_model(model)
-        steppers = choose_steppers(self._loaded, model.batch_tokens)
+        try:
+            steppers = choose_steppers(self._loaded, model.batch_tokens)
+        except BaseException:
+            self._loaded.close()
+            raise
         self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, model.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
-        self._candidates = CandidateTokens(
-            self._loaded.tokenizer, is_encoder_decoder=self._loaded.is_encoder_decoder
-        )
+        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "candidate_ids", None))
         self._gauge = Gauge(self._loaded.devices)
 
     @staticmethod

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dagster_project.core.generation.local.prefixes import common_length
@@ -20,15 +20,17 @@ from dagster_project.core.generation.local.scoring import Continuation
 _LAST_WORD = re.compile(r"\s?\S*\s*\Z")
 _MAX_KEPT = 256
 
+Encode = Callable[[Sequence[str]], list[list[int]]]
 _Split = list[tuple[int, ...] | None]
 
 
 class CandidateTokens:
     """Continuations of prompts, by one tokenizer; those behind the same last word are found once."""
 
-    def __init__(self, tokenizer: Any, *, is_encoder_decoder: bool) -> None:
+    def __init__(self, tokenizer: Any, encode_targets: Encode | None) -> None:
+        """`encode_targets`: an encoder-decoder's own way, None for others."""
         self._tokenizer = tokenizer
-        self._is_apart = is_encoder_decoder
+        self._encode_targets = encode_targets
         self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[list[int], _Split]] = OrderedDict()
 
     def continuations(
@@ -38,8 +40,8 @@ class CandidateTokens:
 
         An encoder-decoder's target has no prompt before it: candidates stand alone.
         """
-        if self._is_apart:
-            return len(tokens), [Continuation(tuple(own)) for own in self._encode(candidates)]
+        if self._encode_targets is not None:
+            return len(tokens), [Continuation(tuple(own)) for own in self._encode_targets(candidates)]
         split = self._behind_last_word(prompt, tokens, tuple(candidates))
         melted = [i for i, own in enumerate(split) if own is None]
         whole = self._encode([prompt + candidates[i] for i in melted], special=True)
