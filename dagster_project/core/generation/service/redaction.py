@@ -6,9 +6,7 @@ environment (`openai`), and sending it (`connection`).
 
 from __future__ import annotations
 
-import html
-import json
-from urllib.parse import quote, quote_plus
+import re
 
 from dagster_project.core.http import snippet
 
@@ -21,12 +19,7 @@ class Redactor:
     """Replaces a key, also where it is escaped for JSON, HTML or URLs. Its repr does not tell the key."""
 
     def __init__(self, key: str | None) -> None:
-        forms = (
-            {key, json.dumps(key)[1:-1], html.escape(key), quote(key, safe=""), quote_plus(key)}
-            if key
-            else set()
-        )
-        self._forms = sorted(forms, key=len, reverse=True)
+        self._key = re.compile("".join(map(_escaped, key))) if key else None
         self._is_secret = key is not None and len(key) >= _SHORTEST_SECRET
 
     def message(self, text: str) -> str:
@@ -38,6 +31,12 @@ class Redactor:
         return self._replaced(text) if self._is_secret else text
 
     def _replaced(self, text: str) -> str:
-        for form in self._forms:
-            text = text.replace(form, _MARK)
-        return text
+        return self._key.sub(_MARK, text) if self._key else text
+
+
+def _escaped(character: str) -> str:
+    """A pattern for a character of a key as it is, or escaped, however often, in the ways of JSON, HTML and URLs."""
+    if character.isalnum():
+        return character
+    code = f"(?i:{ord(character):02x})"
+    return rf"\\*(?:{re.escape(character)}|u00{code}|%(?:25)*{code}|&(?:amp;)*#?\w+;)"

@@ -1,0 +1,212 @@
+"""What goes over the wire, both ways; the stop sequence proved by trying all short texts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from served import GREEDY, WARM
+
+from dagster_project.core import sandbox
+from dagster_project.core.generation.prompts import cut_answer
+from dagster_project.core.generation.service.wire import (
+    STOP,
+    Answer,
+    Choice,
+    ErrorBody,
+    MalformedError,
+    Question,
+    idempotency_key,
+    read_answer,
+    read_error,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["choices", "index", "text", "message", "content", "usage", "prompt_tokens", "completion_tokens",
+             "prompt_tokens_details", "cached_tokens", "finish_reason", "error", "code"]
+        ),
+        inner,
+        max_size=5,
+    ),
+    max_leaves=25,
+)  # fmt: skip
+SHORT_TEXTS = ["".join(letters) for n in range(8) for letters in itertools.product("\naQ", repeat=n)]
+
+
+def _stopped(text: str, stop: str) -> str:
+    """What a server returns: everything before the first place where the stop stands."""
+    return text.split(stop)[0]
+
+
+def test_the_stop_never_changes_the_kept_answer() -> None:
+    assert all(cut_answer(_stopped(text, STOP)) == cut_answer(text) for text in SHORT_TEXTS)
+
+
+@given(st.text(alphabet="\n\n\n ab", max_size=40))
+def test_the_stop_never_changes_the_kept_answer_of_longer_texts(text: str) -> None:
+    assert cut_answer(_stopped(text, STOP)) == cut_answer(text)
+
+
+def test_no_other_stop_with_a_line_break_would_do() -> None:
+    """Every stop of up to three characters but ours changes some answer, or never stops an answer's line."""
+    stops = ["".join(s) for n in (1, 2, 3) for s in itertools.product("\naQ", repeat=n) if "\n" in s]
+    safe = [
+        s for s in stops if all(cut_answer(_stopped(text, s)) == cut_answer(text) for text in SHORT_TEXTS)
+    ]
+    assert safe == [STOP]
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=300)
+def test_no_tokeniser_makes_more_tokens_than_the_bound(text: str) -> None:
+    folder = Path(str(sandbox.__path__[0])) / "training"
+    tokeniser = _tokeniser(str(folder / "tokenizer.json"))
+    assert len(tokeniser.encode(text).ids) <= Question(text, GREEDY).most_prompt_tokens("completions")
+
+
+def test_the_bound_knows_of_normalisation() -> None:
+    """A tokeniser that normalises by NFKC sees 18 characters in this one."""
+    assert Question("ﷺ", GREEDY).most_prompt_tokens("completions") >= 33
+
+
+_LOADED: dict[str, tokenizers.Tokenizer] = {}
+
+
+def _tokeniser(path: str) -> tokenizers.Tokenizer:
+    if path not in _LOADED:
+        _LOADED[path] = tokenizers.Tokenizer.from_file(path)
+    return _LOADED[path]
+
+
+@given(st.text(), st.integers(1, 20), st.integers(0, 2**80))
+def test_a_body_is_ascii_and_means_the_prompt(prompt: str, n: int, seed: int) -> None:
+    body = Question(prompt + "\ud800", WARM, n, seed).body("m", "chat")
+    read = json.loads(body.decode("ascii"))
+    assert read["messages"] == [{"role": "user", "content": prompt + "\ud800"}]
+    assert 0 <= read["seed"] < 2**31
+    assert (read["n"], read["temperature"], read["top_p"]) == (n, 0.5, 1)
+    assert "seed" not in json.loads(Question(prompt, GREEDY).body("m", "completions"))
+
+
+def test_a_request_sent_again_has_the_same_key_and_no_other_has_it() -> None:
+    body, url = Question("a", GREEDY).body("m", "completions"), "http://x/v1/completions"
+    key = idempotency_key("row\n1", url, body)
+    assert key == idempotency_key("row\n1", url, body)
+    assert len(key) == 64
+    assert key.isalnum()
+    others = {
+        idempotency_key("row\n2", url, body),
+        idempotency_key("row\n1", f"{url}x", body),
+        idempotency_key("row\n1", url, Question("b", GREEDY).body("m", "completions")),
+    }
+    assert len(others | {key}) == 4
+
+
+@given(JSON, st.sampled_from(["completions", "chat"]))
+@settings(max_examples=500)
+def test_any_json_is_an_answer_an_error_or_malformed(document: Any, api: str) -> None:
+    try:
+        answer = read_answer(json.dumps(document).encode(), api)
+    except MalformedError:
+        return
+    assert isinstance(answer, Answer | ErrorBody)
+    if isinstance(answer, Answer):
+        assert answer.choices
+        assert all(isinstance(choice.text, str) for choice in answer.choices)
+        assert answer.cached_tokens <= (answer.prompt_tokens or 0)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_malformed_or_read(content: bytes) -> None:
+    with pytest.raises(MalformedError):
+        read_answer(content + b"<", "chat")
+    assert read_error(content + b"<") is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "api", "expected"),
+    [
+        ({"text": "a", "finish_reason": "stop"}, "completions", Choice("a")),
+        ({"text": "", "finish_reason": "stop"}, "completions", Choice("")),
+        ({"text": None, "finish_reason": "stop"}, "completions", Choice("")),
+        ({"text": None}, "completions", Choice("")),
+        ({"message": {"content": "b"}}, "chat", Choice("b")),
+        ({"message": {"content": [{"type": "text", "text": "b"}, {"text": "c"}, 3]}}, "chat", Choice("bc")),
+    ],
+)
+def test_choices(choice: dict[str, Any], api: str, expected: Choice) -> None:
+    answer = read_answer(json.dumps({"choices": [choice]}).encode(), api)
+    assert isinstance(answer, Answer)
+    assert answer.choices == (expected,)
+    assert (answer.prompt_tokens, answer.new_tokens, answer.cached_tokens) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"text": "a", "finish_reason": "content_filter"}, {"text": None, "finish_reason": "length"}],
+)
+def test_what_is_withheld_says_why(choice: dict[str, Any]) -> None:
+    answer = read_answer(json.dumps({"choices": [choice]}).encode(), "completions")
+    assert isinstance(answer, Answer)
+    assert str(choice["finish_reason"]) in (answer.choices[0].withheld or "")
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        ({"choices": [{"message": {"content": "b"}}]}, "without text"),
+        ({"choices": [{"text": 3}]}, "is no text"),
+        ({"choices": ["a"]}, "no object"),
+        ({"choices": []}, "without choices"),
+        ([1], "no object"),
+    ],
+)
+def test_what_is_malformed_is_said(document: Any, wrong: str) -> None:
+    with pytest.raises(MalformedError, match=wrong):
+        read_answer(json.dumps(document).encode(), "completions")
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"error": {"message": "m", "code": "c"}}, ErrorBody("m", "c")),
+        ({"error": "m"}, ErrorBody("m")),
+        ({"object": "error", "message": "m", "code": 404}, ErrorBody("m", 404)),
+        ({"detail": [{"msg": "field"}]}, ErrorBody("[{'msg': 'field'}]")),
+        ({"fine": 1}, None),
+        ({"error": 3}, None),
+    ],
+)
+def test_errors_of_several_servers(document: Any, expected: ErrorBody | None) -> None:
+    assert read_error(json.dumps(document).encode()) == expected
+
+
+def test_an_order_is_taken_only_from_indexes_that_give_one() -> None:
+    def texts(*indexes: object) -> list[str]:
+        choices = [{"text": str(i), "index": index} for i, index in enumerate(indexes)]
+        answer = read_answer(json.dumps({"choices": choices}).encode(), "completions")
+        assert isinstance(answer, Answer)
+        return [choice.text for choice in answer.choices]
+
+    assert texts(2, 0, 1) == ["1", "2", "0"]
+    assert texts(1, 0, None) == ["0", "1", "2"]
+    assert texts(1, 1, 0) == ["0", "1", "2"]
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=12), st.integers(0, 500))
+def test_tokens_are_spread_whole_and_by_length(texts: list[str], total: int) -> None:
+    counts = Answer(tuple(map(Choice, texts)), None, None, 0).tokens_by_choice(total)
+    assert sum(counts) == total
+    sizes = [len(text.encode()) + 1 for text in texts]
+    for count, size in zip(counts, sizes, strict=True):
+        assert abs(count - total * size / sum(sizes)) < 1
