@@ -58,6 +58,8 @@ ODD_CAUSAL = {
     ),
     "mamba": _config("Mamba", hidden_size=32, num_hidden_layers=2, state_size=4),
 }
+UNFIT = {"rwkv": _config("Rwkv", hidden_size=32, num_hidden_layers=2, context_length=LENGTH)}
+"""Causal models that no path fits."""
 
 
 def save_other_model(folder: Path, architecture: str, seed: int = 0) -> Path:
@@ -65,26 +67,27 @@ def save_other_model(folder: Path, architecture: str, seed: int = 0) -> Path:
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    tokenizer = build_tokenizer()
+    causal = {**ODD_CAUSAL, **UNFIT}
+    tokenizer = build_tokenizer("$A" if architecture in causal else "$A </s>")
     ids = {"vocab_size": len(tokenizer), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
     torch.manual_seed(seed)
-    if architecture in ODD_CAUSAL:
-        model = AutoModelForCausalLM.from_config(ODD_CAUSAL[architecture](ids))
+    if architecture in causal:
+        model = AutoModelForCausalLM.from_config(causal[architecture](ids))
     else:
         model = AutoModelForSeq2SeqLM.from_config({**ENCODER_DECODERS, **COPIED}[architecture](ids))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             # Mamba's decay is set, not drawn: random ones overflow
             if parameter.ndim > 1 and not name.endswith("A_log"):
-                parameter.normal_(0, 0.3)
+                parameter.normal_(0, 0.15 if architecture == "gemma2" else 0.3)
     model.generation_config.forced_bos_token_id = 2 if architecture == "bart_forced" else None
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def build_tokenizer() -> Any:
-    """Byte-level; an end token after each text; about one token in six holds a line end."""
+def build_tokenizer(template: str) -> Any:
+    """Byte-level, special tokens by the template; about one token in six holds a line end."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -97,7 +100,7 @@ def build_tokenizer() -> Any:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, initial_alphabet=alphabet)
     tokenizer.train_from_iterator(text, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=[("</s>", 1)])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="</s>", extra_special_tokens=["<extra_id_0>"]
     )
