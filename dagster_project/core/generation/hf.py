@@ -31,7 +31,7 @@ from dagster_project.core.generation.base import (
     Secret,
     Usage,
 )
-from dagster_project.core.generation.local.batching import DeviceBatches, Finished
+from dagster_project.core.generation.local.device_batches import DeviceBatches, Finished
 from dagster_project.core.generation.local.candidates import CandidateTokens
 from dagster_project.core.generation.local.choose import choose_steppers
 from dagster_project.core.generation.local.decode import Ending, decode_greedily, decode_samples
