@@ -14,7 +14,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,9 +22,10 @@ from typing import IO, Any
 import dagster as dg
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
-from dagster_project.core.study import Study
+from dagster_project.core.study import IMPORTED, Model, Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
@@ -56,6 +57,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         study = load_study(study_file())
+        check_capabilities(study)
         _listen()
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
@@ -118,7 +120,8 @@ def plan(study: Study) -> list[Stage]:
         f"lake/{name}"
         for name in ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
     ]
-    stages = [Stage("study, facts, entities", (*lake, "lake/triples", "lake/entities"))]
+    facts = ("lake/triples", "lake/entities", "lake/imported_popularity")
+    stages = [Stage("study, facts, entities", (*lake, *facts))]
     if study.popularity.measure == "page_views":
         first, last = window(study)
         stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views",), first, last))
@@ -128,22 +131,31 @@ def plan(study: Study) -> list[Stage]:
     if study.retrievers:
         first, last = study.retrievers[0], study.retrievers[-1]
         stages.append(Stage("retrieval", ("lake/retrieved_passages",), first, last))
-    stages += [
-        Stage(
-            f"answers of {model.name}",
-            ("lake/answers",),
-            _multi_key(model.name, study.methods[0]),
-            _multi_key(model.name, study.methods[-1]),
-        )
-        for model in study.models
-    ]
-    if study.paraphrase_prompts:
-        stages += [
-            Stage(f"paraphrase answers of {m.name}", ("lake/paraphrase_answers",), m.name, m.name)
-            for m in study.models
-        ]
+    for model in study.models:
+        stages += _generation(study, model)
+    generates = any(model.backend != IMPORTED for model in study.models)
+    if generates and (study.paraphrase_prompts or study.sample_prompts):
         stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
     return [*stages, Stage("warehouse: dbt, tests, publication, report", WAREHOUSE)]
+
+
+def _generation(study: Study, model: Model) -> Iterator[Stage]:
+    """All that one model writes; answers before the latency that a service's rows tell."""
+    name = model.name
+    methods = _multi_key(name, study.methods[0]), _multi_key(name, study.methods[-1])
+    is_imported = model.backend == IMPORTED
+    if is_imported:
+        yield Stage(f"imported answers of {name}", ("lake/imported_answers",), name, name)
+    if "genread" in study.methods:
+        yield Stage(f"generated passages of {name}", ("lake/generated_passages",), name, name)
+    yield Stage(f"answers of {name}", ("lake/answers",), *methods)
+    if is_imported:
+        return
+    if study.paraphrase_prompts:
+        yield Stage(f"paraphrase answers of {name}", ("lake/paraphrase_answers",), name, name)
+    if study.sample_prompts:
+        yield Stage(f"sampled answers of {name}", ("lake/sampled_answers",), name, name)
+    yield Stage(f"latency of {name}", ("lake/latency_calibrations",), *methods)
 
 
 def window(study: Study) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import dagster as dg
 from dagster_dbt import DbtCliResource, DbtProject
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import hold_run
@@ -42,6 +43,11 @@ class StudyResource(dg.ConfigurableResource):
         lake = Lake(self.study.home.lake)
         lake.ensure_schemas()
         return lake
+
+
+def model_session() -> ModelSession:
+    """A session whose backends read keys of services by Dagster's `EnvVar`: from the environment, or an `.env` file."""
+    return ModelSession(LOG, lambda name: dg.EnvVar(name).get_value())
 
 
 def dbt_project() -> DbtProject:

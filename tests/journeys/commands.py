@@ -18,10 +18,10 @@ datasets:
   - name: small
 prompts:
   - {{name: zero_shot, format: qa}}
-  - {{name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases]}}
+  - {{name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}}
 models:
   - {{name: scripted, path: "{script}", backend: fake}}
-methods: [closed_book, bm25, oracle]
+methods: [closed_book, genread, bm25, oracle]
 popularity: {{measure: page_views, n_months: 2, last_month: "2026-10"}}
 seed: 0
 """

@@ -3,14 +3,55 @@
 import dagster as dg
 
 from dagster_project.core.embedding.answers import embed_answers
-from dagster_project.core.generation.run import answer_paraphrases, answer_questions
-from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.generation.calibrate import calibrate_latency
+from dagster_project.core.generation.run import (
+    answer_paraphrases,
+    answer_questions,
+    generate_passages,
+    sample_answers,
+)
+from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.lake import Lake
 from dagster_project.defs.partitions import model_and_method, model_by_method, models
 from dagster_project.defs.questions.assets import paraphrases, questions
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval.assets import passages, retrieved_passages
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="generation",
+    kinds={"parquet"},
+    partitions_def=models,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[questions],
+)
+def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, model, method, prompt) of an imported result file; of other models none."""
+    keys = sorted(context.partition_keys)
+    with clear_errors():
+        return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="generation",
+    kinds={"parquet", "torch"},
+    partitions_def=models,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="gpu",
+    deps=[questions, imported_answers],
+)
+def generated_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, model): the background text that stands before a question of method genread."""
+    keys = sorted(context.partition_keys)
+    with clear_errors(), model_session() as session:
+        outcomes = [
+            generate_passages(study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG)
+            for model in keys
+        ]
+    return result(study.lake, outcomes)
 
 
 @dg.asset(
@@ -24,12 +65,14 @@ from dagster_project.defs.retrieval.assets import passages, retrieved_passages
         questions,
         passages,
         dg.AssetDep(retrieved_passages, partition_mapping=dg.AllPartitionMapping()),
+        dg.AssetDep(generated_passages, partition_mapping=dg.AllPartitionMapping()),
+        dg.AssetDep(imported_answers, partition_mapping=dg.AllPartitionMapping()),
     ],
 )
 def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt)."""
     keys = sorted(model_and_method(key) for key in context.partition_keys)
-    with clear_errors(), ModelSession(LOG) as session:
+    with clear_errors(), model_session() as session:
         outcomes = [
             answer_questions(
                 study.study, study.lake, model, method, session=session, run_id=context.run_id, log=LOG
@@ -51,7 +94,7 @@ def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.Mater
 def paraphrase_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase, model, prompt), answered closed-book."""
     keys = sorted(context.partition_keys)
-    with clear_errors(), ModelSession(LOG) as session:
+    with clear_errors(), model_session() as session:
         outcomes = [
             answer_paraphrases(
                 study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG
@@ -65,10 +108,55 @@ def paraphrase_answers(context: dg.AssetExecutionContext, study: StudyResource) 
     key_prefix="lake",
     group_name="generation",
     kinds={"parquet", "torch"},
-    deps=[dg.AssetDep(paraphrase_answers, partition_mapping=dg.AllPartitionMapping())],
+    partitions_def=models,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="gpu",
+    deps=[questions],
+)
+def sampled_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, sample, model, prompt), answered closed-book at a temperature."""
+    keys = sorted(context.partition_keys)
+    with clear_errors(), model_session() as session:
+        outcomes = [
+            sample_answers(study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG)
+            for model in keys
+        ]
+    return result(study.lake, outcomes)
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="generation",
+    kinds={"parquet", "torch"},
+    partitions_def=model_by_method,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="gpu",
+    deps=[answers],
+)
+def latency_calibrations(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (model, method, prompt): one user waiting, from questions asked one at a time."""
+    keys = sorted(model_and_method(key) for key in context.partition_keys)
+    with clear_errors(), model_session() as session:
+        outcomes = [
+            calibrate_latency(
+                study.study, study.lake, model, method, session=session, run_id=context.run_id, log=LOG
+            )
+            for model, method in keys
+        ]
+    return result(study.lake, outcomes)
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="generation",
+    kinds={"parquet", "torch"},
+    deps=[
+        dg.AssetDep(paraphrase_answers, partition_mapping=dg.AllPartitionMapping()),
+        dg.AssetDep(sampled_answers, partition_mapping=dg.AllPartitionMapping()),
+    ],
 )
 def answer_embeddings(study: StudyResource) -> dg.MaterializeResult:
-    """One row per distinct answer text of paraphrase_answers."""
+    """One row per distinct answer text of paraphrase_answers and sampled_answers."""
     with clear_errors():
         return result(study.lake, [embed_answers(study.study, study.lake, LOG)])
 

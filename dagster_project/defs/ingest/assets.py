@@ -1,7 +1,8 @@
-"""Facts and page views: from the sandbox, an RDF file, or Wikimedia, through the same clients."""
+"""Facts and popularity: from the sandbox, an RDF file, or Wikimedia, through the same clients, or out of files."""
 
 import dagster as dg
 
+from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
 from dagster_project.defs.partitions import months
 from dagster_project.defs.resources import LOG, StudyResource
@@ -12,14 +13,23 @@ from dagster_project.defs.results import clear_errors, result
 def triples(study: StudyResource) -> dg.MaterializeResult:
     """One row per (subject, property, object): the facts of the study's relations."""
     with clear_errors():
-        return result(study.lake, [ingest_triples(study.study, study.lake, LOG)])
+        outcome = ingest_triples(study.study, study.lake, LOG)
+        return result(study.lake, [outcome, *import_triples(study.study, study.lake, LOG)])
 
 
 @dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet", "wikidata"}, deps=[triples])
 def entities(study: StudyResource) -> dg.MaterializeResult:
     """One row per entity: labels, aliases, article and sitelinks of every subject and object."""
     with clear_errors():
-        return result(study.lake, [ingest_entities(study.study, study.lake, LOG)])
+        outcome = ingest_entities(study.study, study.lake, LOG)
+        return result(study.lake, [outcome, *import_entities(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"})
+def imported_popularity(study: StudyResource) -> dg.MaterializeResult:
+    """One row per entity: the popularity that imported datasets give; empty without any."""
+    with clear_errors():
+        return result(study.lake, [import_popularity(study.study, study.lake, LOG)])
 
 
 @dg.asset(

@@ -27,7 +27,7 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset_check(asset=questions, blocking=True)
 def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
-    """Each relation that a dataset names has at least one question; nothing downstream runs otherwise."""
+    """Each relation that a dataset of the source names has a question; nothing downstream runs otherwise."""
     missing = _relations_without_questions(study.study, study)
     return dg.AssetCheckResult(
         passed=not missing,
@@ -41,7 +41,7 @@ def _relations_without_questions(study: Study, resource: StudyResource) -> list[
     present = {(row["dataset"], row["relation"]) for row in rows}
     return [
         f"{dataset.name}/{relation}"
-        for dataset in study.datasets
+        for dataset in study.datasets_of_source
         for relation in dataset.relations
         if (dataset.name, relation) not in present
     ]
