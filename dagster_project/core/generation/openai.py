@@ -9,6 +9,9 @@ for another attempt, divided by it. New tokens are as billed, which may include 
 first bears the prompt's cost, for the others the prompt counts as shared; tokens that the service had in its own
 cache count as shared too, but at full price, as prices of cached tokens are not in the table.
 
+SPEC §3 asks for the whole distribution (top_p 1, no top_k). These APIs have no field for top_k or a repetition
+penalty; vLLM takes them from the model's generation_config.json unless started with `--generation-config vllm`.
+
 The same request always carries the same `Idempotency-Key`, in another run also. Where a service heeds it, no row
 is bought twice; where it does not, one request may be, and only where its answer was lost on the way.
 """
@@ -171,7 +174,8 @@ class OpenAIBackend:
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]] | None
     ) -> list[list[Generation] | Failure]:
         """The results of a call without a budget, in order."""
-        names = [f"{prompt_hash(prompt)} {decoding.key}" for prompt in prompts]
+        samples = seeds or [()] * len(prompts)
+        names = [f"{prompt_hash(p)} {decoding.key} {list(s)}" for p, s in zip(prompts, samples, strict=True)]
         results: dict[int, list[Generation] | Failure] = {}
         for index, result in self.stream(prompts, decoding, seeds, names=names, budget_usd=None):
             if not isinstance(result, list | Failure):

@@ -10,10 +10,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from typing import Any
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from dagster_project.core.generation.service.redaction import Redactor
 from dagster_project.core.http import Clock, RetryPolicy, is_loopback
@@ -52,6 +55,40 @@ class _Bearer(AuthBase):
         if self._header:
             request.headers["Authorization"] = self._header
         return request
+
+
+class _SilentConnection(HTTPConnection):
+    """Does not print its headers where a program sets `http.client.HTTPConnection.debuglevel`."""
+
+    debuglevel = 0
+
+
+class _SilentTlsConnection(HTTPSConnection):
+    debuglevel = 0
+
+
+class _SilentPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _SilentConnection
+
+
+class _SilentTlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _SilentTlsConnection
+
+
+class _SilentAdapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **keys: Any) -> None:
+        super().init_poolmanager(*args, **keys)
+        _silence(self.poolmanager)
+
+    def proxy_manager_for(self, proxy: str, **keys: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **keys)
+        if isinstance(manager, urllib3.ProxyManager):
+            _silence(manager)
+        return manager
+
+
+def _silence(manager: urllib3.PoolManager) -> None:
+    manager.pool_classes_by_scheme = {"http": _SilentPool, "https": _SilentTlsPool}
 
 
 class Connection:
@@ -112,6 +149,8 @@ class Connection:
         if session is None:
             session = requests.Session()
             session.auth = self._auth
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, _SilentAdapter())
             session.headers["User-Agent"] = f"longtail/{_version()} requests/{requests.__version__}"
             session.trust_env = not is_loopback(self.url)  # no proxy between this machine and itself
             self._local.session = session

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import http.client
 import json
 import logging
 import pickle
 import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -51,13 +53,13 @@ class _Everything(logging.Handler):
 
 
 @pytest.fixture
-def everything(monkeypatch: pytest.MonkeyPatch) -> _Everything:
-    handler, root = _Everything(), logging.getLogger()
-    monkeypatch.setattr(root, "level", logging.DEBUG)
-    monkeypatch.setattr(root, "handlers", [*root.handlers, handler])
-    for name in ("urllib3", "requests", "dagster_project"):
-        monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
-    return handler
+def everything(caplog: pytest.LogCaptureFixture) -> Iterator[_Everything]:
+    for name in (None, "urllib3", "requests", "dagster_project"):
+        caplog.set_level(logging.DEBUG, name)
+    handler = _Everything()
+    logging.getLogger().addHandler(handler)
+    yield handler
+    logging.getLogger().removeHandler(handler)
 
 
 def _run(server: FlakyServer, folder: Path, prompts: list[str], written: list[str]) -> None:
@@ -95,6 +97,7 @@ def test_the_key_is_nowhere_but_in_the_requests(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CANARY_KEY", f" {CANARY}\n")
+    monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 1)  # prints what is sent
     written: list[str] = []
     prompts = [*PROMPTS, f"{REFUSE} it", WITHHOLD]
     sent = 0

@@ -355,6 +355,19 @@ def test_unusual_prompts_arrive_as_they_are(open_backend: Open) -> None:
     assert sorted(body["prompt"] for body in server.books.bodies) == sorted(prompts)
 
 
+def test_a_proxy_of_the_environment_is_used_but_not_within_this_machine(
+    open_backend: Open, monkeypatch
+) -> None:
+    with FlakyServer() as proxy, FlakyServer() as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
+        monkeypatch.setenv("http_proxy", proxy.base_url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        open_backend("http://service.invalid/v1").generate(PROMPTS[:2], GREEDY)
+        open_backend(server.base_url).generate(PROMPTS[:3], GREEDY)
+    assert (proxy.books.requests, server.books.requests) == (2, 3)
+
+
 def test_keep_alive(open_backend: Open) -> None:
     with FlakyServer() as server:
         accepted = []

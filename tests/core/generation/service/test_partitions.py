@@ -1,0 +1,74 @@
+"""Whole partitions through a service: rows, row cache, budget and accounts, against the server's own books."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import pytest
+from flaky_server import FlakyServer
+from small_study import MAKERS, fill_lake, small_study, with_model
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.lake import Lake
+from dagster_project.core.study import Service, Study
+
+CANARY = "sk-canary-0123456789"
+PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
+
+
+def _study(folder: Path, server: FlakyServer, **keys: object) -> Study:
+    service = Service(server.base_url, api_key_env="CANARY_KEY", **PRICES)  # type: ignore[arg-type]
+    study = small_study(folder, "m", backend="openai", service=dataclasses.replace(service, **keys))  # type: ignore[arg-type]
+    if not Lake(study.home.lake).partitions("questions"):
+        fill_lake(Lake(study.home.lake), 4)
+    return study
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY_KEY", CANARY)
+
+
+def test_a_flaky_service_answers_all_partitions_and_is_paid_once(
+    tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    text = lambda prompt, sample: f" answer {sample % 97} {CANARY}\n"  # noqa: E731
+    rates = {"drop_after": 0.015, "fewer": 0.3}
+    with FlakyServer(rates=rates, key=CANARY, text=text) as server:
+        study = _study(tmp_path, server)
+        notes = {table: MAKERS[table](study).notes for table in MAKERS}
+        sent = server.books.requests
+        for table in MAKERS:
+            MAKERS[table](study)
+        assert server.books.requests == sent
+    assert set(server.books.sold.values()) == {1}
+    lake = Lake(study.home.lake)
+    rows = {table: lake.read_all(table).to_pylist() for table in MAKERS}
+    assert all(rows.values())
+    assert len({row["sample"] for row in rows["sampled_answers"]}) == 4
+    new = [notes[table]["computed"] for table in MAKERS]
+    assert sum(new) >= len(server.books.sold)
+    for path in (file for folder in (tmp_path, home) for file in folder.rglob("*") if file.is_file()):
+        assert CANARY.encode() not in path.read_bytes(), path
+    assert CANARY not in caplog.text
+
+
+def test_a_partition_stops_before_its_budget_keeps_what_is_paid_and_goes_on(tmp_path: Path) -> None:
+    with FlakyServer(key=CANARY) as server:
+        study = _study(tmp_path, server)
+        model = study.models[0]
+        assert model.service is not None
+        for cents in (0.02, 0.05):
+            limit = cents / 100
+            poor = with_model(study, service=dataclasses.replace(model.service, max_cost_usd=limit))
+            with pytest.raises(BackendError, match="raise max_cost_usd"):
+                MAKERS["answers"](poor)
+            billed = server.usd(**PRICES)
+            assert limit * 0.5 < billed <= limit
+        MAKERS["answers"](study)
+        assert set(server.books.sold.values()) == {1}
+        rows = Lake(study.home.lake).read_all("answers").to_pylist()
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(server.usd(**PRICES))
