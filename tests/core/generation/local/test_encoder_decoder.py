@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from other_models import COPIED, ENCODER_DECODERS, save_other_model
+from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.base import Decoding, Failure, Generation, Score
+from dagster_project.core.generation.hf import TransformersBackend
 from dagster_project.core.generation.local import cross_attention
 from dagster_project.core.generation.local.encoder_decoder import EncoderDecoderSteppers
 from dagster_project.core.generation.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.local.stepper import Steppers
+from dagster_project.core.generation.prompts import cut_answer
 from dagster_project.core.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -182,3 +186,92 @@ def test_a_model_whose_batches_differ_is_refused(
     monkeypatch.setattr(loaded.model, "forward", forward.__get__(loaded.model))
     with pytest.raises(BackendError, match="architecture t5 cannot be run in batches: its logits differ"):
         EncoderDecoderSteppers(loaded)
+
+
+BACKENDS = ["t5", "mt5", "bart", "bart_forced"]
+
+
+@pytest.fixture(scope="module")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TransformersBackend]:
+    root = tmp_path_factory.mktemp("backends")
+    found = {}
+    for name in BACKENDS:
+        folder = save_other_model(root / name, name)
+        settings = json.loads((folder / "generation_config.json").read_text())
+        (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": ENDS}))
+        found[name] = TransformersBackend(Model(name, str(folder), device="cpu", batch_tokens=400))
+    return found
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_backend_answers_as_generate_one_by_one(
+    models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
+) -> None:
+    loaded = models[name]
+    ids = loaded.encode(PROMPTS)
+    results = backends[name].generate(PROMPTS, Decoding(NEW_TOKENS))
+    for prompt, result, tokens in zip(ids, results, one_by_one(loaded, ids), strict=True):
+        assert isinstance(result, Generation)
+        whole = loaded.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert cut_answer(result.text) == cut_answer(whole)
+        assert whole.startswith(result.text)
+        assert (result.prompt_tokens, result.n_truncated_tokens) == (len(prompt), 0)
+    assert max(result.batch_size for result in results if isinstance(result, Generation)) > 1
+
+
+def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBackend]) -> None:
+    long, short = backends["t5"].generate(["é" * 500 + "x" * 100, "x" * 100], Decoding(NEW_TOKENS))
+    assert isinstance(long, Generation)
+    assert isinstance(short, Generation)
+    assert long.prompt_tokens == short.prompt_tokens == 64
+    assert (short.n_truncated_tokens, long.n_truncated_tokens) == (37, 1037)
+    assert long.text == short.text
+
+
+@pytest.mark.parametrize("name", ["t5", "bart_forced"])
+def test_samples_do_not_depend_on_the_batch(backends: dict[str, TransformersBackend], name: str) -> None:
+    decoding = Decoding(NEW_TOKENS, temperature=0.7)
+    prompts = PROMPTS[:5]
+    together = backends[name].sample(prompts, decoding, [range(8)] * 5)
+    texts = []
+    for prompt, own in zip(prompts, together, strict=True):
+        assert isinstance(own, list)
+        texts.append([sample.text for sample in own])
+        for seed in range(8):
+            (alone,) = backends[name].sample([prompt], decoding, [[seed]])
+            assert isinstance(alone, list)
+            assert alone[0].text == texts[-1][seed]
+    assert len({text for own in texts for text in own}) > 10
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_scores_are_those_of_one_forward_pass_each(
+    models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
+) -> None:
+    loaded = models[name]
+    candidates = [f"<extra_id_0> {text}" for text in CANDIDATES]
+    steppers = EncoderDecoderSteppers(loaded)
+    targets = steppers.candidate_ids(candidates)
+    scored = backends[name].score(PROMPTS[:6], [candidates] * 6)
+    for ids, scores in zip(loaded.encode(PROMPTS[:6]), scored, strict=True):
+        assert isinstance(scores, list)
+        for target, score in zip(targets, scores, strict=True):
+            logits = plain_logits(loaded, ids, [*steppers._first, *target[:-1]])[len(steppers._first) - 1 :]
+            logs = logits.double().log_softmax(dim=-1)
+            expected = sum(logs[place, token].item() for place, token in enumerate(target))
+            assert score.n_tokens == len(target)
+            assert score.log_likelihood == pytest.approx(expected, abs=1e-3)
+
+
+def test_more_new_tokens_than_the_decoder_holds(backends: dict[str, TransformersBackend]) -> None:
+    with pytest.raises(BackendError, match="lower max_new_tokens"):
+        backends["bart"].generate(["a"], Decoding(LENGTH))
+    ((score,), failure) = backends["bart"].score(["a", "a"], [["b"], ["b" * 200]])  # type: ignore[misc]
+    assert isinstance(score, Score)
+    assert failure == Failure("the longest candidate leaves no room for the prompt")
+
+
+def test_no_prompts_and_odd_ones(backends: dict[str, TransformersBackend]) -> None:
+    assert backends["t5"].generate([], Decoding(3)) == []
+    odd = ["", "a\x00b", "\u200f\u05d0", "\ud800 lone", "\n\n"]
+    assert all(isinstance(result, Generation) for result in backends["t5"].generate(odd, Decoding(3)))
