@@ -132,6 +132,7 @@ class FakeBackend:
                 "device_seconds": None if service else seconds,
                 "cost_usd": self.script.usd_per_prompt / len(asked) if service else None,
             }
+            self._note_made(prompt, asked, decoding, service)
             results.append(
                 [
                     self._generation(prompt, seed, decoding, len(words) if n else shared, accounts)
@@ -167,10 +168,17 @@ class FakeBackend:
             return Score(-0.1 * n_tokens, n_tokens)
         return Score(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
 
+    def _note_made(self, prompt: str, seeds: Sequence[int | None], decoding: Decoding, service: bool) -> None:
+        if self.script.ledger and not service:
+            made = (digest(f"{prompt}\n{decoding.key}\n{seed}").hex() for seed in seeds)
+            self._write("".join(f"made {name}\n" for name in made))
+
     def _bill(self, name: str) -> None:
-        if not self.script.ledger:
-            return
-        file = Path(self.script.ledger)
-        known = file.read_text(encoding="utf-8").split() if file.exists() else []
-        with file.open("a", encoding="utf-8") as lines:
-            lines.write(f"{'again' if name in known else 'paid'} {name}\n")
+        if self.script.ledger:
+            file = Path(self.script.ledger)
+            known = file.read_text(encoding="utf-8").split() if file.exists() else []
+            self._write(f"{'again' if name in known else 'paid'} {name}\n")
+
+    def _write(self, lines: str) -> None:
+        with Path(self.script.ledger).open("a", encoding="utf-8") as file:
+            file.write(lines)

@@ -17,8 +17,8 @@ options:
 - `stream`: it behaves as a service does, one request after another. Without it the loaded backend does not
   declare `STREAM`, although its class can.
 - `usd_per_prompt`: what a streamed request costs.
-- `ledger`: a file that gets a line for each streamed request: `paid <name>`, or `again <name>` where that
-  name was paid for before.
+- `ledger`: a file that gets a line for all that is done: `made <hash of what decides it>` for a text; of a
+  stream `paid <name>` for a request, or `again <name>` where that name was paid for before.
 
 A sample is the rule's answer for about half of the seeds, and words made from prompt and seed for the rest.
 Of candidates, the likeliest is the one that equals the rule's answer.

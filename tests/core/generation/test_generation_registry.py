@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import subprocess
 import sys
@@ -9,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from small_study import small_study
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation import base, registry
 from dagster_project.core.generation.base import Decoding, Failure, Generation
+from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.generation.registry import entry, identify, load_backend
-from dagster_project.core.study import BACKENDS, Model
+from dagster_project.core.study import BACKENDS, Model, Prompt
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,7 +54,9 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
 def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
     with pytest.raises(BackendError, match="unknown backend 'vllm'; use one of: fake, openai, transformers"):
         load_backend(Model(name="m", path="/no/such", backend="vllm"))
-    with pytest.raises(BackendError, match="backend transformers cannot stream; backends that can: fake, openai"):
+    with pytest.raises(
+        BackendError, match="backend transformers cannot stream; backends that can: fake, openai"
+    ):
         entry(Model(name="m", path="/no/such"), base.STREAM)
     assert entry(fake("fake:echo")).capabilities == base.CAPABILITIES
 
@@ -102,12 +108,66 @@ def test_scripts_answer_fail_and_take_time(tmp_path: Path) -> None:
     assert identify(fake("fake:echo")) != identify(fake(str(script)))
 
 
+def test_samples_follow_from_prompt_and_seed_alone() -> None:
+    backend = load_backend(fake("fake:digest"))
+    decoding = Decoding(15, 0.5)
+    prompts = ["Q: a A:", "Q: b A:"]
+    seeds = [list(range(20)), [3, 1]]
+    both = backend.sample(prompts, decoding, seeds)
+    (alone,) = load_backend(fake("fake:digest")).sample(["Q: b A:"], decoding, [[1]])
+    (greedy,) = backend.generate(["Q: a A:"], Decoding(15))
+    assert not any(isinstance(result, Failure) for result in (*both, alone, greedy))
+    texts = [[one.text for one in result] for result in both]  # type: ignore[union-attr]
+    assert texts[1][1] == alone[0].text  # type: ignore[index]
+    assert 0 < texts[0].count(greedy.text) < 20  # type: ignore[union-attr]
+    assert len(set(texts[0])) > 5
+
+
+def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
+    backend = load_backend(fake("fake:echo?refuse=bad"))
+    scores, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
+    assert isinstance(refused, Failure)
+    assert isinstance(scores, list)
+    assert [score.n_tokens for score in scores] == [1, 1, 2]
+    assert max(scores, key=lambda score: score.mean) == scores[1]
+
+
+def test_a_script_that_does_not_stream_says_so() -> None:
+    silent, streaming = (load_backend(fake(f"fake:echo{option}")) for option in ("", "?stream=true"))
+    assert base.STREAM not in silent.capabilities
+    assert streaming.capabilities == base.CAPABILITIES
+    with pytest.raises(BackendError, match="add the option stream=true"):
+        list(silent.stream(["x"], Decoding(2), None, names=["n"], budget_usd=None))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks", "message"),
+    [
+        ("transformers", ("questions",), None),
+        ("openai", ("questions", "samples"), None),
+        ("vllm", ("paraphrases",), "unknown backend 'vllm'"),
+        ("writes_only", ("questions",), None),
+        ("writes_only", ("questions", "samples"), "backend writes_only cannot sample; backends that can: "),
+    ],
+)
+def test_what_the_study_asks_is_checked_before_anything_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asks: tuple[str, ...], message: str | None
+) -> None:
+    writes_only = registry.Entry("no.such.module:Backend", frozenset({base.GENERATE}))
+    monkeypatch.setitem(registry.ENTRIES, "writes_only", writes_only)
+    study = small_study(tmp_path, "/no/such", backend=kind)
+    study = dataclasses.replace(study, prompts=(Prompt("p", asks=asks),))
+    with pytest.raises(BackendError, match=message) if message else contextlib.nullcontext():
+        check_capabilities(study)
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
         ("fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
         ("fake:echo?sleep=3", "fake option 'sleep'; allowed: rule"),
         ("fake:echo?fail_on_call=soon", "invalid literal"),
+        ("fake:echo?stream=perhaps", "stream is true or false, not 'perhaps'"),
         ("/no/such/script.json", "cannot be read"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import sqlite3
+import zlib
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,11 @@ LOG = logging.getLogger("row_cache")
 IDENTITY = Identity("revision", "float32", "none", "fake", "1")
 TEXTS = st.text(st.characters(), max_size=40)
 NUMBERS = st.integers(0, 2**31)
+MAYBE = st.none() | st.floats(0, 1e6)
 
 
 def row(text: str, origin: str = "origin") -> CachedRow:
-    return CachedRow(Generation(text, 12, 3, 0, 1.5, 4), "fake 1", origin)
+    return CachedRow(Generation(text, 12, 3, 0, 1.5, 4, 7, 0.25, None), "fake 1", origin)
 
 
 def key(number: int) -> bytes:
@@ -34,12 +37,12 @@ def open_cache(folder: Path) -> RowCache:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(NUMBERS, st.tuples(TEXTS, NUMBERS, st.floats(0, 1e9)), max_size=8))
+@given(st.dictionaries(NUMBERS, st.tuples(TEXTS, NUMBERS, st.floats(0, 1e9), MAYBE, MAYBE), max_size=8))
 def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
     folder = tmp_path_factory.mktemp("cache")
     rows = {
-        key(n): CachedRow(Generation(text, number, 1, 2, latency, 3), "é", "o")
-        for n, (text, number, latency) in stored.items()
+        key(n): CachedRow(Generation(text, number, 1, 2, latency, 3, number // 2, seconds, usd), "é", "o")
+        for n, (text, number, latency, seconds, usd) in stored.items()
     }
     with open_cache(folder) as cache:
         assert cache.store(rows) == rows
@@ -61,8 +64,9 @@ def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
         row_key("b", IDENTITY, Decoding(15)),
         row_key("a", Identity("other", "float32", "none", "fake", "1"), Decoding(15)),
         row_key("a", Identity("revision", "float16", "none", "fake", "1"), Decoding(15)),
-        row_key("a", Identity("revision", "float32", "int8", "fake", "1"), Decoding(15)),
+        row_key("a", Identity("revision", "float32", "8bit", "fake", "1"), Decoding(15)),
         row_key("a", IDENTITY, Decoding(16)),
+        row_key("a", IDENTITY, Decoding(15, 0.5)),
         row_key("a", IDENTITY, Decoding(15), sample_seed=0),
     ],
 )
@@ -74,6 +78,35 @@ def test_keys_are_the_same_for_every_engine() -> None:
     engine = Identity("revision", "float32", "none", "another", "9")
     assert row_key("a", engine, Decoding(15)) == row_key("a", IDENTITY, Decoding(15))
     assert engine.weights == IDENTITY.weights
+
+
+@given(st.lists(st.none() | st.integers(0, 2**63 - 1), unique=True, max_size=20))
+def test_every_sample_seed_has_a_key_of_its_own(seeds: list[int | None]) -> None:
+    keys = {row_key("a", IDENTITY, Decoding(15, 0.5), sample_seed=seed) for seed in seeds}
+    assert len(keys) == len(seeds)
+
+
+@pytest.mark.parametrize("change", ["fewer", "more", "other"])
+def test_rows_of_another_format_count_as_missing(tmp_path: Path, change: str) -> None:
+    with open_cache(tmp_path) as cache:
+        cache.store({key(1): row("kept"), key(2): row("old")})
+    with sqlite3.connect(cache.path) as connection:
+        query = "select text, accounts, origin from generations where key = ?"
+        text, accounts, origin = connection.execute(query, (key(2),)).fetchone()
+        numbers = json.loads(accounts)
+        if change != "more":
+            del numbers["shared_tokens"], numbers["device_seconds"]
+        if change != "fewer":
+            numbers["joules"] = 3
+        accounts = json.dumps(numbers).encode()
+        checksum = zlib.crc32(b"\0".join((key(2), text, accounts, origin)))
+        update = "update generations set accounts = ?, checksum = ? where key = ?"
+        connection.execute(update, (accounts, checksum, key(2)))
+    connection.close()
+    with open_cache(tmp_path) as cache:
+        assert cache.find([key(1), key(2)]) == {key(1): row("kept")}
+        assert cache.store({key(2): row("new")}) == {key(2): row("new")}
+        assert cache.find([key(2)]) == {key(2): row("new")}
 
 
 def test_the_first_writer_wins(tmp_path: Path) -> None:
