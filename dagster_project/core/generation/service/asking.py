@@ -194,8 +194,8 @@ class Asker:
             self._unanswered += 1
             if self._unanswered >= _MOST_UNANSWERED or (again.is_unmet and not self.has_answered):
                 raise BackendError(
-                    f"{self.who}: {again.what}; asked {number} times, for {self._unanswered} rows. Run again once it"
-                    " answers: what is done stays"
+                    f"{self.who}: {again.what}; rows given up: {self._unanswered}, after {number} attempts. Run again"
+                    " once it answers: what is done stays"
                 )
         return Failure(f"the service: {again.what}; asked {number} times")
 

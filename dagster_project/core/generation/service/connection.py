@@ -27,6 +27,15 @@ _PATIENCE = 5
 """A body may take this many times the wait for its next bytes; a server that drips is not waited for longer."""
 
 
+_HANDSHAKE = (
+    "CERTIFICATE_VERIFY_FAILED",
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "record layer failure",
+)
+"""Of TLS errors, those that come before anything is sent."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """A whole HTTP answer, whatever its status, and how long the request took, in seconds."""
@@ -164,11 +173,18 @@ class Connection:
 
 
 def _may_have_arrived(error: Exception) -> bool:
-    """Whether the connection had been made; only where it had not is it certain that nothing is billed."""
+    """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-    unsent = (requests.ConnectTimeout, ValueError)  # ValueError: an address that is none
-    if isinstance(cause, unmet) or isinstance(error, unsent):
+    unsent = (
+        requests.ConnectTimeout,
+        requests.exceptions.ProxyError,
+        ValueError,
+    )  # ValueError: no address at all
+    is_handshake = isinstance(error, requests.exceptions.SSLError) and any(
+        s in str(error) for s in _HANDSHAKE
+    )
+    if isinstance(cause, unmet) or isinstance(error, unsent) or is_handshake:
         return False
     return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)
 

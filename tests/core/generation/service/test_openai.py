@@ -228,12 +228,20 @@ def test_without_a_key_variable_nothing_is_authorised(open_backend: Open, tmp_pa
     assert "Authorization" not in server.books.headers[0]
 
 
-def test_a_server_that_is_not_there_is_one_error_at_once(open_backend: Open) -> None:
-    with socket.socket() as free:
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:{free}", "https://127.0.0.1:{taken}", "http://no.such.host.invalid"]
+)
+def test_an_address_without_a_service_is_one_error_at_once(open_backend: Open, address: str) -> None:
+    with socket.socket() as free, FlakyServer() as server:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(BackendError, match=r"asked 3 times, for 1 rows\. Run again once it answers"):
-        open_backend(f"http://127.0.0.1:{port}/v1").generate(PROMPTS, GREEDY)
+        taken = server.base_url.rsplit(":", 1)[1]
+        url = address.format(free=free.getsockname()[1], taken=taken)
+        backend = open_backend(url)
+        with pytest.raises(
+            BackendError, match=r"rows given up: 1, after 3 attempts\. Run again once it answers"
+        ):
+            backend.generate(PROMPTS, GREEDY)
+    assert backend.spent_usd == 0
 
 
 def test_a_service_that_goes_down_ends_the_run_and_keeps_what_came(open_backend: Open) -> None:
