@@ -78,8 +78,9 @@ class Generation:
     `new_tokens` leaves out the end token. `shared_tokens` of the `prompt_tokens` were not computed for this
     row: another row of its batch, an earlier one, or the service's own cache had them. `latency_ms` is the
     row's share of its batch's wall time, `batch_size` the rows of that batch; of a service, a batch is one
-    request: a greedy text alone, the samples of a prompt together. `device_seconds` is the row's share of the devices' time, None where they are not ours.
-    `cost_usd` is what a service bills for the row, None where nothing is billed by the row.
+    request: a greedy text alone, the samples of a prompt together. `device_seconds` is the row's share of the
+    devices' time, None where they are not ours. `cost_usd` is what a service bills for the row, None where
+    nothing is billed by the row.
     """
 
     text: str
