@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dagster_project.core.generation.prompts import (
+    BACKGROUND_TEMPLATE,
+    FORMATS,
+    block,
+    join_blocks,
+    prompt_hash,
+    text_as_read,
+)
 from dagster_project.core.questions.relations import RELATIONS
 from dagster_project.core.tables import TABLES
 
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 384
 OBJECT_ID = "Q900000000"
+SHOTS = 3
+SAMPLE_TEMPERATURE = 0.5
 _FALLBACK = {pa.string(): "", pa.bool_(): False, pa.int32(): 1, pa.int64(): 0, pa.float64(): 0.0}
 
 
@@ -79,6 +89,20 @@ def question_rows(plan: LakePlan) -> list[dict[str, Any]]:
                     )
                 )
     return rows
+
+
+def passage_row(subject_id: str) -> dict[str, Any]:
+    """Every second passage is verbalised; the others end in the middle of a sentence."""
+    return fill(
+        "passages",
+        {
+            "passage_id": f"{subject_id}-0",
+            "entity_id": subject_id,
+            "title": subject_id,
+            "text": f"{subject_id} is a subject. It has an object. And th",
+            "source": "verbalised" if int(subject_id[1:]) % 2 else "sandbox",
+        },
+    )
 
 
 def paraphrase_rows(plan: LakePlan, questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -153,13 +177,24 @@ def answer_rows(
     prompt: str,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    for question in questions:
-        found = method != "closed_book" and finds(method, question["subject_id"])
-        if method == "oracle" and not found:
+    parametric = method in ("closed_book", "genread")
+    for i, question in enumerate(questions):
+        passage_id, text = passage_before(method, model, question)
+        if method in ("oracle", "genread") and passage_id is None:
             continue
         known = fame(question["subject_id"]) * (size + 1) / len(plan.models)
-        chance = 0.1 + 0.8 * known if method == "closed_book" else 0.55
+        chance = 0.1 + 0.8 * known if parametric else 0.55
         correct = model in plan.always_right or bool(rng.uniform() < chance)
+        same = [other for other in questions if other["dataset"] == question["dataset"]]
+        shown = (
+            [same[(i * 7 + 13 * k) % len(same)] for k in range(1, SHOTS + 1)] if prompt == "few_shot" else []
+        )
+        before = [passage_before(method, model, other) for other in shown]
+        blocks = [
+            block(FORMATS["qa"], other["question"], passage, other["objects"][0])
+            for other, (_, passage) in zip(shown, before, strict=True)
+        ]
+        prompt_text = join_blocks([*blocks, block(FORMATS["qa"], question["question"], text)])
         yield fill(
             "answers",
             {
@@ -168,8 +203,47 @@ def answer_rows(
                 "model": model,
                 "method": method,
                 "prompt": prompt,
-                "passage_id": f"{question['subject_id']}-0" if found else None,
-                **_generated("Gold" if correct else "Lead", correct, rng),
+                "passage_id": passage_id,
+                "demonstration_ids": [other["question_id"] for other in shown],
+                "demonstration_passage_ids": [found for found, _ in before],
+                **_scored("Gold" if correct else "Lead", correct, rng),
+                **_accounts(plan, model, prompt_text, rng),
+            },
+        )
+
+
+def passage_before(method: str, model: str, question: dict[str, Any]) -> tuple[str | None, str]:
+    """Id and text, as read, of what stands before a question; of genread the background text, blank for some."""
+    subject_id = question["subject_id"]
+    if method == "closed_book" or not finds(method, subject_id):
+        return None, ""
+    if method == "genread":
+        return f"genread:{model}:{question['question_id']}", "" if fame(
+            subject_id
+        ) < 0.1 else f"{model} says so. A"
+    passage = passage_row(subject_id)
+    return passage["passage_id"], text_as_read(passage["text"], passage["source"], method)
+
+
+def generated_passage_rows(
+    plan: LakePlan, questions: Sequence[dict[str, Any]], model: str, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    for question in questions:
+        passage_id, text = passage_before("genread", model, question)
+        if passage_id is None:
+            continue
+        asked = BACKGROUND_TEMPLATE.replace("{question}", question["question"])
+        yield fill(
+            "generated_passages",
+            {
+                "dataset": question["dataset"],
+                "question_id": question["question_id"],
+                "model": model,
+                "passage_id": passage_id,
+                "text": text,
+                "has_answer": bool(rng.uniform() < 0.3),
+                "raw_text": f"{text}\nmore",
+                **_accounts(plan, model, asked, rng),
             },
         )
 
@@ -190,12 +264,41 @@ def paraphrase_answer_rows(
                     "model": model,
                     "paraphrase_id": paraphrase_id,
                     "prompt": "popqa_tp",
-                    **_generated(text, text == "Gold", rng),
+                    **_scored(text, text == "Gold", rng),
+                    **_accounts(plan, model, _bare(f"{paraphrase_id}: {question['subject']}?"), rng),
                 },
             )
 
 
-def _generated(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any]:
+def sampled_answer_rows(
+    plan: LakePlan, questions: Sequence[dict[str, Any]], model: str, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """The first question lacks a sample, the second has none."""
+    for i, question in enumerate(questions):
+        for sample in range(plan.n_samples):
+            if (i == 0 and sample == 1) or i == 1:
+                continue
+            text = str(rng.choice(["Gold", "Lead", "Iron", ""]))
+            yield fill(
+                "sampled_answers",
+                {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "model": model,
+                    "sample": sample,
+                    "prompt": "popqa_tp",
+                    "temperature": SAMPLE_TEMPERATURE,
+                    **_scored(text, text == "Gold", rng),
+                    **_accounts(plan, model, _bare(question["question"]), rng),
+                },
+            )
+
+
+def _bare(question: str) -> str:
+    return FORMATS["question_answer"].replace("{question}", question)
+
+
+def _scored(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any]:
     return {
         "prediction": text,
         "raw_text": text,
@@ -205,10 +308,29 @@ def _generated(text: str, correct: bool, rng: np.random.Generator) -> dict[str, 
         "is_exact_match": correct,
         "token_f1": float(correct),
         "rouge_l": float(correct),
+    }
+
+
+def _accounts(plan: LakePlan, model: str, prompt_text: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Every model's tokens and latency; device seconds of local ones; a cost of priced ones and of services."""
+    tokens = len(prompt_text.split())
+    seconds = None if model in plan.services else float(rng.uniform(0.001, 0.009))
+    cost = 1e-6 * tokens if model in plan.services else 0.001 * (seconds or 0)
+    return {
+        "prompt_hash": prompt_hash(prompt_text),
+        "prompt_tokens": tokens,
+        "shared_tokens": int(rng.integers(0, tokens)),
+        "new_tokens": int(rng.integers(0, 5)),
+        "device_seconds": seconds,
+        "cost_usd": cost if model in plan.services or model in plan.priced else None,
+        "n_truncated_tokens": 0,
+        "batch_size": 1,
+        "seed": 0,
         "engine": "fake",
         "revision": "r1",
         "dtype": "float32",
         "quantisation": "none",
+        "is_reused": bool(rng.uniform() < 0.2),
         "run_id": "run",
         "latency_ms": float(rng.uniform(1, 9)),
     }

@@ -15,21 +15,27 @@ from typing import Any
 import numpy as np
 import yaml
 
+from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.study import PARAMETRIC, Study
 from dagster_project.core.study_file import load_study
 from tests.lake_rows import (
     OBJECT_ID,
+    SAMPLE_TEMPERATURE,
+    SHOTS,
     answer_rows,
     embedding,
     fill,
+    generated_passage_rows,
     mean_views,
     month_row,
     paraphrase_answer_rows,
     paraphrase_rows,
+    passage_row,
     question_rows,
     relation_names,
     retrieved_rows,
+    sampled_answer_rows,
 )
 
 MONTHS = (*(f"2025-{month}" for month in (11, 12)), *(f"2026-{month:02d}" for month in range(1, 13)))
@@ -41,6 +47,8 @@ class LakePlan:
 
     `n_popularities`: subjects share that many distinct view counts, which makes ties; None draws each anew.
     `always_right`: models whose every answer is right. `absent`: (model, method) pairs without answers.
+    Prompt `few_shot` has demonstrations. Of models `priced` a device hour has a price; `services` bill each row and
+    have no device seconds; `timed` ones have their latency calibrated, with the first prompt and that of paraphrases.
     """
 
     n_relations: int = 4
@@ -56,6 +64,10 @@ class LakePlan:
     one_question_relation: bool = False
     always_right: tuple[str, ...] = ()
     absent: tuple[tuple[str, str], ...] = ()
+    priced: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    timed: tuple[str, ...] = ()
+    n_samples: int = 3
     with_answers: bool = True
     measure: str = "page_views"
     last_month: str | None = "2026-10"
@@ -68,13 +80,20 @@ def make_study(folder: Path, plan: LakePlan) -> Study:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "study.yaml"
     last_month = {"last_month": plan.last_month} if plan.last_month else {}
-    prompts = [{"name": name} for name in plan.prompts]
+    prompts = [
+        {"name": name, **({"shots": SHOTS, "draw": "per_question"} if name == "few_shot" else {})}
+        for name in plan.prompts
+    ]
     declared = {
         "name": "synthetic",
         "description": "A synthetic lake",
         "source": {"kind": "sandbox", "snapshot": "2026-10"},
         "datasets": [{"name": name, "relations": relation_names(plan)} for name in plan.datasets],
-        "prompts": [*prompts, {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases"]}],
+        "prompts": [
+            *prompts,
+            {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
+        ],
+        "sampling": {"n": plan.n_samples, "temperature": SAMPLE_TEMPERATURE},
         "models": [{"name": name, "path": name, "backend": "fake"} for name in plan.models],
         "methods": list(plan.methods),
         "popularity": {"measure": plan.measure, "n_months": plan.n_months, **last_month},
@@ -94,7 +113,7 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
     _write_world(lake, plan, subjects, rng)
     _put(lake, "questions", questions)
     _put(lake, "paraphrases", paraphrase_rows(plan, questions))
-    for retriever in (method for method in plan.methods if method != "closed_book"):
+    for retriever in (method for method in plan.methods if method not in PARAMETRIC):
         _put(lake, "retrieved_passages", retrieved_rows(questions, retriever, rng), retriever)
     if plan.with_answers:
         _write_answers(lake, plan, questions, rng)
@@ -103,35 +122,44 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
     """The tables that say what the study declares."""
+    _put(lake, "models", [_model_row(plan, name, i) for i, name in enumerate(plan.models)])
     _put(
         lake,
-        "models",
+        "model_prices",
         [
             {
                 "model": name,
-                "family": "synthetic",
-                "n_parameters": 10 ** (6 + i),
-                "backend": "fake",
-                "path": name,
-                "dtype": "float32",
-                "quantisation": "none",
+                "valid_from": day,
+                "prompt_usd_per_million": usd,
+                "completion_usd_per_million": 4 * usd,
             }
-            for i, name in enumerate(plan.models)
+            for name in plan.services
+            for day, usd in (("2026-01-01", 0.5), ("2026-07-01", 0.25))
         ],
     )
     _put(
         lake,
         "methods",
         [
-            {"method": name, "is_parametric": name == "closed_book", "description": f"method {name}"}
+            {
+                "method": name,
+                "is_parametric": name in PARAMETRIC,
+                "description": f"method {name}",
+                "background_template": BACKGROUND_TEMPLATE if name == "genread" else None,
+            }
             for name in plan.methods
         ],
     )
-    prompts = [{"prompt": name, "format": "qa", "shots": 0, "asks": ["questions"]} for name in plan.prompts]
     _put(
         lake,
         "prompts",
-        [*prompts, {"prompt": "popqa_tp", "format": "question_answer", "shots": 0, "asks": ["paraphrases"]}],
+        [
+            *(
+                _prompt_row(name, "qa", ["questions"], shots=SHOTS * (name == "few_shot"))
+                for name in plan.prompts
+            ),
+            _prompt_row("popqa_tp", "question_answer", ["paraphrases", "samples"], n_samples=plan.n_samples),
+        ],
     )
     _put(
         lake,
@@ -146,6 +174,35 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         "popularity_windows",
         [{"measure": plan.measure, "n_months": plan.n_months, "last_month": plan.last_month}],
     )
+
+
+def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
+    return {
+        "model": name,
+        "family": "synthetic",
+        "n_parameters": 10 ** (6 + size),
+        "backend": "openai" if name in plan.services else "fake",
+        "path": name,
+        "dtype": "float32",
+        "quantisation": "none",
+        "device_hour_usd": 3.6 if name in plan.priced else None,
+    }
+
+
+def _prompt_row(
+    name: str, format_name: str, asks: list[str], shots: int = 0, n_samples: int | None = None
+) -> dict[str, Any]:
+    return {
+        "prompt": name,
+        "format": format_name,
+        "template": FORMATS[format_name],
+        "shots": shots,
+        "draw": "per_question" if shots else None,
+        "demonstrations_from": "other_relations",
+        "asks": asks,
+        "n_samples": n_samples,
+        "temperature": SAMPLE_TEMPERATURE if n_samples else None,
+    }
 
 
 def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.random.Generator) -> None:
@@ -180,17 +237,7 @@ def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.ra
             for subject in subjects
         ],
     )
-    _put(
-        lake,
-        "passages",
-        [
-            fill(
-                "passages",
-                {"passage_id": f"{subject}-0", "entity_id": subject, "title": subject, "text": "A passage."},
-            )
-            for subject in subjects
-        ],
-    )
+    _put(lake, "passages", [passage_row(subject) for subject in subjects])
     views = [mean_views(plan, subject, rng) for subject in subjects]
     for month in MONTHS:
         rows = [
@@ -214,14 +261,36 @@ def _write_answers(
                 for row in answer_rows(plan, questions, model, size, method, prompt, rng)
             ]
             _put(lake, "answers", rows, f"{model}|{method}")
-        rows = list(paraphrase_answer_rows(plan, questions, model, rng))
-        texts.update(row["prediction"] for row in rows)
-        _put(lake, "paraphrase_answers", rows, model)
+            if model in plan.timed:
+                timed = [plan.prompts[0], *(["popqa_tp"] if method == "closed_book" else [])]
+                _put(
+                    lake,
+                    "latency_calibrations",
+                    [_timed(model, method, p, rng) for p in timed],
+                    f"{model}|{method}",
+                )
+        if "genread" in plan.methods:
+            _put(lake, "generated_passages", generated_passage_rows(plan, questions, model, rng), model)
+        asked = list(paraphrase_answer_rows(plan, questions, model, rng))
+        sampled = list(sampled_answer_rows(plan, questions, model, rng))
+        texts.update(row["prediction"] for row in [*asked, *sampled])
+        _put(lake, "paraphrase_answers", asked, model)
+        _put(lake, "sampled_answers", sampled, model)
     _put(
         lake,
         "answer_embeddings",
         [{"text": text, "embedding": embedding(text), "encoder": "synthetic"} for text in sorted(texts)],
     )
+
+
+def _timed(model: str, method: str, prompt: str, rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "model": model,
+        "method": method,
+        "prompt": prompt,
+        "n_questions": 50,
+        "single_latency_ms": float(rng.uniform(10, 90)),
+    }
 
 
 def _put(lake: Lake, table: str, rows: Any, partition: str = "all") -> None:

@@ -28,12 +28,17 @@ AWKWARD = LakePlan(
     datasets=("popqa", "entity_questions"),
     prompts=("zero_shot", "few_shot"),
     models=("small", "large", "perfect", "memory_only"),
+    methods=("closed_book", "genread", "bm25", "oracle"),
+    priced=("large",),
+    services=("perfect",),
+    timed=("small", "large"),
     n_popularities=25,
     one_question_relation=True,
     always_right=("perfect",),
     absent=(("memory_only", "bm25"), ("memory_only", "oracle")),
 )
-"""Ties, zero and missing popularity, a relation of one question, a model always right, one not retrieving."""
+"""Ties, zero and missing popularity, a relation of one question, a model always right (a service), one not retrieving,
+costs known and unknown, samples missing."""
 
 UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
 LOG = logging.getLogger("tests.warehouses")

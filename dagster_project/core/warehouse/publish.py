@@ -1,6 +1,7 @@
 """From build to published warehouse: marts only, in a new file that takes the old one's place at once.
 
 What belongs here: copying, stamping, renaming, keeping the last versions. What does not: what a mart holds.
+Marts are tables; a view is carried along where it reads nothing but marts, each named without its database.
 The published file is never written to: who holds it open keeps the old snapshot, who opens it next sees the
 new.
 """
@@ -33,7 +34,7 @@ SCHEMA = "marts"
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What was published: where, its number of rows by mart, and the dbt run that built it."""
+    """What was published: where, its number of rows by mart (views left out), and the dbt run that built it."""
 
     path: Path
     version: Path
@@ -103,8 +104,11 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
     # One transaction: each statement of its own would be synced to the disk.
     connection.execute("begin")
     connection.execute(f"create schema target.{SCHEMA}")
-    n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection)}
-    _copy_comments(connection, list(n_rows))
+    n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection, "table")}
+    if not n_rows:
+        raise PublishError("the build holds no marts; build the warehouse first")
+    views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
+    _copy_comments(connection, [*n_rows, *views])
     published_at = datetime.now(UTC)
     _stamp(connection, study, verdict, published_at, n_rows)
     connection.execute("commit")
@@ -114,20 +118,17 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
     return PublishReport(new, new, verdict.invocation_id, published_at, n_rows, new.stat().st_size)
 
 
-def _marts(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Name and `create table` statement of every mart that is a model of the last build.
+def _marts(connection: duckdb.DuckDBPyConnection, kind: str) -> list[tuple[str, str]]:
+    """Name and `create` statement of every mart of a kind, table or view, that is a model of the last build.
 
     dbt leaves the table of a deleted or renamed model where it is; the audit knows today's models only.
     """
-    found = connection.execute(
-        "select table_name, sql from duckdb_tables() "
-        "where database_name = 'build' and schema_name = ? and table_name in "
-        "(select name from build.audit.results where resource_type = 'model') order by table_name",
+    return connection.execute(
+        f"select {kind}_name, sql from duckdb_{kind}s() "  # noqa: S608
+        f"where database_name = 'build' and schema_name = ? and {kind}_name in "
+        f"(select name from build.audit.results where resource_type = 'model') order by {kind}_name",
         [SCHEMA],
     ).fetchall()
-    if not found:
-        raise PublishError("the build holds no marts; build the warehouse first")
-    return [(name, sql) for name, sql in found]
 
 
 def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> int:
@@ -139,15 +140,28 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> i
     return int(row[0]) if row else 0
 
 
+def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> str:
+    """Copy one mart that is a view over other marts; returns its name. DuckDB binds it here, so what is missing shows."""
+    try:
+        connection.execute(ddl)
+    except duckdb.CatalogException as error:
+        reason = str(error).splitlines()[0]
+        raise PublishError(
+            f"view {name} reads what is not published ({reason}); name its tables by `published`"
+        ) from error
+    return name
+
+
 def _copy_comments(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
-    tables = connection.execute(
-        "select table_name, comment from duckdb_tables() "
-        "where database_name = 'build' and schema_name = ? and comment is not null "
-        "and list_contains(?, table_name)",
-        [SCHEMA, names],
-    ).fetchall()
-    for table, comment in tables:
-        connection.execute(f'comment on table {SCHEMA}."{table}" is {_literal(comment)}')
+    for kind in ("table", "view"):
+        commented = connection.execute(
+            f"select {kind}_name, comment from duckdb_{kind}s() "  # noqa: S608
+            "where database_name = 'build' and schema_name = ? and comment is not null "
+            f"and list_contains(?, {kind}_name)",
+            [SCHEMA, names],
+        ).fetchall()
+        for name, comment in commented:
+            connection.execute(f'comment on {kind} {SCHEMA}."{name}" is {_literal(comment)}')
     columns = connection.execute(
         "select table_name, column_name, comment from duckdb_columns() "
         "where database_name = 'build' and schema_name = ? and comment is not null "

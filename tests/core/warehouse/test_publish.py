@@ -18,7 +18,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
-from tests.warehouses import UNANSWERED, copied_study, mart
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
 
 LOG = logging.getLogger(__name__)
 PUBLISH_FOR_EVER = """
@@ -57,9 +57,10 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(study: Stud
         schemas = connection.execute(
             "select distinct schema_name from duckdb_schemas() where not internal and schema_name <> 'main'"
         ).fetchall()
-        views = connection.execute("select count(*) from duckdb_views() where not internal").fetchall()
+        views = connection.execute("select view_name from duckdb_views() where not internal").fetchall()
         uncommented = connection.execute(
             "select table_name from duckdb_tables() where comment is null "
+            "union all select view_name from duckdb_views() where comment is null and not internal "
             "union all select table_name || '.' || column_name from duckdb_columns() where comment is null "
             "and schema_name = 'marts'"
         ).fetchall()
@@ -69,7 +70,7 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(study: Stud
         ).fetchall()
         (described,) = connection.execute("select study, dbt_invocation_id from marts.publication").fetchall()
     assert schemas == [("marts",)]
-    assert views == [(0,)]
+    assert views == [("fct_prompts",)]
     assert uncommented == []
     assert bound[0][0] > 20
     assert described == ("synthetic", report.invocation_id)
@@ -93,6 +94,38 @@ def test_the_file_needs_nothing_but_itself(study: Study) -> None:
         connection.execute("set enable_external_access = false")
         for name in rows_of(study.home.published_warehouse):
             connection.execute(f'select * from marts."{name}"').fetchall()
+
+
+def test_the_view_reads_the_file_it_stands_in_whatever_that_is_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
+    path = publish_warehouse(study, LOG).version
+    with duckdb.connect() as connection:
+        connection.execute("create schema marts")
+        connection.execute("create table marts.fct_answers as select 1 as decoy")
+        connection.execute(f"attach '{str(path).replace(chr(39), chr(39) * 2)}' as another_name (read_only)")
+        connection.execute("set enable_external_access = false")
+        connection.execute("set lock_configuration = true")
+        counted = connection.execute(
+            "select table_name, count(*), bool_and(is_exact) from another_name.marts.fct_prompts "
+            "group by all order by all"
+        ).fetchall()
+    assert [row[0] for row in counted] == [
+        "answers", "generated_passages", "paraphrase_answers", "sampled_answers",
+    ]  # fmt: skip
+    for name, n_rows, are_exact in counted:
+        assert n_rows == len(mart(study, f"fct_{name}"))
+        assert are_exact
+
+
+def test_a_view_that_reads_more_than_marts_is_not_published(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute(
+            "create or replace view marts.fct_prompts as select * from intermediate.int_answers"
+        )
+    with pytest.raises(PublishError, match="fct_prompts reads what is not published"):
+        publish_warehouse(study, LOG)
 
 
 def test_older_clients_can_open_it(study: Study) -> None:

@@ -19,7 +19,11 @@ final as (
         answer_pairs.relation,
         answer_pairs.subject_popularity as popularity,
         answer_pairs.parametric_correct::integer as parametric,
-        answer_pairs.retrieval_correct::integer as retrieval
+        answer_pairs.retrieval_correct::integer as retrieval,
+        answer_pairs.parametric_device_seconds,
+        answer_pairs.retrieval_device_seconds,
+        answer_pairs.parametric_cost_usd,
+        answer_pairs.retrieval_cost_usd
     from answer_pairs
     inner join method_pairs
         on

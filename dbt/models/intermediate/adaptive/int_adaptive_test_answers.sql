@@ -50,6 +50,10 @@ final as (
         test_rows.popularity,
         test_rows.parametric,
         test_rows.retrieval,
+        test_rows.parametric_device_seconds,
+        test_rows.retrieval_device_seconds,
+        test_rows.parametric_cost_usd,
+        test_rows.retrieval_cost_usd,
         unnest(['per_relation', 'all']) as threshold_scope,
         unnest([
             coalesce(own.threshold, overall.threshold, 0), coalesce(overall.threshold, 0)

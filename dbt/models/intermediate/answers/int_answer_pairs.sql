@@ -10,21 +10,42 @@ methods as (
 
 ),
 
-parametric as (
+costs as (
 
-    select answers.*
+    select * from {{ ref('int_answer_costs') }}
+
+),
+
+costed as (
+
+    select
+        answers.*,
+        methods.is_parametric,
+        costs.device_seconds as total_device_seconds,
+        costs.cost_usd as total_cost_usd
     from answers
     inner join methods on answers.method = methods.method
-    where methods.is_parametric
+    inner join costs
+        on
+            answers.dataset = costs.dataset
+            and answers.question_id = costs.question_id
+            and answers.model = costs.model
+            and answers.method = costs.method
+            and answers.prompt = costs.prompt
+
+),
+
+parametric as (
+
+    select * from costed
+    where is_parametric
 
 ),
 
 retrieval as (
 
-    select answers.*
-    from answers
-    inner join methods on answers.method = methods.method
-    where not methods.is_parametric
+    select * from costed
+    where not is_parametric
 
 ),
 
@@ -41,7 +62,11 @@ final as (
         parametric.subject_popularity,
         parametric.is_correct as parametric_correct,
         retrieval.is_correct as retrieval_correct,
-        coalesce(retrieval.has_answer, false) as has_answer
+        coalesce(retrieval.has_answer, false) as has_answer,
+        parametric.total_device_seconds as parametric_device_seconds,
+        retrieval.total_device_seconds as retrieval_device_seconds,
+        parametric.total_cost_usd as parametric_cost_usd,
+        retrieval.total_cost_usd as retrieval_cost_usd
     from parametric
     inner join retrieval
         on

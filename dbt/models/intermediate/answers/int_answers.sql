@@ -16,6 +16,18 @@ retrieved_passages as (
 
 ),
 
+generated_passages as (
+
+    select * from {{ ref('stg_generation__generated_passages') }}
+
+),
+
+latency_calibrations as (
+
+    select * from {{ ref('stg_generation__latency_calibrations') }}
+
+),
+
 -- Two retrieved passages of a question may be the same one; whether it holds an answer is then the same too.
 passages as (
 
@@ -42,8 +54,11 @@ final as (
         questions.subject_popularity,
         questions.popularity_measure,
         questions.n_popularity_months,
-        passages.has_answer
+        coalesce(passages.has_answer, generated_passages.has_answer) as has_answer,
+        latency_calibrations.single_latency_ms
     from answers
+    left join generated_passages using (dataset, question_id, model, passage_id)
+    left join latency_calibrations using (model, method, prompt)
     left join questions
         on
             answers.dataset = questions.dataset

@@ -1,47 +1,76 @@
-with answers as (
+{%- set answers = {'paraphrases': 'int_paraphrase_answers', 'samples': 'int_sampled_answers'} -%}
+with embeddings as (
 
-    select * from {{ ref('int_paraphrase_answers') }}
+    select * from {{ ref('stg_generation__answer_embeddings') }}
 
 ),
 
-embeddings as (
+answers as (
+    {% for asked, model in answers.items() %}
+    select
+        '{{ asked }}' as asked,
+        dataset,
+        question_id,
+        model,
+        prompt,
+        prediction
+    from {{ ref(model) }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
 
-    select * from {{ ref('stg_generation__answer_embeddings') }}
+),
+
+-- Equal answers are embedded and compared once, with the number of pairs that they stand for.
+texts as (
+
+    select
+        answers.*,
+        count(*) as n
+    from answers
+    group by all
 
 ),
 
 embedded as (
 
     select
-        answers.dataset,
-        answers.question_id,
-        answers.model,
-        answers.prompt,
-        answers.paraphrase_id,
+        texts.*,
         embeddings.embedding
-    from answers
-    inner join embeddings on answers.prediction = embeddings.text
+    from texts
+    inner join embeddings on texts.prediction = embeddings.text
+
+),
+
+pairs as (
+
+    select
+        one.asked,
+        one.dataset,
+        one.question_id,
+        one.model,
+        one.prompt,
+        array_cosine_similarity(one.embedding, other.embedding)::double as similarity,
+        if(one.prediction = other.prediction, one.n * (one.n - 1) // 2, one.n * other.n) as n
+    from embedded as one
+    inner join embedded as other
+        using (asked, dataset, question_id, model, prompt)
+    where one.prediction <= other.prediction
 
 ),
 
 final as (
 
     select
-        one.dataset,
-        one.question_id,
-        one.model,
-        one.prompt,
-        avg(array_cosine_similarity(one.embedding, other.embedding)::double) as mean_similarity,
-        count(*) as n_pairs
-    from embedded as one
-    inner join embedded as other
-        on
-            one.dataset = other.dataset
-            and one.question_id = other.question_id
-            and one.model = other.model
-            and one.prompt = other.prompt
-            and one.paraphrase_id < other.paraphrase_id
-    group by one.dataset, one.question_id, one.model, one.prompt
+        asked,
+        dataset,
+        question_id,
+        model,
+        prompt,
+        sum(similarity * n) / sum(n) as mean_similarity,
+        sum(n)::bigint as n_pairs
+    from pairs
+    where n > 0
+    group by asked, dataset, question_id, model, prompt
 
 )
 

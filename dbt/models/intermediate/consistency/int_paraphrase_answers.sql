@@ -16,13 +16,20 @@ questions as (
 
 ),
 
+latency_calibrations as (
+
+    select * from {{ ref('stg_generation__latency_calibrations') }}
+
+),
+
 final as (
 
     select
         answers.*,
         paraphrases.paraphrase,
         questions.relation,
-        questions.subject_popularity
+        questions.subject_popularity,
+        latency_calibrations.single_latency_ms
     from answers
     left join paraphrases
         on
@@ -33,6 +40,11 @@ final as (
         on
             answers.dataset = questions.dataset
             and answers.question_id = questions.question_id
+    left join latency_calibrations
+        on
+            answers.model = latency_calibrations.model
+            and answers.prompt = latency_calibrations.prompt
+            and latency_calibrations.method = 'closed_book'
 
 )
 

@@ -1,6 +1,8 @@
 {%- set tables = {
     'answers': ['stg_generation__answers', 'fct_answers'],
     'paraphrase_answers': ['stg_generation__paraphrase_answers', 'fct_paraphrase_answers'],
+    'sampled_answers': ['stg_generation__sampled_answers', 'fct_sampled_answers'],
+    'generated_passages': ['stg_generation__generated_passages', 'fct_generated_passages'],
     'questions': ['stg_questions__questions', 'dim_questions'],
     'entities': ['stg_wikimedia__entities', 'dim_entities'],
 } -%}

@@ -15,29 +15,9 @@ final as (
         paraphrase,
         subject_popularity,
         model,
-        prediction,
-        raw_text,
-        is_correct,
-        is_correct_case_sensitive,
-        is_correct_normalized,
-        is_exact_match,
-        token_f1,
-        rouge_l,
-        prompt_hash,
-        prompt_tokens,
-        new_tokens,
-        n_truncated_tokens,
-        latency_ms,
-        batch_size,
-        cost_usd,
-        engine,
-        revision,
-        dtype,
-        quantisation,
-        seed,
-        is_reused,
-        run_id,
-        code_version
+        {{ scored_columns() }},
+        single_latency_ms,
+        {{ account_columns() }}
     from answers
 
 )

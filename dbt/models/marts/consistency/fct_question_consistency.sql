@@ -1,65 +1,68 @@
-with answers as (
-
-    select * from {{ ref('int_paraphrase_answers') }}
-
-),
-
-paraphrases as (
-
-    select * from {{ ref('stg_questions__paraphrases') }}
-
-),
-
-similarities as (
-
-    select * from {{ ref('int_answer_similarities') }}
-
-),
-
-asked as (
+{%- set key = 'dataset, prompt, question_id, relation, model' -%}
+with asked_paraphrases as (
 
     select
         dataset,
         question_id,
         count(*) as n_paraphrases
-    from paraphrases
+    from {{ ref('stg_questions__paraphrases') }}
     group by dataset, question_id
+
+),
+
+paraphrased as (
+
+    select * from {{ ref('int_answer_similarities') }}
+    where asked = 'paraphrases'
+
+),
+
+drawn as (
+
+    select * from {{ ref('int_answer_similarities') }}
+    where asked = 'samples'
 
 ),
 
 answered as (
 
     select
-        dataset,
-        prompt,
-        question_id,
-        relation,
-        model,
+        {{ key }},
         count(*) as n_answers,
         count(*) filter (where prediction = '') as n_empty_answers,
         bool_or(is_correct) filter (where paraphrase_id = 0) as is_correct
-    from answers
-    group by dataset, prompt, question_id, relation, model
+    from {{ ref('int_paraphrase_answers') }}
+    group by {{ key }}
 
 ),
 
--- Null unless there are two answers, none is missing, and all are embedded.
+sampled as (
+
+    select
+        {{ key }},
+        count(*) as n_samples,
+        min(n_samples) as n_samples_asked
+    from {{ ref('int_sampled_answers') }}
+    group by {{ key }}
+
+),
+
 final as (
 
     select
-        answered.*,
-        asked.n_paraphrases,
-        case
-            when
-                answered.n_answers >= 2
-                and answered.n_answers = asked.n_paraphrases
-                and similarities.n_pairs = answered.n_answers * (answered.n_answers - 1) // 2
-                then similarities.mean_similarity
-        end as scons,
-        null::double as cert
+        {{ key }},
+        coalesce(answered.n_answers, 0) as n_answers,
+        coalesce(answered.n_empty_answers, 0) as n_empty_answers,
+        answered.is_correct,
+        asked_paraphrases.n_paraphrases,
+        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased') }} as scons,
+        coalesce(sampled.n_samples, 0) as n_samples,
+        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn') }} as cert
     from answered
-    left join asked using (dataset, question_id)
-    left join similarities using (dataset, prompt, question_id, model)
+    full join sampled using ({{ key }})
+    left join asked_paraphrases using (dataset, question_id)
+    left join paraphrased using (dataset, prompt, question_id, model)
+    left join drawn using (dataset, prompt, question_id, model)
 
 )
 

@@ -22,6 +22,7 @@ final as (
         relation,
         count(*) as n,
         count(scons) as n_scons,
+        count(cert) as n_cert,
         avg(is_correct::integer) as accuracy,
         avg(scons) as scons,
         avg(cert) as cert

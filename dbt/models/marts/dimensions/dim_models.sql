@@ -36,6 +36,8 @@ final as (
         seen.dtype,
         seen.quantisation,
         seen.engine,
+        models.rambles,
+        models.device_hour_usd,
         coalesce(seen.n_answers, 0) as n_answers
     from models
     left join seen on models.model = seen.model

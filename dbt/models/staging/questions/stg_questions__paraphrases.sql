@@ -1,25 +1,19 @@
 with source as (
 
     select * from {{ source('lake', 'paraphrases') }}
-
-),
-
-datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
+    where {{ is_declared(['dataset']) }}
 
 ),
 
 final as (
 
     select
-        source.dataset,
-        source.question_id,
-        source.paraphrase_id,
-        source.template,
-        source.paraphrase
+        dataset,
+        question_id,
+        paraphrase_id,
+        template,
+        paraphrase
     from source
-    inner join datasets on source.dataset = datasets.dataset
 
 )
 

@@ -1,31 +1,25 @@
 with source as (
 
     select * from {{ source('lake', 'questions') }}
-
-),
-
-datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
+    where {{ is_declared(['dataset']) }}
 
 ),
 
 final as (
 
     select
-        source.dataset,
-        source.question_id,
-        source.relation,
-        source.property_id,
-        source.subject_id,
-        source.subject,
-        source.subject_aliases,
-        source.question,
-        source.object_ids,
-        source.objects,
-        source.gold_answers
+        dataset,
+        question_id,
+        relation,
+        property_id,
+        subject_id,
+        subject,
+        subject_aliases,
+        question,
+        object_ids,
+        objects,
+        gold_answers
     from source
-    inner join datasets on source.dataset = datasets.dataset
 
 )
 

@@ -1,47 +1,27 @@
 with source as (
 
     select * from {{ source('lake', 'adaptive_gains') }}
-
-),
-
-datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
-
-),
-
-models as (
-
-    select * from {{ ref('stg_study__models') }}
-
-),
-
-prompts as (
-
-    select * from {{ ref('stg_study__prompts') }}
+    where {{ is_declared(['dataset', 'model', 'prompt'], asks='questions') }}
 
 ),
 
 final as (
 
     select
-        source.dataset,
-        source.prompt,
-        source.model,
-        source.parametric_method,
-        source.retrieval_method,
-        source.search,
-        source.threshold_scope,
-        source.n_questions,
-        source.n_resamples,
-        source.gain_in_sample,
-        source.gain_mean,
-        source.gain_low,
-        source.gain_high
+        dataset,
+        prompt,
+        model,
+        parametric_method,
+        retrieval_method,
+        search,
+        threshold_scope,
+        n_questions,
+        n_resamples,
+        gain_in_sample,
+        gain_mean,
+        gain_low,
+        gain_high
     from source
-    inner join datasets on source.dataset = datasets.dataset
-    inner join models on source.model = models.model
-    inner join prompts on source.prompt = prompts.prompt and list_contains(prompts.asks, 'questions')
 
 )
 

@@ -1,4 +1,6 @@
-{%- set tables = ['answers', 'paraphrase_answers', 'questions', 'entities'] -%}
+{%- set tables = [
+    'answers', 'paraphrase_answers', 'sampled_answers', 'generated_passages', 'questions', 'entities'
+] -%}
 with final as (
     {% for table_name in tables %}
     select

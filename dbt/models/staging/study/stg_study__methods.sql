@@ -9,7 +9,8 @@ final as (
     select
         method,
         is_parametric,
-        description
+        description,
+        background_template
     from source
 
 )

@@ -14,7 +14,9 @@ final as (
         path,
         revision,
         dtype,
-        quantisation
+        quantisation,
+        rambles,
+        device_hour_usd
     from source
 
 )

@@ -9,9 +9,14 @@ final as (
     select
         prompt,
         format,
+        template,
         shots,
         draw,
-        asks
+        demonstrations_from,
+        reference_demos,
+        asks,
+        n_samples,
+        temperature
     from source
 
 )

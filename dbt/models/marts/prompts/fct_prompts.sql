@@ -1,0 +1,79 @@
+{{ config(materialized='view') }}
+
+-- Reads published tables only, and so is published as a view: texts are built when they are asked for.
+with prompts as (
+
+    select * from {{ published('dim_prompts') }}
+
+),
+
+passages as (
+
+    select
+        *,
+        {{ dense_text('text', 'source') }} as dense_text
+    from {{ published('dim_passages') }}
+
+),
+
+answers as (
+
+    select
+        answers.*,
+        prompts.template,
+        {{ demonstration_blocks() }} as demonstrations
+    from {{ published('fct_answers') }} as answers
+    inner join prompts on answers.prompt = prompts.prompt
+
+),
+
+built as (
+
+    select
+        'answers' as table_name,
+        answers.dataset,
+        answers.question_id,
+        answers.model,
+        answers.method,
+        answers.prompt,
+        answers.prompt_hash,
+        answers.demonstrations || {{ prompt_block('answers', 'answers.question') }} as prompt_text
+    from answers
+    left join passages using (passage_id)
+    left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
+    union all by name
+    select
+        'generated_passages' as table_name,
+        generated_passages.dataset,
+        generated_passages.question_id,
+        generated_passages.model,
+        methods.method,
+        generated_passages.prompt_hash,
+        {{ filled('methods.background_template', 'questions.question') }} as prompt_text
+    from {{ published('fct_generated_passages') }} as generated_passages
+    inner join {{ published('dim_methods') }} as methods on methods.background_template is not null
+    inner join {{ published('dim_questions') }} as questions using (dataset, question_id)
+    {%- for table_name, number, asked in [
+        ('paraphrase_answers', 'paraphrase_id', 'paraphrase'), ('sampled_answers', 'sample', 'question')
+    ] %}
+    union all by name
+    select
+        '{{ table_name }}' as table_name,
+        answers.dataset,
+        answers.question_id,
+        answers.{{ number }},
+        answers.model,
+        'closed_book' as method,
+        answers.prompt,
+        answers.prompt_hash,
+        {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
+    from {{ published('fct_' ~ table_name) }} as answers
+    inner join prompts on answers.prompt = prompts.prompt
+    {%- endfor %}
+
+)
+
+select
+    *,
+    if(prompt_hash is not null, coalesce(sha256(prompt_text) = prompt_hash, false), null) as is_exact
+from built

@@ -1,0 +1,24 @@
+with source as (
+
+    select * from {{ source('lake', 'generated_passages') }}
+    where {{ is_declared(['dataset', 'model']) }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        model,
+        passage_id,
+        text,
+        has_answer,
+        has_answer_popqa,
+        raw_text,
+        {{ account_columns() }}
+    from source
+
+)
+
+select * from final
