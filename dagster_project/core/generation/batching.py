@@ -112,6 +112,11 @@ def work(request: Request, n: int, decoding: Decoding) -> int:
     return request.size // _BYTES_PER_TOKEN + 1 + n * max(1, decoding.max_new_tokens // _NEW_SHARE)
 
 
+def in_order(requests: Sequence[Request]) -> list[Request]:
+    """Requests with their neighbours beside them: the same order however the plan is sorted."""
+    return sorted(requests, key=lambda request: (request.signature, request.size, request.digest))
+
+
 def batches(
     requests: Sequence[Request], decoding: Decoding, batch_tokens: int
 ) -> Iterator[tuple[list[Request], int]]:
@@ -122,7 +127,7 @@ def batches(
     """
     batch: list[Request] = []
     total, n_rows, before = 0, 0, b""
-    for request in sorted(requests, key=lambda r: (r.signature, r.size, r.digest)):
+    for request in in_order(requests):
         n = len(request.seeds)
         shared = shared_bytes(before, request.signature) // _BYTES_PER_TOKEN
         tokens = max(1, work(request, n, decoding) - shared)

@@ -13,43 +13,56 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Generator, Sequence
-from typing import cast
+from typing import cast, overload
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import Backend, Failure, Generation, Postponed, StreamingBackend
-from dagster_project.core.generation.batching import Prompted, work
+from dagster_project.core.generation.batching import Prompted, in_order, work
 from dagster_project.core.generation.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.progress import Progress
-
-_MAX_REQUESTS = 8192
-"""Requests given to a backend at once: their prompts are in memory together, at the end few are under way."""
 
 Result = list[Generation] | Failure | Postponed
 
 
+class _Texts(Sequence[str]):
+    """The prompts of requests, each built when a backend asks for it: thousands of them wait for their turn."""
+
+    def __init__(self, missing: Sequence[Missing], rows: Sequence[Prompted]) -> None:
+        self._missing, self._rows = missing, rows
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return _Texts(self._missing[index], self._rows)
+        return self._missing[index].text(self._rows)
+
+
 def stream_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[Prompted]) -> None:
-    """Ask for what the cache lacks, in the order of the plan's batches, until all is there or the budget is spent.
+    """Ask for what the cache lacks, neighbours together, until all is there or the budget is spent.
 
     Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
     """
-    missing = missing_of(done.distinct.requests, done.rows)
+    missing = missing_of(in_order(done.distinct.requests), done.rows)
     efforts = [work(one.request, len(one.keys), job.decoding) for one in missing]
-    n_texts = sum(len(one.keys) for one in missing)
-    progress = Progress(job.label, n_texts, sum(efforts), job.log)
-    n_left = n_texts
-    for start in range(0, len(missing), _MAX_REQUESTS):
-        some = missing[start : start + _MAX_REQUESTS]
-        postponed: Postponed | None = None
-        with contextlib.closing(_results(job, cast(StreamingBackend, backend), done, some, rows)) as results:
-            for index, result in results:
-                if isinstance(result, Postponed):
-                    postponed = result
-                    continue
-                n_kept, n_tokens = keep(job, done, [(some[index], result)])
-                n_left -= n_kept
-                progress.advance(n_kept, efforts[start + index], n_tokens)
-        if postponed:
-            raise BackendError(_over_budget(job, done, n_left, postponed))
+    n_left = sum(len(one.keys) for one in missing)
+    progress = Progress(job.label, n_left, sum(efforts), job.log)
+    postponed: Postponed | None = None
+    with contextlib.closing(_results(job, cast(StreamingBackend, backend), done, missing, rows)) as results:
+        for index, result in results:
+            if isinstance(result, Postponed):
+                postponed = result
+                continue
+            n_kept, n_tokens = keep(job, done, [(missing[index], result)])
+            n_left -= n_kept
+            progress.advance(n_kept, efforts[index], n_tokens)
+    if postponed:
+        raise BackendError(_over_budget(job, done, n_left, postponed))
 
 
 def _results(
@@ -57,7 +70,7 @@ def _results(
 ) -> Generator[tuple[int, Result], None, None]:
     """What the backend says, checked: each request once, none left out."""
     stream = backend.stream(
-        [one.text(rows) for one in missing],
+        _Texts(missing, rows),
         job.decoding,
         sample_seeds(missing),
         names=[_name(one) for one in missing],

@@ -29,7 +29,7 @@ from dagster_project.core.study import Prompt, Study
 
 PROGRAM = Path(__file__).with_name("small_study.py")
 ROOT = Path(__file__).resolve().parents[3]
-RUN_COLUMNS = ["run_id", "latency_ms", "device_seconds", "cost_usd"]
+RUN_COLUMNS = ["run_id", "latency_ms", "shared_tokens", "device_seconds", "cost_usd"]
 ODD = {
     0: "nul \x00 in it",
     1: "\U0001f9ed emoji \U0001f469\u200d\U0001f680",
