@@ -38,6 +38,10 @@ _MOST_REFUSED = 20
 """So many refusals before any answer concern the requests, not their rows."""
 _ATTEMPTS_AT_ADDRESS = 3
 """Attempts to connect where nothing has answered yet: the address may be wrong, or the server not started."""
+_LONGEST_WAIT_AT_FIRST_S = 2.0
+"""A service that has never answered, and does not say that it is busy, is more likely broken than flaky."""
+_ROWS_ALIKE = 50
+"""So many rows, each with samples that are all the same, are more than chance."""
 _MOST_UNANSWERED = 3
 """So many rows in a row whose attempts are used up mean that the service is down."""
 NO_BUDGET = "the budget may not suffice for it: raise max_cost_usd, or go on with a next run"
@@ -79,6 +83,8 @@ class Asker:
         self._lock = threading.Lock()
         self._refused = 0
         self._unanswered = 0
+        self._n_sampled = 0
+        self._has_varied = False
         self._excess = Fraction(1)
         self._told: set[str] = set()
         self.has_answered = False
@@ -108,6 +114,7 @@ class Asker:
             if not isinstance(outcome, list):
                 return outcome
             texts += outcome
+        self._compare(texts)
         return texts
 
     def _answer(self, question: Question, name: str, call: Call, purchase: Purchase) -> Result:
@@ -157,6 +164,19 @@ class Asker:
                 )
         return billed
 
+    def _compare(self, samples: Sequence[Generation]) -> None:
+        """Some servers ignore temperature, or give all samples the same seed: certainty would be a false 1."""
+        if len(samples) < 2:
+            return
+        with self._lock:
+            self._n_sampled += 1
+            self._has_varied |= len({sample.text for sample in samples}) > 1
+            if self._n_sampled == _ROWS_ALIKE and not self._has_varied:
+                self._tell(
+                    f"gave the same text for all samples of each of {_ROWS_ALIKE} prompts: does it heed temperature"
+                    " and seed?"
+                )
+
     def _is_worth_another(self, meaning: Meaning | None, number: int) -> TypeGuard[Again]:
         if not isinstance(meaning, Again) or (meaning.wait_s or 0.0) > self._policy.longest_wait_s:
             return False
@@ -201,8 +221,10 @@ class Asker:
 
     def _wait(self, again: Again, number: int, stop: threading.Event) -> None:
         seconds = again.wait_s or self._policy.backoff_s(number, self._jitter())
+        if not (again.is_busy or self.has_answered):
+            seconds = min(seconds, _LONGEST_WAIT_AT_FIRST_S)
         _LOG.info("%s: %s; attempt %d follows in %.1f s", self.who, again.what, number + 1, seconds)
-        if again.wait_s or again.is_limit:
+        if again.wait_s or again.is_busy:
             self._quota.pause(seconds)  # this concerns every request, not only this one
         else:
             nap(seconds, self._clock, stop)

@@ -51,13 +51,13 @@ class Answered:
 class Again:
     """Worth another attempt, `wait_s` from now where the service says so.
 
-    `is_limit`: too much was sent, whoever sent it. `is_unmet`: there was no connection at all.
+    `is_busy`: the service wants less at once, whoever sends it. `is_unmet`: there was no connection at all.
     """
 
     what: str
     may_be_billed: bool
     wait_s: float | None = None
-    is_limit: bool = False
+    is_busy: bool = False
     is_unmet: bool = False
 
 
@@ -109,7 +109,7 @@ class Interpreter:
         if status in _ROW_STATUSES and not is_of_the_run:
             return Refused(what)
         if (status in _AGAIN_STATUSES or status >= 500) and not is_of_the_run:
-            return Again(what, status in _GATEWAY_STATUSES, _wait_s(reply, now), is_limit=status == 429)
+            return Again(what, status in _GATEWAY_STATUSES, _wait_s(reply, now), is_busy=status in (429, 503))
         return Fatal(f"{what}; {self._advice(reply, status, error)}")
 
     def _advice(self, reply: Reply, status: int, error: ErrorBody | None) -> str:

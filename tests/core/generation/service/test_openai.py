@@ -326,6 +326,29 @@ def _noting(stream, handed_on: threading.Event):
         yield item
 
 
+def test_samples_that_never_differ_are_remarked_on(
+    open_backend: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    prompts = [f"{i}" for i in range(60)]
+    with FlakyServer(text=lambda prompt, sample: prompt) as server:
+        open_backend(server.base_url).sample(prompts, WARM, [[1, 2]] * 60)
+    with FlakyServer(text=lambda prompt, sample: prompt if prompt != "3" else str(sample)) as server:
+        open_backend(server.base_url).sample(prompts, WARM, [[1, 2]] * 60)
+    remarks = [record.message for record in caplog.records if "does it heed temperature" in record.message]
+    assert len(remarks) == 1
+
+
+def test_a_service_that_is_broken_from_the_start_is_told_within_a_minute(
+    open_backend: Open, fake_time
+) -> None:
+    with FlakyServer(rates={"error_500": 1.0}) as server:
+        backend = open_backend(server.base_url, policy=RetryPolicy(attempts=8))
+        with pytest.raises(BackendError, match="answered 500"):
+            backend.generate(PROMPTS, GREEDY)
+    assert fake_time.seconds - 1_000 < 60
+    assert server.books.requests == 24
+
+
 def test_a_closed_stream_waits_for_its_requests_and_sends_no_more(open_backend: Open) -> None:
     with FlakyServer(seconds=0.02) as server:
         backend = open_backend(server.base_url, max_concurrency=4)

@@ -74,7 +74,7 @@ def test_an_error_in_a_good_status_is_read_as_its_own() -> None:
 
     assert isinstance(of(401), Fatal)
     assert isinstance(of(400), Refused)
-    assert of(429) == Again("answered 429 (m)", False, None, is_limit=True)
+    assert of(429) == Again("answered 429 (m)", False, None, is_busy=True)
     assert isinstance(of("odd"), Again)
     assert isinstance(of("model_not_found"), Fatal)
 
