@@ -12,10 +12,15 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
+from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Results
 from dagster_project.core.questions.relations import RELATIONS
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
-BACKENDS = ("transformers", "openai", "fake")
+FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
+VIEW_ORIGINS = ("auto", "api", "dump")
+NO_SOURCE = "none"
+IMPORTED = "imported"
+BACKENDS = ("transformers", "openai", "fake", IMPORTED)
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("none", "8bit", "4bit")
 DEVICE_MAPS = ("auto", "balanced", "sequential")
@@ -27,7 +32,7 @@ PROMPT_FORMATS = ("qa", "question_answer", "question")
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
-MEASURES = ("page_views", "sitelinks")
+MEASURES = ("page_views", "sitelinks", IMPORTED)
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 
@@ -38,7 +43,14 @@ class Source:
     `sandbox`: a synthetic world of `facts_per_relation` questions a relation, made from `seed`.
     `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
     `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
+    `none`: the study names no source, all its datasets are imports.
     `snapshot` is the month that the facts are pinned to; changing it fetches them again.
+
+    `facts_from`: the SPARQL service; wbgetentities, for the subjects that the file in `ids_env` lists; or the
+    truthy dump in `dump_env`, which is downloaded where that variable is not set. `views_from`: the page view
+    API, the monthly dumps in the folder `page_view_dumps_env` (downloaded where it is not set), or `auto`: the
+    dumps where there are many articles. Of a dump that breaks off what comes before is used only with
+    `accept_cut_dumps`.
     """
 
     kind: str
@@ -47,15 +59,27 @@ class Source:
     facts_per_relation: int = 140
     path_env: str = "LONGTAIL_RDF_FILE"
     contact_env: str = "LONGTAIL_CONTACT"
+    facts_from: str = "query_service"
+    views_from: str = "auto"
+    ids_env: str = "LONGTAIL_ENTITY_IDS"
+    dump_env: str = "LONGTAIL_TRUTHY_DUMP"
+    page_view_dumps_env: str = "LONGTAIL_PAGE_VIEW_DUMPS"
+    accept_cut_dumps: bool = False
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of questions: all facts of `relations`, at most `max_questions_per_relation` of each (a seeded draw)."""
+    """A set of questions: all facts of `relations`, at most `max_questions_per_relation` of each (a seeded draw).
+
+    With `imported` (key `import`) the questions come from a file of others instead of the study's source, with
+    `paraphrases` their other wordings too.
+    """
 
     name: str
     relations: tuple[str, ...] = RELATION_NAMES
     max_questions_per_relation: int | None = None
+    imported: DatasetImport | None = None
+    paraphrases: ParaphraseImport | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +130,8 @@ class Model:
     `path` is a hub id, a folder, `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models, or the name that a
     `service` knows. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
     `batch_tokens` bounds the tokens of a batch. `device_hour_usd` prices an hour of one local device. Of a model that
-    `rambles` the first sentence is kept (SPEC §3).
+    `rambles` the first sentence is kept (SPEC §3). Of backend `imported` nothing is loaded: its answers are `results`
+    that others generated.
     """
 
     name: str
@@ -123,6 +148,7 @@ class Model:
     device_hour_usd: float | None = None
     rambles: bool = False
     service: Service | None = None
+    results: tuple[Results, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +161,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Popularity:
-    """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest)."""
+    """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
+
+    Measure `imported` is the one number an entity that an imported file gives, without a month.
+    """
 
     measure: str = "page_views"
     n_months: int = 12
@@ -171,6 +200,16 @@ class Study:
     @property
     def retrievers(self) -> tuple[str, ...]:
         return tuple(method for method in self.methods if method in RETRIEVERS)
+
+    @property
+    def datasets_of_source(self) -> tuple[Dataset, ...]:
+        """The datasets whose questions are built from the source's facts."""
+        return tuple(dataset for dataset in self.datasets if dataset.imported is None)
+
+    @property
+    def datasets_of_files(self) -> tuple[Dataset, ...]:
+        """The datasets whose questions others made."""
+        return tuple(dataset for dataset in self.datasets if dataset.imported is not None)
 
     @property
     def answer_prompts(self) -> tuple[Prompt, ...]:

@@ -16,6 +16,8 @@ import yaml
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import RESERVED_NAMES
+from dagster_project.core.imports import checks as imports
+from dagster_project.core.imports.declared import read_dataset_import, read_paraphrase_import, read_results
 from dagster_project.core.reader import Reader
 from dagster_project.core.study import (
     APIS,
@@ -25,13 +27,17 @@ from dagster_project.core.study import (
     DEVICE_MAPS,
     DRAWS,
     DTYPES,
+    FACT_ORIGINS,
+    IMPORTED,
     MEASURES,
     METHODS,
+    NO_SOURCE,
     PROMPT_FORMATS,
     QUANTISATIONS,
     RELATION_NAMES,
     RETRIEVERS,
     SOURCE_KINDS,
+    VIEW_ORIGINS,
     Dataset,
     Model,
     Popularity,
@@ -65,7 +71,7 @@ def _study(read: Reader) -> Study:
     study = Study(
         name=name,
         description=read.text("description"),
-        source=_source(read.child("source")),
+        source=_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
         datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
         prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
         models=_unique(read, "models", tuple(_model(r) for r in read.children("models"))),
@@ -78,6 +84,7 @@ def _study(read: Reader) -> Study:
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
         seed=read.number("seed", 0, 0),
     )
+    imports.check(read, study)
     _check_whole(read, study)
     return study
 
@@ -93,6 +100,10 @@ def _check_whole(read: Reader, study: Study) -> None:
         raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+    if study.source.kind == NO_SOURCE and study.popularity.measure != IMPORTED:
+        raise read.fail(
+            "popularity.measure", f"without a source nothing else is known; allowed here: {IMPORTED}"
+        )
     if study.popularity.measure == "page_views":
         _check_window(read, study)
 
@@ -124,30 +135,56 @@ def _month_number(month: str) -> int:
 
 def _source(read: Reader) -> Source:
     kind = read.choice("kind", SOURCE_KINDS)
+    dumps = ("facts_from", "ids_env", "accept_cut_dumps")
     keys = {
-        "sandbox": ("seed", "facts_per_relation"),
-        "wikidata": ("contact_env",),
-        "rdf_file": ("path_env",),
+        "sandbox": ("seed", "facts_per_relation", "views_from", *dumps),
+        "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *dumps),
+        "rdf_file": ("path_env", *dumps),
     }[kind]
     read.only("kind", "snapshot", *keys)
-    return Source(
+    source = Source(
         kind=kind,
         snapshot=read.month("snapshot"),
         seed=read.number("seed", 0, 0),
         facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
         path_env=read.text("path_env", Source.path_env),
         contact_env=read.text("contact_env", Source.contact_env),
+        facts_from=read.choice("facts_from", FACT_ORIGINS, Source.facts_from),
+        views_from=read.choice("views_from", VIEW_ORIGINS, Source.views_from),
+        ids_env=read.text("ids_env", Source.ids_env),
+        dump_env=read.text("dump_env", Source.dump_env),
+        page_view_dumps_env=read.text("page_view_dumps_env", Source.page_view_dumps_env),
+        accept_cut_dumps=read.flag("accept_cut_dumps"),
     )
+    _check_source(read, source)
+    return source
+
+
+def _check_source(read: Reader, source: Source) -> None:
+    """No key without effect."""
+    has_views = source.kind != "rdf_file" and source.views_from != "api"
+    for key, has_effect, needed in (
+        ("ids_env", source.facts_from == "entity_api", "facts_from: entity_api"),
+        ("dump_env", source.facts_from == "truthy_dump", "facts_from: truthy_dump"),
+        ("page_view_dumps_env", has_views, "views_from: dump or auto"),
+        ("accept_cut_dumps", has_views or source.facts_from == "truthy_dump", "a dump to read"),
+    ):
+        if key in read.raw and not has_effect:
+            raise read.fail(key, f"goes with {needed}")
 
 
 def _dataset(read: Reader) -> Dataset:
-    read.only(*(f.name for f in dataclasses.fields(Dataset)))
+    read.only("name", "relations", "max_questions_per_relation", "import", "paraphrases")
+    imported = read.optional("import", lambda key: read_dataset_import(read.child(key)))
+    relations = imports.relations_of(imported) if imported else RELATION_NAMES
     return Dataset(
         name=read.slug("name"),
-        relations=read.choices("relations", RELATION_NAMES, RELATION_NAMES),
+        relations=read.choices("relations", relations, relations),
         max_questions_per_relation=read.optional(
             "max_questions_per_relation", lambda key: read.number(key, 1, 1)
         ),
+        imported=imported,
+        paraphrases=read.optional("paraphrases", lambda key: read_paraphrase_import(read.child(key))),
     )
 
 
@@ -174,14 +211,15 @@ def _prompt(read: Reader) -> Prompt:
 def _model(read: Reader) -> Model:
     read.only(*(f.name for f in dataclasses.fields(Model)))
     name = read.slug("name")
+    backend = read.choice("backend", BACKENDS, "transformers")
     model = Model(
         name=name,
-        path=read.text("path"),
-        backend=read.choice("backend", BACKENDS, "transformers"),
+        path=read.text("path", IMPORTED if backend == IMPORTED else None),
+        backend=backend,
         family=read.text("family", name),
         n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
         revision=read.optional("revision", read.text),
-        dtype=read.choice("dtype", DTYPES, "float32"),
+        dtype=read.choice("dtype", DTYPES, "float32") if backend != IMPORTED else "unknown",
         quantisation=read.choice("quantisation", QUANTISATIONS, "none"),
         device=read.text("device", "auto"),
         device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
@@ -189,6 +227,9 @@ def _model(read: Reader) -> Model:
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
+        results=tuple(read_results(r, METHODS) for r in read.children("results"))
+        if "results" in read.raw
+        else (),
     )
     _check_model(read, model)
     return model
@@ -198,9 +239,12 @@ def _check_model(read: Reader, model: Model) -> None:
     """Keys that contradict each other: none may be silently without effect."""
     if (model.backend == "openai") != (model.service is not None):
         raise read.fail("service", "goes with backend openai, and says where its server is (base_url)")
+    if (model.backend == IMPORTED) != bool(model.results):
+        raise read.fail("results", f"goes with backend {IMPORTED}, and names the files of its answers")
     if model.backend == "transformers":
         return
-    for key in ("quantisation", "device", "device_map"):
+    more = ("path", "dtype", "revision", "batch_tokens", "device_hour_usd") if model.results else ()
+    for key in ("quantisation", "device", "device_map", *more):
         if read.raw.get(key) is not None:
             raise read.fail(key, f"has no meaning for backend {model.backend}; leave it out")
     if model.service is not None and model.device_hour_usd is not None:

@@ -121,9 +121,9 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
     rows = [
         {
             "dataset": dataset.name,
-            "source": study.source.kind,
+            "source": dataset.imported.format if dataset.imported else study.source.kind,
             "relations": list(dataset.relations),
-            "snapshot": study.source.snapshot,
+            "snapshot": None if dataset.imported else study.source.snapshot,
         }
         for dataset in study.datasets
     ]

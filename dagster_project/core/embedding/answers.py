@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import Study
+from dagster_project.core.study import IMPORTED, Study
 from dagster_project.core.tables import TABLES
 
 _TABLE = "answer_embeddings"
@@ -43,7 +43,8 @@ def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     waiting = [
         model.name
         for model in study.models
-        if any((table, model.name) not in answered for table in _asked_tables(study))
+        if model.backend != IMPORTED
+        and any((table, model.name) not in answered for table in _asked_tables(study))
     ]
     stamp = fingerprint(
         [(table, model, lake.content(table, model)) for table, model in answered],

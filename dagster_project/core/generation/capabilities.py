@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dagster_project.core.generation.base import GENERATE, SAMPLE
 from dagster_project.core.generation.registry import entry
-from dagster_project.core.study import Study
+from dagster_project.core.study import IMPORTED, Study
 
 
 def asked_capabilities(study: Study) -> frozenset[str]:
@@ -19,7 +19,12 @@ def asked_capabilities(study: Study) -> frozenset[str]:
 
 
 def check_capabilities(study: Study) -> None:
-    """Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks."""
+    """Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks.
+
+    Of a model whose answers are imported nothing is asked.
+    """
     for model in study.models:
+        if model.backend == IMPORTED:
+            continue
         for capability in sorted(asked_capabilities(study)):
             entry(model, capability)

@@ -21,7 +21,7 @@ from dagster_project.core.generation.base import (
     Identity,
     Secret,
 )
-from dagster_project.core.study import Model
+from dagster_project.core.study import IMPORTED, Model
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ ENTRIES: dict[str, Entry] = {
 
 def entry(model: Model, capability: str = GENERATE) -> Entry:
     """The entry of a model's backend. Errors: `BackendError` where it is unknown or lacks the capability."""
+    if model.backend == IMPORTED:
+        raise BackendError(
+            f"model {model.name}: its answers are imported (results); it cannot {capability} any"
+        )
     found = ENTRIES.get(model.backend)
     if found is None:
         known = ", ".join(sorted(ENTRIES))

@@ -25,9 +25,10 @@ from dagster_project.core.generation.plan import (
 from dagster_project.core.generation.prompts import background_passage_id, cut_answer, kept_answer
 from dagster_project.core.generation.registry import entry
 from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.imports.scored import import_passages, score_answers
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
-from dagster_project.core.study import RETRIEVERS, Model, Study
+from dagster_project.core.study import IMPORTED, RETRIEVERS, Model, Study
 
 
 def answer_questions(
@@ -44,8 +45,10 @@ def answer_questions(
 
     A question without a passage of the method gets no row and is counted. Errors: `LakeError` where an
     input is missing, `BackendError` where the model cannot be loaded or asked; what was generated before is
-    kept.
+    kept. Of a model whose answers are imported nothing is generated: its rows come from table imported_answers.
     """
+    if study.model(model_name).backend == IMPORTED:
+        return score_answers(study, lake, study.model(model_name), method, run_id=run_id, log=log)
     model = _model(study, model_name, GENERATE)
     return materialise(
         Partition(
@@ -132,6 +135,8 @@ def generate_passages(
 
     Its first line is what later stands before the question. Errors as in `answer_questions`.
     """
+    if study.model(model_name).backend == IMPORTED:
+        return import_passages(study, lake, study.model(model_name), run_id=run_id)
     return materialise(
         Partition(
             study=study,

@@ -1,7 +1,8 @@
-"""Questions and their paraphrases, built from the lake's facts (SPEC §1).
+"""Questions and their paraphrases, built from the lake's facts or out of imported files (SPEC §1).
 
 What belongs here: which questions a dataset has, their gold answers, and filled templates. What does not: the
-templates (`relations`, `paraphrases`), popularity (joined in dbt), prompts (`generation.prompts`).
+templates (`relations`, `paraphrases`), reading files (`imports`), popularity (joined in dbt), prompts
+(`generation.prompts`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dagster_project.core.errors import LakeError
+from dagster_project.core.errors import LakeError, SourceError
+from dagster_project.core.imports.facts import CODE, file_slice
+from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
+from dagster_project.core.imports.questions import imported_paraphrases, imported_questions, wordings
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.paraphrases import PARAPHRASES
 from dagster_project.core.questions.relations import RELATIONS, SUBJECT, Relation
@@ -49,27 +53,38 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         seed,
         lake.content("triples"),
         lake.content("entities"),
+        _imports(study, lake),
         code_version("questions/build", "questions/relations"),
     )
     return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `paraphrases`: 0 is the question itself, then its relation's templates, filled."""
+    """Write lake table `paraphrases`: 0 is the question itself, then its relation's templates, filled.
+
+    A dataset with imported paraphrases has those instead; one that is imported without any has our templates, where
+    its relation is one of the sixteen.
+    """
     stamp = fingerprint(
         lake.content("questions"),
+        _imports(study, lake),
         code_version("questions/build", "questions/relations", "questions/paraphrases"),
     )
 
     def compute() -> Computed:
-        columns = ["dataset", "question_id", "relation", "subject"]
-        rows = [
-            row
-            for question in lake.read("questions", columns=columns).to_pylist()
-            for row in _paraphrases(question)
-        ]
+        columns = ["dataset", "question_id", "relation", "subject", "question"]
+        found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        imported = {dataset.name for dataset in study.datasets_of_files}
+        rows = []
+        for question in lake.read("questions", columns=columns).to_pylist():
+            name = question["dataset"]
+            if name in found:
+                rows += _imported_wordings(question, found[name].wordings.get(question["question_id"], {}))
+            else:
+                rows += _paraphrases(question, is_imported=name in imported)
         log.info("paraphrases: %d", len(rows))
-        return Computed(rows)
+        aside = [row for paraphrases in found.values() for row in paraphrases.aside]
+        return Computed(rows, aside, {name: paraphrases.notes for name, paraphrases in found.items()})
 
     return lake.materialise("paraphrases", stamp, compute)
 
@@ -105,18 +120,43 @@ def draw(
 
 
 def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
-    wanted = {name for dataset in study.datasets for name in dataset.relations}
+    wanted = {name for dataset in study.datasets_of_source for name in dataset.relations}
     built = _build([relation for relation in RELATIONS if relation.name in wanted], lake)
-    rows = [row for dataset in study.datasets for row in _of_dataset(dataset, built, study.seed)]
-    if not rows:
+    rows = [row for dataset in study.datasets_of_source for row in _of_dataset(dataset, built, study.seed)]
+    if not rows and study.datasets_of_source:
         raise LakeError(
             f"{study.path}: no question can be asked: the lake has no fact of its datasets' relations with "
             f"labelled subject and object ({len(built.quarantined)} put aside); check the source"
         )
-    rows.sort(key=lambda row: (row["dataset"], _RELATION_ORDER[row["relation"]], row["question_id"]))
+    notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
+    for dataset in study.datasets_of_files:
+        found = imported_questions(study, dataset, lake, log)
+        asked = _of_file(dataset, found.questions.values(), study)
+        notes[dataset.name] = {**found.notes, "not_asked": len(found.questions) - len(asked)}
+        rows += asked
+        built.quarantined += found.aside
+    rows.sort(key=_order)
     log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))
-    notes = {"objects_without_label": built.n_objects_without_label}
     return Computed(rows, built.quarantined, notes)
+
+
+def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
+    relation = row["relation"]
+    place = _RELATION_ORDER.get(relation, len(_RELATION_ORDER))
+    return row["dataset"], place, relation, row["question_id"]
+
+
+def _imports(study: Study, lake: Lake) -> list[Any]:
+    """What of imported files decides rows; what is linked to them depends on all entities."""
+    if not study.datasets_of_files:
+        return []
+    files = [[dataset.name, file_slice(study, dataset)] for dataset in study.datasets_of_files]
+    named = (
+        [lake.content("entities", IMPORTED_PARTITION)]
+        if IMPORTED_PARTITION in lake.partitions("entities")
+        else []
+    )
+    return [*files, *named, code_version(*CODE)]
 
 
 def _build(relations: list[Relation], lake: Lake) -> _Built:
@@ -176,9 +216,44 @@ def _of_dataset(dataset: Dataset, built: _Built, seed: int) -> list[dict[str, An
     ]
 
 
-def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _of_file(dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study) -> list[dict[str, Any]]:
+    """The questions of a file that the dataset asks. Errors: `SourceError` where there is none."""
+    by_relation: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for question in questions:
+        by_relation[question["relation"]].append(question)
+    asked = [
+        {"dataset": dataset.name, **row}
+        for relation in dataset.relations
+        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
+    ]
+    if not asked:
+        raise SourceError(
+            f"{study.path}: dataset {dataset.name}: its file has no question of {', '.join(dataset.relations)};"
+            f" it has: {', '.join(sorted(name for name in by_relation if by_relation[name]))}"
+        )
+    return asked
+
+
+def _imported_wordings(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": question["dataset"],
+            "question_id": question["question_id"],
+            "paraphrase_id": number,
+            "template": template,
+            "paraphrase": wording,
+        }
+        for number, template, wording in wordings(question, imported)
+    ]
+
+
+def _paraphrases(question: Mapping[str, Any], *, is_imported: bool) -> list[dict[str, Any]]:
     relation = question["relation"]
-    templates = (RELATIONS[_RELATION_ORDER[relation]].template, *PARAPHRASES[relation])
+    templates = PARAPHRASES.get(relation, ())
+    if is_imported:
+        own = {i: fill(template, question["subject"]) for i, template in enumerate(templates, 1)}
+        return _imported_wordings(question, own)
+    templates = (RELATIONS[_RELATION_ORDER[relation]].template, *templates)
     return [
         {
             "dataset": question["dataset"],

@@ -18,7 +18,7 @@ from dagster_project.core.questions.relations import RELATIONS
 from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import Study
+from dagster_project.core.study import IMPORTED, Study
 from dagster_project.core.wikimedia.dumps import ArticleText, download_dump, read_articles
 from dagster_project.core.wikimedia.services import open_services
 
@@ -37,7 +37,9 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         world = (source.seed, source.facts_per_relation, source.snapshot)
         stamp = fingerprint("articles", world, code, code_version(*WORLD_CODE))
         return lake.materialise("passages", stamp, lambda: _from_articles(study, log))
-    inputs = (lake.content("triples"), lake.content("entities"))
+    tables = ("triples", "entities")
+    inputs = [lake.content(table) for table in tables]
+    inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
     stamp = fingerprint(VERBALISED, inputs, code, code_version("questions/relations"))
     return lake.materialise("passages", stamp, lambda: _from_triples(lake, log))
 
@@ -93,10 +95,10 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
 def _from_triples(lake: Lake, log: logging.Logger) -> Computed:
     labels = {
         row["entity_id"]: one_line(row["label"])
-        for row in lake.read("entities", columns=["entity_id", "label"]).to_pylist()
+        for row in lake.read_all("entities", ["entity_id", "label"]).to_pylist()
     }
     facts: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for row in lake.read("triples", columns=["subject_id", "relation", "object_id"]).to_pylist():
+    for row in lake.read_all("triples", ["subject_id", "relation", "object_id"]).to_pylist():
         facts[row["subject_id"]][row["relation"]].add(row["object_id"])
     rows = []
     for subject_id in sorted(facts):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dagster_project.core.tables.generation import GENERATION_TABLES
+from dagster_project.core.tables.imports import IMPORT_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
 from dagster_project.core.tables.study import STUDY_TABLES
 from dagster_project.core.tables.world import WORLD_TABLES
@@ -31,5 +32,6 @@ _QUARANTINE = (
 )
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (*STUDY_TABLES, *WORLD_TABLES, *GENERATION_TABLES, *_QUARANTINE)
+    table.name: table
+    for table in (*STUDY_TABLES, *WORLD_TABLES, *IMPORT_TABLES, *GENERATION_TABLES, *_QUARANTINE)
 }

@@ -15,21 +15,31 @@ from dagster_project.core.tables.schema import (
     column,
 )
 
+# What the files of imported answers do not say is null there, never zero.
 ACCOUNTS = (
-    column("prompt_tokens", pa.int32(), "tokens of the prompt as given to the model"),
+    column(
+        "prompt_tokens", pa.int32(), "tokens of the prompt as given to the model; null if imported", null=True
+    ),
     column(
         "shared_tokens",
         pa.int32(),
-        "prompt tokens that were not computed for this row: others had them in common",
+        "prompt tokens that were not computed for this row: others had them in common; null if imported",
+        null=True,
     ),
-    column("new_tokens", pa.int32(), "tokens generated, the end token left out"),
-    column("n_truncated_tokens", pa.int32(), "prompt tokens cut from the left to fit the model"),
+    column("new_tokens", pa.int32(), "tokens generated, the end token left out; null if imported", null=True),
+    column(
+        "n_truncated_tokens",
+        pa.int32(),
+        "prompt tokens cut from the left to fit the model; null if imported",
+        null=True,
+    ),
     column(
         "latency_ms",
         pa.float64(),
-        "this row's share of its batch's wall time, of a service its request's time; milliseconds",
+        "this row's share of its batch's wall time, of a service its request's time; milliseconds; null if imported",
+        null=True,
     ),
-    column("batch_size", pa.int32(), "rows in the batch that computed this row"),
+    column("batch_size", pa.int32(), "rows in the batch that computed this row; null if imported", null=True),
     column(
         "device_seconds",
         pa.float64(),
@@ -42,13 +52,20 @@ ACCOUNTS = (
         "device_seconds at the model's device_hour_usd, or what the service billed; null without a price",
         null=True,
     ),
-    column("engine", pa.string(), "backend that computed the row"),
+    column("engine", pa.string(), "backend that computed the row; imported = others did, by a file"),
     column(
-        "revision", pa.string(), "exact weights: hub commit, SHA-256 of the files, or as the service names it"
+        "revision",
+        pa.string(),
+        "exact weights: hub commit, SHA-256 of the files, or as the service or imported file names it",
     ),
-    column("dtype", pa.string(), "number format of the weights"),
+    column("dtype", pa.string(), "number format of the weights; unknown if imported"),
     column("quantisation", pa.string(), "none, or the scheme"),
-    column("seed", pa.int64(), "seed of the demonstrations' draw, or of the sample"),
+    column(
+        "seed",
+        pa.int64(),
+        "seed of the demonstrations' draw, or of the sample; null if imported",
+        null=True,
+    ),
     column(
         "is_reused", pa.bool_(), "the generation was taken from the row cache of an earlier run or partition"
     ),
@@ -57,7 +74,12 @@ ACCOUNTS = (
 )
 
 GENERATION = (
-    column("prompt_hash", pa.string(), "SHA-256 of the exact prompt text"),
+    column(
+        "prompt_hash",
+        pa.string(),
+        "SHA-256 of the exact prompt text; null where an imported file has no prompts",
+        null=True,
+    ),
     column(
         "prediction",
         pa.string(),
@@ -88,11 +110,17 @@ GENERATION_TABLES = (
             METHOD,
             PROMPT,
             column("passage_id", pa.string(), "passage before the question; null for closed_book", null=True),
-            column("demonstration_ids", TEXTS, "question ids of the demonstrations, in the prompt's order"),
+            column(
+                "demonstration_ids",
+                TEXTS,
+                "question ids of the demonstrations, in the prompt's order; null if imported",
+                null=True,
+            ),
             column(
                 "demonstration_passage_ids",
                 TEXTS,
-                "passages before the demonstrations, in the same order; null inside where one has none",
+                "passages before the demonstrations, in the same order; null inside where one has none, null if imported",
+                null=True,
             ),
             *GENERATION,
         ),
@@ -142,7 +170,9 @@ GENERATION_TABLES = (
                 "a gold answer stands in text as a token sequence (DPR's rule, SPEC §4)",
             ),
             column("has_answer_popqa", pa.bool_(), "so by PopQA's substring rule"),
-            column("prompt_hash", pa.string(), "SHA-256 of the exact prompt text"),
+            column(
+                "prompt_hash", pa.string(), "SHA-256 of the exact prompt text; null if imported", null=True
+            ),
             column("raw_text", pa.string(), "the background text before it was cut"),
             *ACCOUNTS,
         ),

@@ -43,7 +43,9 @@ def column(name: str, type_: pa.DataType, description: str, *, null: bool = Fals
 
 DATASET = column("dataset", pa.string(), "dataset, as named in the study")
 QUESTION_ID = column(
-    "question_id", pa.string(), "question within its dataset: subject and property, as in Q42-P19"
+    "question_id",
+    pa.string(),
+    "question within its dataset: subject and property, as in Q42-P19, or an imported file's own id",
 )
 MODEL = column("model", pa.string(), "model, as named in the study")
 METHOD = column(

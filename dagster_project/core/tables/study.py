@@ -84,16 +84,25 @@ STUDY_TABLES = (
         "One row per dataset of the study.",
         (
             DATASET,
-            column("source", pa.string(), "where its facts come from: sandbox, wikidata, rdf_file"),
-            column("relations", TEXTS, "relations asked about"),
-            column("snapshot", pa.string(), "month of the facts, as the study pins it"),
+            column(
+                "source",
+                pa.string(),
+                "where its facts come from: sandbox, wikidata, rdf_file; of an import the file's format",
+            ),
+            column("relations", TEXTS, "relations asked about, of an import those that it may ask about"),
+            column(
+                "snapshot",
+                pa.string(),
+                "month of the facts, as the study pins it; null for an import",
+                null=True,
+            ),
         ),
     ),
     Table(
         "popularity_windows",
         "One row: the popularity that the study's analyses use.",
         (
-            column("measure", pa.string(), "page_views or sitelinks"),
+            column("measure", pa.string(), "page_views, sitelinks, or imported"),
             column("n_months", pa.int32(), "months of the window"),
             column(
                 "last_month", pa.string(), "last month, YYYY-MM; null = the latest in the lake", null=True

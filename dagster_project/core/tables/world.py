@@ -6,6 +6,13 @@ import pyarrow as pa
 
 from dagster_project.core.tables.schema import DATASET, QUESTION_ID, TEXTS, Table, column
 
+FACTS_FROM = column(
+    "facts_from",
+    pa.string(),
+    "query_service, entity_api or truthy_dump; null = imported",
+    null=True,
+)
+
 WORLD_TABLES = (
     Table(
         "triples",
@@ -15,7 +22,10 @@ WORLD_TABLES = (
             column("property_id", pa.string(), "property id, P…"),
             column("object_id", pa.string(), "entity id, Q…"),
             column("relation", pa.string(), "name of the relation (SPEC §1)"),
-            column("source", pa.string(), "sandbox, wikidata or rdf_file: which world the fact is of"),
+            column(
+                "source", pa.string(), "sandbox, wikidata, rdf_file or imported: which world the fact is of"
+            ),
+            FACTS_FROM,
         ),
     ),
     Table(
@@ -35,7 +45,8 @@ WORLD_TABLES = (
                 "number of Wikimedia pages about the entity; null = unknown",
                 null=True,
             ),
-            column("source", pa.string(), "sandbox, wikidata or rdf_file"),
+            column("source", pa.string(), "sandbox, wikidata, rdf_file or imported"),
+            FACTS_FROM,
         ),
     ),
     Table(
@@ -47,6 +58,9 @@ WORLD_TABLES = (
             column("month", pa.string(), "YYYY-MM"),
             column("views", pa.int64(), "page views; null = missing, which is not zero", null=True),
             column("source", pa.string(), "sandbox or wikimedia"),
+            column(
+                "views_from", pa.string(), "api or dump; null = imported", null=True
+            ),
         ),
         partitioned_by=("month",),
     ),
@@ -61,8 +75,14 @@ WORLD_TABLES = (
             column("subject_id", pa.string(), "entity id of the subject"),
             column("subject", pa.string(), "label of the subject"),
             column("subject_aliases", TEXTS, "aliases of the subject"),
-            column("question", pa.string(), "the relation's template, filled"),
-            column("object_ids", TEXTS, "entity ids of all objects, sorted"),
+            column(
+                "question", pa.string(), "the relation's template, filled, or as an imported file words it"
+            ),
+            column(
+                "object_ids",
+                TEXTS,
+                "entity ids of all objects, sorted; of an import those that its file names",
+            ),
             column("objects", TEXTS, "labels of the objects, in the order of object_ids"),
             column("gold_answers", TEXTS, "labels and aliases of all objects, distinct, none empty"),
         ),
@@ -78,7 +98,11 @@ WORLD_TABLES = (
                 pa.int32(),
                 "0 = the question itself, then the relation's paraphrase templates",
             ),
-            column("template", pa.string(), "template with [subj]"),
+            column(
+                "template",
+                pa.string(),
+                "template with [subj]; of an imported wording the wording itself where the subject does not stand in it",
+            ),
             column("paraphrase", pa.string(), "the template, filled"),
         ),
     ),

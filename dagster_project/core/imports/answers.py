@@ -1,0 +1,145 @@
+"""Answers that others generated: lake table imported_answers, as the files have them.
+
+What belongs here: which files a model's results are, and under which prompt of the study their rows stand. What does
+not: the files' formats (`adaptive_retrieval`, `lm_eval`), and scoring (`scored`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.prompts import prompt_hash
+from dagster_project.core.imports.adaptive_retrieval import find_results, read_result_file
+from dagster_project.core.imports.declared import ADAPTIVE_RETRIEVAL, Results, slice_of
+from dagster_project.core.imports.lm_eval import find_log, read_log
+from dagster_project.core.imports.records import Aside, file_hash
+from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.study import Model, Study
+
+_CODE = ("imports", "generation/prompts")
+
+
+def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
+    """Partition `model` of table imported_answers: all rows of the model's result files; of other models none.
+
+    Errors: `SourceError` where a file is missing, is no such file, or stands under no prompt or method of the study.
+    """
+    model = study.model(model_name)
+    prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
+    files = [[slice_of(r), r.dataset, file_hash(r.place.find(study.path))] for r in model.results]
+    stamp = fingerprint(
+        "imported_answers",
+        model.name,
+        files,
+        prompts,
+        study.methods,
+        lake.content("questions"),
+        code_version(*_CODE),
+    )
+    return lake.materialise("imported_answers", stamp, lambda: _read(study, lake, model, log), model.name)
+
+
+def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
+    questions = questions_by_dataset(study, lake)
+    kept: dict[tuple[str, ...], dict[str, Any]] = {}
+    aside: list[QuarantinedRow] = []
+    for results in model.results:
+        found, put_aside = _read_results(study, results, questions[results.dataset])
+        aside += put_aside
+        for answer in found:
+            row = _row(study, model, results, answer)
+            key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
+            if key in kept:
+                reason = f"answered already: {kept[key]['place']} has the same question; that row is kept"
+                aside.append(QuarantinedRow(answer.place, reason, answer.text))
+            else:
+                kept[key] = row
+    if model.results and not kept:
+        first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
+        raise SourceError(
+            f"{study.path}: model {model.name}: its results hold no answer that can be used{first}"
+        )
+    rows = [kept[key] for key in sorted(kept)]
+    log.info("imported answers of %s: %d, put aside %d", model.name, len(rows), len(aside))
+    return Computed(rows, aside, _coverage(rows, questions))
+
+
+def _read_results(
+    study: Study, results: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    place = results.place.find(study.path)
+    answers: list[ImportedAnswer] = []
+    aside: list[QuarantinedRow] = []
+    if results.format == ADAPTIVE_RETRIEVAL:
+        for file in find_results(place, results):
+            _check_method(study, file.method, file.path.name)
+            told = Aside(file.path.name)
+            answers += read_result_file(file, questions, told)
+            aside += told.rows
+    else:
+        log_file = find_log(place)
+        told = Aside(log_file.name)
+        answers += read_log(log_file, results, questions, told)
+        aside += told.rows
+    return answers, aside
+
+
+def _check_method(study: Study, method: str, name: str) -> None:
+    if method not in study.methods:
+        raise SourceError(
+            f"{study.path}: methods: {method} is missing, by which {name} was generated; add it, or name single files"
+            " by path of results"
+        )
+
+
+def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -> dict[str, Any]:
+    hashed = None if answer.prompt_text is None else prompt_hash(answer.prompt_text)
+    own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
+    return {
+        **{name: value for name, value in own.items() if name not in ("prompt_text", "shots")},
+        "text": _storable(answer.text),
+        "background": None if answer.background is None else _storable(answer.background),
+        "dataset": results.dataset,
+        "model": model.name,
+        "prompt": _prompt(study, results, answer),
+        "prompt_hash": hashed,
+    }
+
+
+def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
+    """The study's prompt that an answer stands under. Errors: `SourceError` where none, or several, fit its shots."""
+    fitting = [
+        prompt.name
+        for prompt in study.answer_prompts
+        if results.prompt in (None, prompt.name) and answer.shots in (None, prompt.shots)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    named = (
+        f"prompt {results.prompt} has" if results.prompt else f"{len(fitting)} of the study's prompts have"
+    )
+    raise SourceError(
+        f"{study.path}: model {results.model or ''} results: {answer.place} was asked with {answer.shots} shots, and"
+        f" {named} {'not ' if results.prompt else ''}that number; declare one such prompt, or choose by key prompt"
+    )
+
+
+def _coverage(rows: Iterable[Mapping[str, Any]], questions: Mapping[str, Questions]) -> dict[str, Any]:
+    """Answers by dataset, prompt and method, and how many of the dataset's questions have none there."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        key = row["dataset"], row["prompt"], row["method"]
+        counts[key] = counts.get(key, 0) + 1
+    return {
+        "/".join(key): f"{n} answers, {len(questions[key[0]]) - n} questions without"
+        for key, n in sorted(counts.items())
+    }
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,53 @@
+"""What reading a dataset's file comes to: questions, entities, facts and popularity, ready for the lake.
+
+What belongs here: the shape that all dataset formats share, and texts made fit for storing. What does not: the
+formats (one module each).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.wikimedia.terms import LONGEST_LABEL, clean_term
+
+SOURCE = "imported"
+LONGEST_QUESTION = 2_000
+
+
+@dataclass(frozen=True)
+class ImportedEntity:
+    """An entity as a file names it. `popularity` is what the file gives: one number without a month; None = missing."""
+
+    entity_id: str
+    label: str
+    aliases: tuple[str, ...] = ()
+    article_title: str | None = None
+    popularity: float | None = None
+
+
+@dataclass
+class ImportedDataset:
+    """A file's content. `questions` are rows of lake table questions without `dataset`, by the file's own ids.
+
+    `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used.
+    """
+
+    questions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    entities: dict[str, ImportedEntity] = field(default_factory=dict)
+    facts: list[tuple[str, str, str, str]] = field(default_factory=list)
+    aside: list[QuarantinedRow] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def clean(text: str, longest: int = LONGEST_LABEL) -> str:
+    """A text as it is stored: one line, without control characters, cut at `longest`."""
+    return clean_term(text, longest).text
+
+
+def reasons(aside: Sequence[QuarantinedRow]) -> dict[str, int]:
+    """How often each kind of fault was put aside: its words up to the first colon."""
+    return dict(Counter(row.reason.split(":")[0] for row in aside).most_common(10))

@@ -1,0 +1,206 @@
+"""EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1).
+
+What belongs here: the relations' templates, cutting the subject's mention out by them, and linking it to entities that
+are known from elsewhere. What does not: reading those entities (`questions.build`). The files name no entity: a
+mention is kept only where it is the label or an alias of exactly one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedDataset, clean, reasons
+from dagster_project.core.imports.records import Aside
+
+SUBJECT = "[X]"
+TEMPLATES: dict[str, tuple[str, str]] = {
+    "P17": ("country", "Which country is [X] located in?"),
+    "P19": ("place of birth", "Where was [X] born?"),
+    "P20": ("place of death", "Where did [X] die?"),
+    "P26": ("spouse", "Who is [X] married to?"),
+    "P36": ("capital", "What is the capital of [X]?"),
+    "P40": ("child", "Who is [X]'s child?"),
+    "P50": ("author", "Who is the author of [X]?"),
+    "P69": ("educated at", "Where was [X] educated?"),
+    "P106": ("occupation", "What kind of work does [X] do?"),
+    "P112": ("founder", "Who founded [X]?"),
+    "P127": ("owner", "Who owns [X]?"),
+    "P131": ("administrative unit", "Where is [X] located?"),
+    "P136": ("genre", "What type of music does [X] play?"),
+    "P159": ("headquarters", "Where is the headquarter of [X]?"),
+    "P170": ("creator", "Who was [X] created by?"),
+    "P175": ("performer", "Who performed [X]?"),
+    "P176": ("manufacturer", "Which company is [X] produced by?"),
+    "P264": ("record label", "What music label is [X] represented by?"),
+    "P276": ("location", "Where is [X] located?"),
+    "P407": ("language", "Which language was [X] written in?"),
+    "P413": ("position played", "What position does [X] play?"),
+    "P495": ("country of origin", "Which country was [X] created in?"),
+    "P740": ("place of formation", "Where was [X] founded?"),
+    "P800": ("notable work", "What is [X] famous for?"),
+}
+"""Property → name of the relation here, and the dataset's question with [X] in the subject's place."""
+
+RELATION_NAMES = tuple(name for name, _ in TEMPLATES.values())
+_FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json")
+_LARGEST_FILE = 1 << 28
+
+
+def read_entity_questions(
+    folder: Path, split: str, relations: Iterable[str], entities: Mapping[str, Iterable[str]]
+) -> ImportedDataset:
+    """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`).
+
+    Questions are put aside that name no entity or several, ask what another one asked, or are of a property without a
+    template. Notes hold the share linked. Errors: `SourceError` where the folder holds no file of the split, a
+    file is no JSON list, or no question could be linked.
+    """
+    dataset = ImportedDataset()
+    wanted = set(relations)
+    counts = {"read": 0, "no_entity": 0, "several_entities": 0}
+    for file in _files(folder, split):
+        property_id = file.name.split(".")[0]
+        name = TEMPLATES.get(property_id, ("", ""))[0]
+        if not name or name in wanted:
+            _add_file(dataset, file, property_id, entities, counts)
+    linked = len(dataset.questions)
+    if not linked:
+        first = f"; {dataset.aside[0].row_key}: {dataset.aside[0].reason}" if dataset.aside else ""
+        raise SourceError(
+            f"{folder}: none of {counts['read']} questions could be linked to an entity{first}; the study's source or a"
+            " popqa dataset must know the entities they are about"
+        )
+    share = round(linked / counts["read"], 4)
+    dataset.notes.update(
+        counts,
+        linked=linked,
+        linked_share=share,
+        put_aside=len(dataset.aside),
+        reasons=reasons(dataset.aside),
+    )
+    return dataset
+
+
+def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Label or alias → ids of the entities that bear it; rows with entity_id, label, aliases."""
+    names: dict[str, set[str]] = {}
+    for entity in entities:
+        for name in (entity["label"], *entity["aliases"]):
+            if text := clean(name):
+                names.setdefault(text, set()).add(entity["entity_id"])
+    return names
+
+
+def mention(question: str, template: str) -> str | None:
+    """The subject as the question names it; None where the question is not of the template."""
+    before, after = template.split(SUBJECT)
+    if not (question.startswith(before) and question.endswith(after)):
+        return None
+    return question[len(before) : len(question) - len(after)].strip() or None
+
+
+def _files(folder: Path, split: str) -> list[Path]:
+    """The files of the split, in or below `folder`, by property."""
+    named = (
+        (int(found[1][1:]), file)
+        for place in (folder, folder / split, folder / "dataset" / split)
+        if place.is_dir()
+        for file in place.iterdir()
+        if (found := _FILE.fullmatch(file.name)) and found[2] == split
+    )
+    files = [file for _, file in sorted(named)]
+    if not files:
+        raise SourceError(
+            f"{folder}: holds no file P*.{split}.json, nor do its folders {split} and dataset/{split}"
+        )
+    return files
+
+
+def _add_file(
+    dataset: ImportedDataset,
+    file: Path,
+    property_id: str,
+    entities: Mapping[str, Iterable[str]],
+    counts: dict[str, int],
+) -> None:
+    aside = Aside(file.name)
+    for number, item in enumerate(_load(file), 1):
+        counts["read"] += 1
+        fault = _question_fault(item)
+        if not fault and property_id not in TEMPLATES:
+            fault = f"no template is known of property {property_id}"
+        if not fault:
+            fault = _link(dataset, item, property_id, entities, counts)
+        if fault:
+            aside.put(number, fault, item)
+    dataset.aside.extend(aside.rows)
+
+
+def _load(file: Path) -> list[Any]:
+    try:
+        if file.stat().st_size > _LARGEST_FILE:
+            raise SourceError(
+                f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
+            )
+        loaded = json.loads(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{file}: is not JSON in UTF-8: {' '.join(str(error).split())[:200]}; fetch it again"
+        ) from None
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be read ({error.strerror or error})") from None
+    if not isinstance(loaded, list):
+        raise SourceError(f"{file}: a JSON list of questions was expected")
+    return loaded
+
+
+def _question_fault(item: object) -> str | None:
+    if not isinstance(item, dict):
+        return "an object with question and answers was expected"
+    if not isinstance(item.get("question"), str) or not clean(item["question"], LONGEST_QUESTION):
+        return "key question: a text was expected"
+    answers = item.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        return "key answers: a list of texts was expected"
+    return None if any(clean(answer) for answer in answers) else "key answers: at least one was expected"
+
+
+def _link(
+    dataset: ImportedDataset,
+    item: Mapping[str, Any],
+    property_id: str,
+    entities: Mapping[str, Iterable[str]],
+    counts: dict[str, int],
+) -> str | None:
+    """Add the question under its entity, or say why not."""
+    relation, template = TEMPLATES[property_id]
+    question = clean(item["question"], LONGEST_QUESTION)
+    name = mention(question, template)
+    if name is None:
+        return f"key question: not of the relation's template, {template}"
+    ids = sorted(entities.get(name, ()))
+    if len(ids) != 1:
+        counts["several_entities" if ids else "no_entity"] += 1
+        return f"subject matches {'several entities' if ids else 'no entity'}: {', '.join(ids[:10]) or name}"
+    question_id = f"{ids[0]}-{property_id}"
+    if question_id in dataset.questions:
+        return f"asked already: another question is about {property_id} of {ids[0]}; that one is kept"
+    answers = list(dict.fromkeys(text for answer in item["answers"] if (text := clean(answer))))
+    dataset.questions[question_id] = {
+        "question_id": question_id,
+        "relation": relation,
+        "property_id": property_id,
+        "subject_id": ids[0],
+        "subject": name,
+        "subject_aliases": [],
+        "question": question,
+        "object_ids": [],
+        "objects": answers,
+        "gold_answers": answers,
+    }
+    return None

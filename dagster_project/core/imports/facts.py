@@ -1,0 +1,145 @@
+"""Facts, entities and popularity of imported datasets, beside those of the study's source.
+
+What belongs here: partition `imported` of lake tables triples and entities, and table imported_popularity. What does
+not: the source's own rows (`wikimedia.ingest`, partition `all`), and questions (`questions.build`). An entity that the
+source knows too keeps the source's row. EntityQuestions name no entities, and so bring none.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
+from dagster_project.core.imports.declared import POPQA, DatasetImport, ParaphraseImport, slice_of
+from dagster_project.core.imports.popqa import read_popqa
+from dagster_project.core.imports.records import file_hash
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.study import IMPORTED, Dataset, Study
+
+PARTITION = IMPORTED
+CODE = ("imports", "wikimedia/terms")
+
+
+def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Partition `imported` of table triples; nothing where no dataset is, or was, an import of facts."""
+
+    def compute() -> Computed:
+        known = _known(lake, "triples", ("subject_id", "property_id", "object_id"))
+        rows = [
+            dict(zip(("subject_id", "property_id", "object_id", "relation"), fact, strict=True))
+            | {"source": SOURCE}
+            for fact in sorted({fact for found in _of_popqa(study).values() for fact in found.facts})
+            if fact[:3] not in known
+        ]
+        log.info("triples: %d out of imported files", len(rows))
+        return Computed(rows)
+
+    return _materialise(study, lake, "triples", compute)
+
+
+def import_entities(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Partition `imported` of table entities; nothing where no dataset is, or was, an import of facts."""
+
+    def compute() -> Computed:
+        known = _known(lake, "entities", ("entity_id",))
+        rows = [
+            _entity_row(entity) for entity, _ in _entities(study).values() if (entity.entity_id,) not in known
+        ]
+        log.info("entities: %d out of imported files", len(rows))
+        return Computed(rows, notes={"without_article": sum(row["article_title"] is None for row in rows)})
+
+    return _materialise(study, lake, "entities", compute)
+
+
+def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Table imported_popularity; of an entity that several datasets give a number, the first dataset's."""
+
+    def compute() -> Computed:
+        rows = [
+            {"entity_id": entity.entity_id, "popularity": entity.popularity, "dataset": dataset}
+            for entity, dataset in _entities(study).values()
+        ]
+        missing = sum(row["popularity"] is None for row in rows)
+        log.info("imported popularity: %d entities, %d of them missing", len(rows), missing)
+        return Computed(rows, notes={"entities": len(rows), "missing": missing})
+
+    stamp = fingerprint("imported_popularity", _files(study), code_version(*CODE))
+    return lake.materialise("imported_popularity", stamp, compute)
+
+
+def popqa_of(study: Study, dataset: Dataset) -> ImportedDataset:
+    """The content of a dataset's PopQA file, read once a process. Errors: `SourceError`."""
+    path = place_of(study, dataset.imported)
+    stat = path.stat()
+    return _read_popqa(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_popqa(path: Path, _modified: int, _size: int) -> ImportedDataset:
+    return read_popqa(path)
+
+
+def place_of(study: Study, declared: DatasetImport | ParaphraseImport | None) -> Path:
+    """Where a declared file lies. Errors: `SourceError` where it is missing, `StudyError` where none is declared."""
+    if declared is None:
+        raise StudyError(f"{study.path}: datasets: no file is declared to import")
+    return declared.place.find(study.path)
+
+
+def file_slice(study: Study, dataset: Dataset) -> list[Any]:
+    """What of a dataset's files decides its rows: their bytes, and how they are read."""
+    return [
+        [slice_of(declared), file_hash(place_of(study, declared))]
+        for declared in (dataset.imported, dataset.paraphrases)
+        if declared is not None
+    ]
+
+
+def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Computed]) -> list[Outcome]:
+    files = _files(study)
+    if not files and PARTITION not in lake.partitions(table):
+        return []
+    stamp = fingerprint(table, files, lake.content(table), code_version(*CODE))
+    return [lake.materialise(table, stamp, compute, PARTITION)]
+
+
+def _files(study: Study) -> list[Any]:
+    return [[d.name, file_slice(study, d)] for d in study.datasets_of_files if _is_popqa(d)]
+
+
+def _is_popqa(dataset: Dataset) -> bool:
+    return dataset.imported is not None and dataset.imported.format == POPQA
+
+
+def _of_popqa(study: Study) -> Mapping[str, ImportedDataset]:
+    return {d.name: popqa_of(study, d) for d in study.datasets_of_files if _is_popqa(d)}
+
+
+def _entities(study: Study) -> dict[str, tuple[ImportedEntity, str]]:
+    """Entity id → the entity and the first dataset that names it, sorted."""
+    found: dict[str, tuple[ImportedEntity, str]] = {}
+    for name, dataset in _of_popqa(study).items():
+        for entity_id, entity in dataset.entities.items():
+            found.setdefault(entity_id, (entity, name))
+    return dict(sorted(found.items()))
+
+
+def _known(lake: Lake, table: str, key: tuple[str, ...]) -> set[tuple[Any, ...]]:
+    return {tuple(row[name] for name in key) for row in lake.read(table, columns=list(key)).to_pylist()}
+
+
+def _entity_row(entity: ImportedEntity) -> dict[str, Any]:
+    return {
+        "entity_id": entity.entity_id,
+        "label": entity.label,
+        "aliases": list(entity.aliases),
+        "description": None,
+        "article_title": entity.article_title,
+        "sitelinks": None,
+        "source": SOURCE,
+    }

@@ -1,0 +1,127 @@
+"""Sample logs of lm-evaluation-harness: `samples_<task>_<time>.jsonl`, one JSON object a document and filter.
+
+What belongs here: the log's keys (doc, arguments, resps, filtered_resps, filter, metrics) and which lines cannot be
+used. What does not: under which prompt of the study they stand, and scoring (`answers`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.declared import Results
+from dagster_project.core.imports.records import Aside, read_json_lines
+from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+
+METRICS = ("exact_match", "em", "acc")
+"""Metrics that say right or wrong, in the order of choice where results name none."""
+
+
+def find_log(place: Path) -> Path:
+    """The log that is meant. Errors: `SourceError` where a folder holds none or several."""
+    if place.is_file():
+        return place
+    logs = sorted(place.glob("samples_*.jsonl"))
+    if len(logs) != 1:
+        there = f"holds {len(logs)}: {', '.join(log.name for log in logs[:5])}" if logs else "holds none"
+        raise SourceError(
+            f"{place}: one samples_*.jsonl was expected, the folder {there}; name the file by path"
+        )
+    return logs[0]
+
+
+def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
+    """The lines of a log whose document is in `questions`; the others go to `aside`.
+
+    Errors: `SourceError` where the file cannot be read, has several filters and the declaration names none, or not
+    the one that it names, or not its metric.
+    """
+    lines = list(read_json_lines(path, aside))
+    filter_ = _filter(path, declared.filter, {str(line.get("filter", "none")) for _, line in lines})
+    meant = [(number, line) for number, line in lines if str(line.get("filter", "none")) == filter_]
+    metric = _metric(path, declared.metric, [line for _, line in meant])
+    answers = []
+    for number, line in meant:
+        found = _answer(path, number, line, declared, metric, questions)
+        if isinstance(found, str):
+            aside.put(number, found, line)
+        else:
+            answers.append(found)
+    return answers
+
+
+def _filter(path: Path, wanted: str | None, there: set[str]) -> str:
+    shown = ", ".join(sorted(there)) or "none"
+    if wanted is None and len(there) > 1:
+        raise SourceError(f"{path}: holds several filters: {shown}; choose one by key filter of results")
+    if wanted is not None and wanted not in there:
+        raise SourceError(f"{path}: has no filter {wanted!r}; there are: {shown}")
+    return wanted or next(iter(there), "none")
+
+
+def _metric(path: Path, wanted: str | None, lines: list[dict[str, Any]]) -> str | None:
+    if wanted is None:
+        return next((name for name in METRICS if any(name in line for line in lines)), None)
+    if not any(wanted in line for line in lines):
+        raise SourceError(
+            f"{path}: no line has metric {wanted!r}; leave key metric of results out, or name another"
+        )
+    return wanted
+
+
+def _answer(
+    path: Path,
+    number: int,
+    line: Mapping[str, Any],
+    declared: Results,
+    metric: str | None,
+    questions: Questions,
+) -> ImportedAnswer | str:
+    """The line, or why it cannot be used."""
+    doc = line.get("doc")
+    if not isinstance(doc, dict) or declared.id_field not in doc:
+        return f"key doc: an object with {declared.id_field!r} was expected"
+    question_id = str(doc[declared.id_field]).strip()
+    if question_id not in questions:
+        return f"key doc.{declared.id_field}: no question of the dataset has it"
+    text = _text(line)
+    if text is None:
+        return "keys filtered_resps and resps: a generated text was expected (tasks of output type generate_until)"
+    try:
+        is_correct = truth(line.get(metric)) if metric else None
+    except ValueError as error:
+        return f"key {metric}: {error}"
+    return ImportedAnswer(
+        question_id=question_id,
+        method=declared.method,
+        text=text,
+        place=f"{path.name} line {number}",
+        prompt_text=_prompt(line.get("arguments")),
+        is_correct=is_correct,
+        made_by=str(line.get("model_name", "")),
+    )
+
+
+def _text(line: Mapping[str, Any]) -> str | None:
+    """The answer after the log's filter; where there is no such key, the first response."""
+    found = line.get("filtered_resps", line.get("resps"))
+    while isinstance(found, list) and found:
+        found = found[0]
+    return found if isinstance(found, str) else None
+
+
+def _prompt(arguments: object) -> str | None:
+    """The prompt: first of the first argument list, in both shapes that versions of the harness write."""
+    if isinstance(arguments, dict):
+        first = next(iter(arguments.values()), None)
+        found = first.get("arg_0") if isinstance(first, dict) else None
+    elif isinstance(arguments, list) and arguments and isinstance(arguments[0], list) and arguments[0]:
+        found = arguments[0][0]
+    else:
+        found = None
+    if isinstance(found, list):
+        found = json.dumps(found, ensure_ascii=False)
+    return found if isinstance(found, str) else None

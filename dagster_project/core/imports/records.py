@@ -1,0 +1,202 @@
+"""Files of others as records: CSV and TSV row by row, JSON lines, whatever their line ends and encoding.
+
+What belongs here: bytes to records, each with its number, and what is wrong with those that are none. What does not:
+what the columns mean (one module a format). A file is read a line at a time; one bad row is put aside with its
+reason, a file that cannot be one of these at all is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow
+
+LONGEST_FIELD = 1 << 20
+LONGEST_LINE = 1 << 24
+_BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_SHOWN = 2_000
+
+
+@dataclass
+class Aside:
+    """Rows put aside while a file is read, and the file's name in their keys."""
+
+    name: str
+    rows: list[QuarantinedRow] = field(default_factory=list)
+
+    def put(self, row: int | str, reason: str, raw: object = "") -> None:
+        """Put a row aside; `row` as numbered in messages: the first below the header is row 1."""
+        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+        self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row: its number and its fields by column name."""
+
+    row: int
+    fields: dict[str, str]
+
+    def get(self, column: str) -> str:
+        return self.fields.get(column, "")
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes; of a folder, of its files' names and bytes. Errors: `SourceError`."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+    try:
+        for file in files:
+            if file != path:
+                digest.update(str(file.relative_to(path)).encode("utf-8", "surrogateescape"))
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return digest.hexdigest()
+
+
+def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: Aside) -> Iterator[Record]:
+    """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `aside`.
+
+    Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
+    a quoted field.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    try:
+        with path.open("rb") as stream:
+            _refuse_other_encodings(path, stream)
+            reader = csv.reader(_lines(stream), delimiter=delimiter, strict=True)
+            columns = _header(path, reader, required)
+            for row, values in _rows(path, reader, aside):
+                reason = _fault(values, columns)
+                if reason:
+                    aside.put(row, reason, _printed(delimiter.join(values)))
+                else:
+                    yield Record(row, dict(zip(columns, values, strict=True)))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers, from 1, and the objects of a JSON lines file; lines that hold none go to `aside`."""
+    try:
+        with path.open("rb") as stream:
+            _refuse_other_encodings(path, stream)
+            for number, line in enumerate(_lines(stream), 1):
+                if not line.strip():
+                    continue
+                try:
+                    loaded = json.loads(line.encode("utf-8", "surrogateescape"))
+                except (ValueError, RecursionError) as error:
+                    aside.put(number, f"not JSON: {' '.join(str(error).split())[:200]}", _printed(line))
+                    continue
+                if isinstance(loaded, dict):
+                    yield number, loaded
+                else:
+                    aside.put(number, "a JSON object was expected", _printed(line))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def json_texts(text: str) -> list[str] | None:
+    """A column that holds a JSON list of texts; None where it does not."""
+    try:
+        loaded = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(loaded, list) or not all(isinstance(item, str) for item in loaded):
+        return None
+    return loaded
+
+
+def _refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
+    start = stream.read(64)
+    if start.startswith(_UTF_16) or start.count(b"\0") > len(start) // 4:
+        raise SourceError(
+            f"{path}: is not UTF-8 but looks like UTF-16; convert it first:"
+            " iconv -f UTF-16 -t UTF-8 <file> > <new file>"
+        )
+    if not start:
+        raise SourceError(f"{path}: is empty")
+    stream.seek(len(_BOM) if start.startswith(_BOM) else 0)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Lines, bytes that are not UTF-8 kept as surrogates; of an overlong line only the beginning."""
+    while line := stream.readline(LONGEST_LINE):
+        if not line.endswith(b"\n") and len(line) == LONGEST_LINE:
+            while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+            line = (
+                line[: 2 * LONGEST_FIELD] + b"\n"
+            )  # one field of it is then too large, and the row put aside
+        yield line.decode("utf-8", "surrogateescape")
+
+
+def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
+    try:
+        columns = [name.strip() for name in next(reader)]
+    except StopIteration:
+        raise SourceError(f"{path}: is empty") from None
+    except csv.Error as error:
+        raise SourceError(f"{path}: its header cannot be read ({error})") from None
+    missing = [name for name in required if name not in columns]
+    if missing:
+        there = _printed(", ".join(columns))[:300]
+        raise SourceError(
+            f"{path}: column {', '.join(missing)} is missing; expected {', '.join(required)}; its header has: {there}"
+        )
+    doubled = {name for name in required if columns.count(name) > 1}
+    if doubled:
+        raise SourceError(f"{path}: column {', '.join(sorted(doubled))} is there twice")
+    return columns
+
+
+def _rows(path: Path, reader: Any, aside: Aside) -> Iterator[tuple[int, list[str]]]:
+    row = 0
+    while True:
+        row += 1
+        began = reader.line_num + 1
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise SourceError(
+                    f"{path}: row {row} (line {began}) opens a quote that is never closed; the file may be cut off:"
+                    " fetch it again, or close the quote"
+                ) from None
+            aside.put(row, f"line {began}: not a row of this format: {error}")
+            continue
+        if values:
+            yield row, values
+
+
+def _fault(values: Sequence[str], columns: Sequence[str]) -> str | None:
+    """Why a row cannot be used whatever its columns mean."""
+    if len(values) != len(columns):
+        return f"{len(values)} fields where the header has {len(columns)}"
+    for column, value in zip(columns, values, strict=True):
+        if "\0" in value:
+            return f"column {column}: holds a NUL character"
+        if not value.isascii() and (bad := _bad_byte(value)):
+            return f"column {column}: byte 0x{bad:02x} is not UTF-8 (is the file Latin-1? save it as UTF-8)"
+    return None
+
+
+def _bad_byte(value: str) -> int | None:
+    return next((ord(char) - 0xDC00 for char in value if 0xDC80 <= ord(char) <= 0xDCFF), None)
+
+
+def _printed(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,67 @@
+"""Answers that others generated, as their files hold them: what all result formats share.
+
+What belongs here: the shape of a row, and values as such files write them. What does not: the formats
+(`adaptive_retrieval`, `lm_eval`), and scoring (`answers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.lake import Lake
+from dagster_project.core.study import Study
+
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+_MISSING = frozenset({"", "nan", "none", "null"})
+
+
+@dataclass(frozen=True)
+class ImportedAnswer:
+    """One row: the text that a model wrote to a question, and what the file says of it; None = it does not say.
+
+    `shots` is the number of demonstrations; `passage` identifies a retrieved passage in the file's own terms,
+    `background` is the text of a generated one. `place` is file and row, for people.
+    """
+
+    question_id: str
+    method: str
+    text: str
+    place: str
+    shots: int | None = None
+    prompt_text: str | None = None
+    is_correct: bool | None = None
+    has_answer: bool | None = None
+    passage: str | None = None
+    background: str | None = None
+    quantisation: str = "none"
+    made_by: str = ""
+
+
+Questions = Mapping[str, Mapping[str, Any]]
+"""Question id → its row of lake table questions, of the dataset that the results are of."""
+
+
+def truth(value: object) -> bool | None:
+    """True or false as files write it, None where it is missing. Errors: `ValueError` where it is neither."""
+    text = str("" if value is None else value).strip().lower()
+    if text in _MISSING:
+        return None
+    if text not in _TRUTHS:
+        raise ValueError(f"true or false was expected, not {text[:40]!r}")
+    return _TRUTHS[text]
+
+
+def given(value: str) -> str | None:
+    """A text, or None where the file leaves it out."""
+    return None if value.strip().lower() in _MISSING else value
+
+
+def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:
+    """Dataset → question_id → question, of all the study's datasets. Errors: `LakeError`."""
+    found: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
+    columns = ["dataset", "question_id", "subject_id", "gold_answers"]
+    for row in lake.read("questions", columns=columns).to_pylist():
+        found.setdefault(row["dataset"], {})[row["question_id"]] = row
+    return found
