@@ -28,16 +28,19 @@ def find_difference(
     open_batch: Callable[[Sequence[Sequence[int]]], Stepper],
     run_alone: Callable[[list[int], list[int]], torch.Tensor],
     lengths: tuple[int, int] = (5, 9),
+    n_shared: int = 0,
 ) -> str:
     """Why two prompts of these lengths, the second forked, do not give what they give alone; empty if they do.
 
-    `run_alone` takes a prompt and the tokens after it, and gives logits (1, vocabulary). Out of memory is raised.
+    Both begin with `n_shared` more tokens. `run_alone` takes a prompt and the tokens after it, and gives logits
+    (1, vocabulary). Out of memory is raised.
     """
     import torch
 
     drawn = torch.Generator().manual_seed(0)
     size = min(model.get_input_embeddings().weight.shape[0], _MAX_DRAWN)
-    prompts = [torch.randint(size, (n,), generator=drawn).tolist() for n in lengths]
+    shared = torch.randint(size, (n_shared,), generator=drawn).tolist()
+    prompts = [[*shared, *torch.randint(size, (n,), generator=drawn).tolist()] for n in lengths]
     one, two, three, four = torch.randint(size, (4,), generator=drawn).tolist()
     try:
         with torch.inference_mode():
@@ -62,10 +65,17 @@ def find_difference(
         if is_out_of_memory(error):
             raise
         return first_line(error)
-    return _difference(torch.cat(found), torch.cat(alone), model.dtype == torch.float32)
+    return _difference(torch.cat(found), torch.cat(alone), allowed_distance(model))
 
 
-def _difference(found: torch.Tensor, expected: torch.Tensor, is_exact: bool) -> str:
+def allowed_distance(model: Any) -> float:
+    """The tolerance for a model of this precision."""
+    import torch
+
+    is_exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
+    return TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE
+
+
+def _difference(found: torch.Tensor, expected: torch.Tensor, allowed: float) -> str:
     distance = ((found - expected).square().mean(dim=1).sqrt() / expected.std(dim=1).clamp(min=1e-6)).max()
-    allowed = TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE
     return "" if distance <= allowed else f"its logits differ by {distance:.2g} of their spread"
