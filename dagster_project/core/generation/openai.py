@@ -110,7 +110,9 @@ class OpenAIBackend:
 
     @property
     def spent_usd(self) -> float:
-        """What this backend's calls have cost so far, with what may have been billed for lost answers."""
+        """What this backend's calls have cost so far: rows, failures that were billed, and at most what lost answers
+        may have been billed. A partition's next call may cost its limit less what this has grown by since it began.
+        """
         return float(sum((budget.settled + budget.open for budget in self._budgets), Fraction(0)))
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:

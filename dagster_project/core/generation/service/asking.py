@@ -99,8 +99,9 @@ class Asker:
         """One text a seed (None: one greedy text). `purchase` is the first request's, its money set aside.
 
         Where a server gives fewer texts than asked, the missing ones are asked for again, by requests of their
-        own that pay for the prompt again; each brings at least one, which bounds their number. Errors:
-        `BackendError` where no row can be asked.
+        own that pay for the prompt again; each brings at least one, which bounds their number. Where one of them
+        fails, so does the row; texts already paid for come again, by their Idempotency-Key, when it is asked again.
+        Errors: `BackendError` where no row can be asked.
         """
         wanted = 1 if seeds is None else len(seeds)
         texts: list[Generation] = []

@@ -284,11 +284,11 @@ def test_a_slow_server_is_timed_out_and_asked_again(open_backend: Open) -> None:
 
     class Slow(FlakyServer):
         def next_fault(self) -> str | None:
-            self.seconds = 0.6 if next(calls) == 1 else 0.0
+            self.seconds = 2.0 if next(calls) == 1 else 0.0
             return None
 
     with Slow() as server:
-        policy = RetryPolicy(4, 0.01, 0.05, read_s=0.2)
+        policy = RetryPolicy(8, 0.01, 0.05, read_s=0.7)
         results = open_backend(server.base_url, policy=policy).generate(PROMPTS[:3], GREEDY)
     assert [result.text for result in results if isinstance(result, Generation)] == [
         words(prompt, 0) for prompt in PROMPTS[:3]
