@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.local.attention import UnsupportedAttentionError
-from dagster_project.core.generation.local.checks import LOW_PRECISION_TOLERANCE, TOLERANCE
+from dagster_project.core.generation.local.checks import allowed_distance
 from dagster_project.core.generation.local.loading import LoadedModel, first_line, is_out_of_memory
 from dagster_project.core.generation.local.packed import PackedSteppers
 from dagster_project.core.generation.local.stepper import Steppers
@@ -68,8 +68,7 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
     finally:
         loaded.free_memory()
     packed.prefixes.clear()
-    allowed = TOLERANCE if loaded.model.dtype == torch.float32 else LOW_PRECISION_TOLERANCE
-    if distance <= allowed:
+    if distance <= allowed_distance(loaded.model):
         return packed, ""
     return None, f"its logits differ by {distance:.2g} of their spread"
 

@@ -107,6 +107,8 @@ def lease_device(model: Model, device: Any) -> tuple[Any, Lease]:
         return device, lease_all(gpus, folder, model.name)
     positions = range(len(gpus)) if device.index is None else [device.index]
     lease = lease_one(gpus, positions, folder, model.name)
+    # some kernels run on the current device, wherever their tensors are
+    torch.cuda.set_device(lease.positions[0])
     return torch.device("cuda", lease.positions[0]), lease
 
 
