@@ -19,6 +19,7 @@ import pyoxigraph as ox
 
 from dagster_project.core.home import longtail_home
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.sandbox import dumps
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.rdf import Reading, read_triples
 
@@ -56,6 +57,12 @@ class Content(Protocol):
 
     def articles(self) -> Iterator[ServedArticle]:
         """All articles."""
+
+    def truthy_lines(self) -> Iterator[str]:
+        """The lines of the truthy dump; asked for only where there are articles."""
+
+    def page_view_lines(self, month: str) -> Iterator[str]:
+        """The lines of a month's page view dump; asked for only where there are articles."""
 
     def close(self) -> None:
         """Free what the store took on disk."""
@@ -127,6 +134,12 @@ class WorldContent(_StoreOwner):
         for entity_id, article in self._world.articles():
             yield ServedArticle(entity_id, article.title, article.text)
 
+    def truthy_lines(self) -> Iterator[str]:
+        return dumps.truthy_lines(self._world)
+
+    def page_view_lines(self, month: str) -> Iterator[str]:
+        return dumps.page_view_lines(self._world, month)
+
 
 class RdfContent(_StoreOwner):
     """An N-Triples file, plain or gzip; its broken lines are skipped and reported."""
@@ -152,4 +165,10 @@ class RdfContent(_StoreOwner):
         return None
 
     def articles(self) -> Iterator[ServedArticle]:
+        return iter(())
+
+    def truthy_lines(self) -> Iterator[str]:
+        return iter(())
+
+    def page_view_lines(self, month: str) -> Iterator[str]:
         return iter(())

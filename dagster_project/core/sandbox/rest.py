@@ -14,10 +14,17 @@ from datetime import date, timedelta
 from urllib.parse import unquote
 
 from dagster_project.core.sandbox.content import Content
+from dagster_project.core.sandbox.dumps import compressed
 from dagster_project.core.sandbox.replies import Reply
 
 PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article/"
 DUMP = "/other/cirrussearch/current/enwiki-content.json.gz"
+TRUTHY = "/wikidatawiki/entities/latest-truthy.nt"
+PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
+_BULK = re.compile(
+    rf"{re.escape(TRUTHY)}(?P<facts>(\.gz|\.bz2)?)|{PAGE_VIEW_DUMPS}/(?P<year>\d{{4}})/(?P=year)-(?P<month>0[1-9]|1[0-2])"
+    r"/pageviews-(?P=year)(?P=month)-user(?P<views>(\.gz|\.bz2)?)"
+)
 _ACCESS = ("all-access", "desktop", "mobile-app", "mobile-web")
 _AGENTS = ("all-agents", "user", "spider", "automated")
 _DAY = re.compile(r"(\d{4})(\d\d)(\d\d)(00)?")
@@ -101,6 +108,17 @@ def _next_month(day: date) -> date:
 def dump(content: Content) -> Reply:
     """The articles as a CirrusSearch content dump: gzip, two lines an article, made while it is sent."""
     return Reply(200, _gzip(_dump_lines(content)), "application/gzip")
+
+
+def bulk_dump(content: Content, path: str) -> Reply | None:
+    """The truthy dump, or a month's page view dump, made while it is sent; None for any other path."""
+    match = _BULK.fullmatch(path)
+    if not match:
+        return None
+    month = f"{match['year']}-{match['month']}"
+    lines = content.page_view_lines(month) if match["year"] else content.truthy_lines()
+    suffix = match["views"] or match["facts"] or ""
+    return Reply(200, (piece for piece in compressed(lines, suffix) if piece), "application/octet-stream")
 
 
 def _dump_lines(content: Content) -> Iterator[bytes]:

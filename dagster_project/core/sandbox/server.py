@@ -90,6 +90,8 @@ class SandboxServer:
             return rest.page_views(self.content, path)
         if path == rest.DUMP and self.content.has_articles:
             return rest.dump(self.content)
+        if self.content.has_articles and (reply := rest.bulk_dump(self.content, path)):
+            return reply
         return Reply.text(404, f"nothing at {path}")
 
 

@@ -18,6 +18,7 @@ from dagster_project.core.sandbox.replies import Reply
 IDS_A_CALL = 50
 _ID = re.compile(r"[QPL][1-9]\d{0,18}")
 _PROPS = ("info", "sitelinks", "aliases", "labels", "descriptions", "claims", "datatype")
+_REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
 _TERMS = {"labels": rdf.LABEL, "descriptions": rdf.DESCRIPTION}
 
 
@@ -66,6 +67,11 @@ def _entity(
     if next(store.quads_for_pattern(item, None, None), None) is None:
         return {"id": entity_id, "missing": ""}
     document: dict[str, Any] = {"type": "item", "id": entity_id}
+    target = next(store.quads_for_pattern(item, ox.NamedNode(_REDIRECT), None), None)
+    if target is not None and isinstance(target.object, ox.NamedNode):
+        to = target.object.value.removeprefix(rdf.ENTITY)
+        document = {"type": "item", "id": to, "redirects": {"from": entity_id, "to": to}}
+        item = target.object
     for prop, predicate in _TERMS.items():
         if prop in props:
             terms = reversed(
@@ -77,6 +83,8 @@ def _entity(
         for language, value in _literals(store, item, rdf.ALIAS, languages):
             aliases.setdefault(language, []).append({"language": language, "value": value})
         document["aliases"] = aliases
+    if "claims" in props:
+        document["claims"] = _claims(store, item)
     if "sitelinks" in props:
         document["sitelinks"] = {
             site: {"site": site, "title": title, "badges": []}
@@ -99,6 +107,27 @@ def _literals(
         ):
             found.add((term.language, term.value))
     return sorted(found)
+
+
+def _claims(store: ox.Store, item: ox.NamedNode) -> dict[str, list[dict[str, Any]]]:
+    """Statements by property; the triples are truthy, so all are of normal rank."""
+    claims: dict[str, list[dict[str, Any]]] = {}
+    for quad in store.quads_for_pattern(item, None, None):
+        if quad.predicate.value.startswith(rdf.DIRECT):
+            property_id = quad.predicate.value.removeprefix(rdf.DIRECT)
+            snak = {"property": property_id, **_value(quad.object)}
+            statement = {"mainsnak": snak, "type": "statement", "rank": "normal"}
+            claims.setdefault(property_id, []).append(statement)
+    return claims
+
+
+def _value(term: object) -> dict[str, Any]:
+    if isinstance(term, ox.NamedNode) and term.value.startswith(rdf.ENTITY):
+        value = {"entity-type": "item", "id": term.value.removeprefix(rdf.ENTITY)}
+        return {"snaktype": "value", "datavalue": {"type": "wikibase-entityid", "value": value}}
+    if isinstance(term, (ox.NamedNode, ox.Literal)):
+        return {"snaktype": "value", "datavalue": {"type": "string", "value": term.value}}
+    return {"snaktype": "somevalue"}
 
 
 def _sitelinks(store: ox.Store, item: ox.NamedNode) -> Iterator[tuple[str, str]]:

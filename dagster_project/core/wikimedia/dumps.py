@@ -23,7 +23,7 @@ from dagster_project.core.lake import QuarantinedRow, atomic_file
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.limits import DUMPS
 from dagster_project.core.wikimedia.progress import Progress
-from dagster_project.core.wikimedia.rdf import open_plain_or_gzip
+from dagster_project.core.wikimedia.rdf import open_decompressed
 from dagster_project.core.wikimedia.terms import clean_term
 
 _LONGEST_LINE = 1 << 27
@@ -64,7 +64,7 @@ def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> It
     """
     number = 0
     try:
-        with open_plain_or_gzip(path) as stream:
+        with open_decompressed(path) as stream:
             for number in count(1):
                 line = stream.readline(_LONGEST_LINE)
                 if not line:

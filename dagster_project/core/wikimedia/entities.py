@@ -38,31 +38,40 @@ def fetch_entities(
     client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger
 ) -> tuple[list[Entity], list[QuarantinedRow]]:
     """The entities in the order of `ids`; put aside: entities without a label, originals of mended terms."""
-    progress = Progress(log, "entities", len(ids))
     entities: list[Entity] = []
     aside: list[QuarantinedRow] = []
-
-    def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
-        return _entity_documents(client, entities_url, batch)
-
-    calls = batches(ids, IDS_A_CALL)
-    answers = ordered_map(fetch, calls, ENTITY_API.max_parallel)
-    for batch, documents in zip(calls, answers, strict=True):
-        for entity_id in batch:
-            entity = read_entity(entity_id, documents.get(entity_id), aside.append)
-            if entity:
-                entities.append(entity)
-        progress.add(len(batch))
-    progress.done()
+    for entity_id, document in fetch_documents(client, entities_url, ids, log):
+        entity = read_entity(entity_id, document, aside.append)
+        if entity:
+            entities.append(entity)
     return entities, aside
 
 
-def _entity_documents(client: HttpClient, url: str, ids: Sequence[str]) -> Mapping[str, Any]:
+def fetch_documents(
+    client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger, **props: str
+) -> Iterator[tuple[str, Any]]:
+    """(entity id, its JSON or None) in the order of `ids`; `props`: as in `entity_documents`."""
+    progress = Progress(log, "entities", len(ids))
+
+    def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
+        return entity_documents(client, entities_url, batch, **props)
+
+    calls = batches(ids, IDS_A_CALL)
+    for batch, documents in zip(calls, ordered_map(fetch, calls, ENTITY_API.max_parallel), strict=True):
+        yield from ((entity_id, documents.get(entity_id)) for entity_id in batch)
+        progress.add(len(batch))
+    progress.done()
+
+
+def entity_documents(
+    client: HttpClient, url: str, ids: Sequence[str], props: str = "labels|aliases|descriptions|sitelinks"
+) -> Mapping[str, Any]:
+    """The service's JSON of at most 50 entities, by the ids asked for; a redirect's is that of its target."""
     params = {
         "action": "wbgetentities",
         "format": "json",
         "ids": "|".join(ids),
-        "props": "labels|aliases|descriptions|sitelinks",
+        "props": props,
         "languages": "en|mul",
         "sitefilter": "enwiki",
     }
@@ -72,8 +81,8 @@ def _entity_documents(client: HttpClient, url: str, ids: Sequence[str]) -> Mappi
         # One identifier that the service cannot even read spoils the whole batch: ask for the halves.
         middle = len(ids) // 2
         return {
-            **_entity_documents(client, url, ids[:middle]),
-            **_entity_documents(client, url, ids[middle:]),
+            **entity_documents(client, url, ids[:middle], props),
+            **entity_documents(client, url, ids[middle:], props),
         }
     if error and error.get("code") == "no-such-entity":
         return {}
@@ -128,10 +137,8 @@ def _preferred(document: Mapping[str, Any], what: str) -> str | None:
 def _aliases(document: Mapping[str, Any]) -> Iterator[str]:
     by_language = _mapping(document.get("aliases"))
     for language in ("en", "mul"):
-        for alias in by_language.get(language) or ():
-            value = _mapping(alias).get("value")
-            if isinstance(value, str):
-                yield value
+        values = (_mapping(alias).get("value") for alias in by_language.get(language) or ())
+        yield from sorted(value for value in values if isinstance(value, str))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

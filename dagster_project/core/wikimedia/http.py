@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import requests
 
@@ -33,7 +34,8 @@ from dagster_project.core.wikimedia.failures import (
     short,
     unreadable,
 )
-from dagster_project.core.wikimedia.limits import Limiter, Service
+from dagster_project.core.wikimedia.limits import Limiter, Pace, Service
+from dagster_project.core.wikimedia.shared_limits import SharedLimiter
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +53,9 @@ class HttpClient:
     """Sends requests for all services of one run; safe between threads; a context manager.
 
     `contact_env` names the environment variable that must hold the operator's address before any host but
-    this machine is spoken to.
+    this machine is spoken to. `limits`: the folder where the processes of an instance keep their common limits;
+    None: limits of this process alone. On this machine no limit but that of requests at once is kept, unless
+    `limits_loopback`.
     """
 
     def __init__(
@@ -60,13 +64,16 @@ class HttpClient:
         policy: RetryPolicy | None = None,
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
+        limits: Path | None = None,
+        limits_loopback: bool = False,
     ) -> None:
         self.contact_env = contact_env
         self.policy = policy or RetryPolicy()
         self.clock = clock or Clock()
         self._jitter = jitter
+        self._limits, self._limits_loopback = limits, limits_loopback
         self._lock = threading.Lock()
-        self._limiters: dict[tuple[str, bool], Limiter] = {}
+        self._limiters: dict[tuple[str, bool], Pace] = {}
         self._local = threading.local()
         self._sessions: list[requests.Session] = []
 
@@ -127,6 +134,8 @@ class HttpClient:
         if not is_loopback(url) and not os.environ.get(self.contact_env, "").strip():
             raise SourceError(missing_contact(name, self.contact_env))
         limiter = self._limiter(request)
+        if limiter.pause_left_s() > self.policy.longest_wait_s:
+            self._too_long(request, "asked us to pause", limiter.pause_left_s())
         for number in range(1, self.policy.attempts + 1):
             with limiter.slot():
                 outcome = caught(attempt)
@@ -138,17 +147,22 @@ class HttpClient:
             self._wait(request, outcome, limiter, number)
         raise AssertionError("a policy allows at least one attempt")
 
-    def _wait(self, request: _Request, failure: Failure, limiter: Limiter, number: int) -> None:
+    def _wait(self, request: _Request, failure: Failure, limiter: Pace, number: int) -> None:
         policy, name = self.policy, request.service.name
         seconds = failure.wait_s or policy.backoff_s(number, self._jitter())
         if seconds > policy.longest_wait_s:
-            asked = f"{failure.what}, and asked to wait {seconds:.0f} s: run again after that"
-            raise SourceError(f"{name} at {short(request.url)}: {asked}")
+            limiter.pause(seconds)  # for whoever asks next, in this process or another
+            self._too_long(request, failure.what, seconds)
         _LOG.warning("%s: %s; attempt %d follows in %.1f s", name, failure.what, number + 1, seconds)
         if failure.wait_s:
             limiter.pause(seconds)
         else:
             self.clock.sleep(seconds)
+
+    @staticmethod
+    def _too_long(request: _Request, what: str, seconds: float) -> NoReturn:
+        asked = f"{what}, and asked to wait {seconds:.0f} s: run again after that"
+        raise SourceError(f"{request.service.name} at {short(request.url)}: {asked}")
 
     def _json(self, request: _Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
         with self._send(request, stream=False) as response:
@@ -189,14 +203,25 @@ class HttpClient:
                 self._sessions.append(session)
         return session
 
-    def _limiter(self, request: _Request) -> Limiter:
+    def _limiter(self, request: _Request) -> Pace:
         service, is_local = request.service, is_loopback(request.url)
+        is_limited = not is_local or self._limits_loopback
+        interval = service.interval_s if is_limited else 0.0
         with self._lock:
             key = (service.quota, is_local)
             if key not in self._limiters:
-                interval = 0.0 if is_local else service.interval_s
-                self._limiters[key] = Limiter(interval, service.max_parallel, self.clock)
+                self._limiters[key] = (
+                    SharedLimiter(self._limits, service.quota, interval, service.max_parallel, self.clock)
+                    if self._limits is not None and is_limited
+                    else Limiter(interval, service.max_parallel, self.clock)
+                )
             return self._limiters[key]
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that requests, side by side or not, have waited for their limits."""
+        with self._lock:
+            return sum(limiter.waited_s for limiter in self._limiters.values())
 
     def _user_agent(self) -> str:
         contact = os.environ.get(self.contact_env, "").strip().encode("ascii", "backslashreplace").decode()

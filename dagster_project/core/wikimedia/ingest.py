@@ -15,59 +15,71 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Source, Study
-from dagster_project.core.wikimedia.entities import Entity, fetch_entities
-from dagster_project.core.wikimedia.pageviews import (
-    FIRST_MONTH,
-    fetch_page_views,
-    newest_complete_month,
-    newest_ended_month,
-)
+from dagster_project.core.wikimedia.claims import listed_ids
+from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
+from dagster_project.core.wikimedia.entities import Entity
+from dagster_project.core.wikimedia.facts import read_entities, read_facts
+from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.services import open_services
-from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements, sorted_ids
+from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, views_origin
+from dagster_project.core.wikimedia.wikidata import sorted_ids
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
-_ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "wikidata", "entities", "terms", "rdf"))
+_ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf"))
+_DUMP_ROWS = tuple(
+    f"wikimedia/{name}" for name in ("dump_files", "truthy", "dump_terms", "pageview_dumps", "views")
+)
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table triples: all truthy statements between items, of every relation that some dataset names.
+    """Table triples: all truthy statements between items, of every relation that some dataset of the source names.
 
-    Errors: `SourceError` where the source is missing, fails, or has no statement of any of these relations.
+    A study whose datasets are all imported asks the source for none. Errors: `SourceError` where the source is
+    missing, fails, or has no statement of any of these relations.
     """
     relations = [
-        relation for relation in RELATIONS if any(relation.name in d.relations for d in study.datasets)
+        relation
+        for relation in RELATIONS
+        if any(relation.name in dataset.relations for dataset in study.datasets_of_source)
     ]
+    if not relations:
+        return lake.materialise(
+            "triples", fingerprint("triples", "no dataset of the source"), lambda: Computed([])
+        )
     names = [relation.name for relation in relations]
     stamp = fingerprint("triples", _source_slice(study.source), names, _code(study.source))
     return lake.materialise("triples", stamp, lambda: _triples(study, relations, log))
 
 
 def _triples(study: Study, relations: Sequence[Relation], log: logging.Logger) -> Computed:
-    rows: list[dict[str, Any]] = []
-    aside: list[QuarantinedRow] = []
-    counts: dict[str, int] = {}
+    origin = study.source.facts_from
     with open_services(study.source, study.home) as services:
-        for relation in relations:
-            statements, put_aside = fetch_statements(services.client, services.sparql_url, relation, log)
-            rows.extend(_triple(statement, relation, services.label) for statement in statements)
-            aside.extend(put_aside)
-            counts[relation.name] = len(statements)
-        aside = [*services.broken_lines(), *aside]
-    if not rows:
+        facts = read_facts(study, services, relations, log)
+        parts = [
+            _with_constants(table, relation=name, source=services.label, facts_from=origin)
+            for name, table in facts.statements.items()
+        ]
+    counts = {name: table.num_rows for name, table in facts.statements.items()}
+    if not any(counts.values()):
         raise SourceError(
             f"source {study.source.kind}: no statement of {', '.join(counts)}; nothing was written"
         )
-    return Computed(rows, aside, {"triples": counts, **_quarantine_notes(aside)})
+    notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.aside)}
+    return Computed(pa.concat_tables(parts), facts.aside, notes)
 
 
-def _triple(statement: Statement, relation: Relation, source: str) -> dict[str, Any]:
-    return {**asdict(statement), "relation": relation.name, "source": source}
+def _with_constants(table: pa.Table, **constants: str) -> pa.Table:
+    for name, value in constants.items():
+        table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
+    return table
 
 
 def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -75,6 +87,9 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     Errors: `LakeError` without table triples; `SourceError` where the source fails.
     """
+    if not study.datasets_of_source:
+        stamp = fingerprint("entities", "no dataset of the source")
+        return lake.materialise("entities", stamp, lambda: Computed([]))
     stamp = fingerprint("entities", _source_slice(study.source), lake.content("triples"), _code(study.source))
     return lake.materialise("entities", stamp, lambda: _entities(study, lake, log))
 
@@ -83,19 +98,21 @@ def _entities(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     triples = lake.read("triples", columns=["subject_id", "object_id"])
     ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
     with open_services(study.source, study.home) as services:
-        entities, aside = fetch_entities(services.client, services.entities_url, ids, log)
-        sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
-        rows = [_entity(entity, sitelinks.get(entity.entity_id), services.label) for entity in entities]
+        found = read_entities(study, services, ids, log)
+        label = services.label
+    more = {"source": label, "facts_from": study.source.facts_from}
+    rows = [_entity(one, found.sitelinks.get(one.entity_id)) | more for one in found.entities]
     notes = {
+        **found.notes,
         "entities": len(rows),
         "without_article": sum(row["article_title"] is None for row in rows),
         "without_sitelinks": sum(row["sitelinks"] is None for row in rows),
     }
-    return Computed(rows, aside, notes | _quarantine_notes(aside))
+    return Computed(rows, found.aside, notes | _quarantine_notes(found.aside))
 
 
-def _entity(entity: Entity, sitelinks: int | None, source: str) -> dict[str, Any]:
-    return {**asdict(entity), "aliases": list(entity.aliases), "sitelinks": sitelinks, "source": source}
+def _entity(entity: Entity, sitelinks: int | None) -> dict[str, Any]:
+    return {**asdict(entity), "aliases": list(entity.aliases), "sitelinks": sitelinks}
 
 
 def ingest_page_views(
@@ -114,12 +131,17 @@ def ingest_page_view_months(
 ) -> list[Outcome]:
     """Several partitions of table page_views for the price of one: a request covers all its months."""
     _check_months(study, months, today or date.today())
-    entities = lake.read("entities", columns=["entity_id", "article_title"]).to_pylist()
+    if not lake.partitions("entities"):
+        lake.read("entities")  # says what is missing
+    entities = lake.read_all("entities", columns=["entity_id", "article_title"]).to_pylist()
     asked = [entity for entity in entities if entity["article_title"] is not None]
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
     code = code_version("wikimedia/pageviews", *_world_code(study.source))
+    origin = views_origin(study.source, len(asked))
+    # The API's fingerprints are those of a time before dumps: what was fetched then stays.
+    more = [origin, code_version(*_DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
     stamps = {
-        month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code)
+        month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code, *more)
         for month in months
     }
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
@@ -135,35 +157,29 @@ def _page_views(
 ) -> dict[str, Computed]:
     titles = [entity["article_title"] for entity in entities]
     with open_services(study.source, study.home) as services:
-        if services.pageviews_url is None:
-            raise SourceError(_NO_VIEWS)
-        by_title = (
-            fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
-        )
-    # A world has no delay in counting: there, a month without views is what the world holds.
-    source = "wikimedia" if services.label == "wikidata" else services.label
+        found = fetch_views(study, services, titles, months, log)
+        # A world has no delay in counting: there, a month without views is what the world holds.
+        source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
     for month in months:
+        views = found[month]
         rows = [
-            {**entity, "month": month, "views": views[month], "source": source}
-            for entity, views in zip(entities, by_title, strict=True)
+            {**entity, "month": month, "views": n, "source": source, "views_from": views.origin}
+            for entity, n in zip(entities, views.by_title, strict=True)
         ]
-        notes = {"articles": len(rows), "missing": sum(row["views"] is None for row in rows)}
+        notes = {"articles": len(rows), "missing": sum(n is None for n in views.by_title), **views.notes}
         if source == "wikimedia" and rows and notes["missing"] == len(rows):
             raise SourceError(
                 f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
             )
-        computed[month] = Computed(rows, (), notes)
+        computed[month] = Computed(rows, views.aside, notes)
     return computed
-
-
-_NO_VIEWS = "a study with an rdf_file has no page views; set popularity.measure to sitelinks"
 
 
 def _check_months(study: Study, months: Sequence[str], today: date) -> None:
     if study.source.kind == "rdf_file":
-        raise SourceError(_NO_VIEWS)
+        raise SourceError(NO_VIEWS)
     newest = newest_complete_month(today)
     if study.source.kind == "sandbox":
         # The sandbox's time is its study's: a machine whose clock is behind must still be able to run it.
@@ -181,10 +197,18 @@ def _check_months(study: Study, months: Sequence[str], today: date) -> None:
 
 def _source_slice(source: Source) -> dict[str, Any]:
     """What of the source decides the rows: for a file its bytes, wherever it lies."""
-    if source.kind == "rdf_file":
+    origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
+    if source.facts_from == "entity_api":
+        origin["ids"] = fingerprint(listed_ids(source))
+    if source.facts_from == "truthy_dump":
+        named = named_truthy_dump(source)
+        origin |= {"accept_cut_dumps": source.accept_cut_dumps, **(dump_identity(named) if named else {})}
+    if source.kind == "rdf_file" and source.facts_from != "truthy_dump":
         with rdf_path(source).open("rb") as stream:
-            return {"kind": source.kind, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
-    return {"kind": source.kind, "snapshot": source.snapshot, **_world(source)}
+            origin["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+    if source.kind == "rdf_file":
+        return {"kind": source.kind, **origin}
+    return {"kind": source.kind, "snapshot": source.snapshot, **_world(source), **origin}
 
 
 def _world(source: Source) -> dict[str, int]:
@@ -194,7 +218,8 @@ def _world(source: Source) -> dict[str, int]:
 
 
 def _code(source: Source) -> str:
-    return code_version(*_ROWS, *_world_code(source))
+    origin = {"truthy_dump": _DUMP_ROWS, "entity_api": ("wikimedia/claims",)}.get(source.facts_from, ())
+    return code_version(*_ROWS, *origin, *_world_code(source))
 
 
 def _world_code(source: Source) -> tuple[str, ...]:

@@ -1,15 +1,16 @@
 """How often and how many at once: the limits that Wikimedia puts on one operator.
 
-What belongs here: the services with their limits, the limiter. What does not: requests and retries
-(`http`).
+What belongs here: the services with their limits, the limiter of one process. What does not: the limiter of all
+processes (`shared_limits`), requests and retries (`http`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from dagster_project.core.http import Clock
 
@@ -33,6 +34,21 @@ PAGE_VIEW_API = Service("page view API")
 DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 
+class Pace(Protocol):
+    """What holds requests back. `waited_s`: the seconds that requests of this process have waited in all."""
+
+    waited_s: float
+
+    def slot(self) -> AbstractContextManager[None]:
+        """Wait for a slot and for one's turn; the slot is held while the body runs."""
+
+    def pause(self, seconds: float) -> None:
+        """Let no request start for `seconds` from now."""
+
+    def pause_left_s(self) -> float:
+        """For how many seconds yet no request may start, because a service asked for a pause."""
+
+
 class Limiter:
     """At most `max_parallel` requests at once, each starting `interval_s` seconds or more after the last one.
 
@@ -41,24 +57,27 @@ class Limiter:
 
     def __init__(self, interval_s: float, max_parallel: int, clock: Clock) -> None:
         self.interval_s = interval_s
+        self.waited_s = 0.0
         self._slots = threading.BoundedSemaphore(max_parallel)
         self._lock = threading.Lock()
         self._clock = clock
-        self._next_start = clock.monotonic()
+        self._next_start = self._paused_until = clock.monotonic()
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Wait for a slot and for one's turn; the slot is held while the body runs."""
         with self._slots:
             with self._lock:
                 now = self._clock.monotonic()
-                start = max(now, self._next_start)
+                start = max(now, self._next_start, self._paused_until)
                 self._next_start = start + self.interval_s
+                self.waited_s += start - now
             if start > now:
                 self._clock.sleep(start - now)
             yield
 
     def pause(self, seconds: float) -> None:
-        """Let no request start for `seconds` from now."""
         with self._lock:
-            self._next_start = max(self._next_start, self._clock.monotonic() + seconds)
+            self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
+
+    def pause_left_s(self) -> float:
+        return self._paused_until - self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""A local RDF file in N-Triples, plain or gzip: good lines as triples, broken ones with their line numbers.
+"""A local RDF file in N-Triples, plain, gzip or bzip2: good lines as triples, broken ones with their line numbers.
 
 What belongs here: finding, opening and parsing such a file in bounded memory. What does not: what the triples
 mean.
@@ -6,6 +6,7 @@ mean.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 import zlib
@@ -39,12 +40,14 @@ def rdf_path(source: Source) -> Path:
     named = os.environ.get(source.path_env, "").strip()
     if not named:
         raise SourceError(
-            f"environment variable {source.path_env} is not set; set it to an N-Triples file (.nt or .nt.gz)"
+            f"environment variable {source.path_env} is not set; set it to an N-Triples file (.nt, .nt.gz or .nt.bz2)"
         )
     path = Path(named).expanduser()
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise SourceError(f"{path}: {what}; {source.path_env} must name an N-Triples file (.nt or .nt.gz)")
+        raise SourceError(
+            f"{path}: {what}; {source.path_env} must name an N-Triples file (.nt, .nt.gz or .nt.bz2)"
+        )
     return path
 
 
@@ -56,7 +59,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     """
     n_lines = 0
     try:
-        with open_plain_or_gzip(reading.path) as stream:
+        with open_decompressed(reading.path) as stream:
             lines = _lines(stream)
             while chunk := list(islice(lines, _LINES_AT_ONCE)):
                 triples = list(_parse(chunk, n_lines + 1, reading.broken))
@@ -65,7 +68,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
                 yield triples
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SourceError(
-            f"{reading.path}: damaged gzip file after line {n_lines:,} ({error}); fetch it again"
+            f"{reading.path}: damaged {_kind(reading.path)} file after line {n_lines:,} ({error}); fetch it again"
         ) from None
     except OSError as error:
         raise SourceError(f"{reading.path}: cannot be read ({error.strerror or error})") from None
@@ -74,11 +77,18 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
         raise SourceError(f"{reading.path}: holds no triple in the N-Triples format{first}")
 
 
-def open_plain_or_gzip(path: Path) -> IO[bytes]:
-    """Open for reading; gzip is told by its first two bytes, whatever the file is called."""
+def open_decompressed(path: Path) -> IO[bytes]:
+    """Open for reading; gzip and bzip2 are told by their first bytes, whatever the file is called."""
     with path.open("rb") as stream:
-        is_gzip = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if is_gzip else path.open("rb")  # type: ignore[return-value]
+        magic = stream.read(3)
+    if magic == b"BZh":
+        return bz2.open(path, "rb")
+    return gzip.open(path, "rb") if magic[:2] == b"\x1f\x8b" else path.open("rb")  # type: ignore[return-value]
+
+
+def _kind(path: Path) -> str:
+    with path.open("rb") as stream:
+        return "bzip2" if stream.read(3) == b"BZh" else "gzip"
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:

@@ -21,6 +21,9 @@ from dagster_project.core.wikimedia.rdf import rdf_path
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"
+_TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
+_PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
+_DUMPS = "https://dumps.wikimedia.org"
 _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 
 
@@ -38,6 +41,8 @@ class Services:
     entities_url: str
     pageviews_url: str | None = None
     articles_url: str | None = None
+    truthy_url: str | None = None
+    page_view_dumps_url: str | None = None
     broken_lines: Callable[[], tuple[QuarantinedRow, ...]] = tuple
 
 
@@ -50,10 +55,19 @@ def open_services(source: Source, home: StudyHome, client: HttpClient | None = N
     """
     if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
         raise SourceError(missing_contact("study source wikidata", source.contact_env))
-    with client or HttpClient(source.contact_env) as http:
+    # One limiter for all processes of the instance, whatever study each of them runs.
+    with client or HttpClient(source.contact_env, limits=home.home / "locks" / "wikimedia") as http:
         if source.kind == "wikidata":
             # No dump of all articles: tens of gigabytes for what verbalised triples replace.
-            yield Services("wikidata", http, _SPARQL, _ENTITIES, f"https://wikimedia.org{_PAGE_VIEWS}")
+            yield Services(
+                "wikidata",
+                http,
+                _SPARQL,
+                _ENTITIES,
+                pageviews_url=f"https://wikimedia.org{_PAGE_VIEWS}",
+                truthy_url=f"{_DUMPS}{_TRUTHY}",
+                page_view_dumps_url=f"{_DUMPS}{_PAGE_VIEW_DUMPS}",
+            )
         else:
             with _local_services(source, http) as services:
                 yield services
@@ -72,7 +86,7 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
         if is_world
         else RdfContent(rdf_path(source))
     )
-    if not is_world:
+    if not is_world and source.facts_from != "truthy_dump":
         content.store()  # an unreadable file is the user's to mend: say so here, not through the server
     with SandboxServer(content) as server:
         yield Services(
@@ -82,5 +96,7 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             entities_url=f"{server.base_url}/w/api.php",
             pageviews_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
             articles_url=f"{server.base_url}{DUMP}" if is_world else None,
+            truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,
+            page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
             broken_lines=lambda: content.broken,
         )

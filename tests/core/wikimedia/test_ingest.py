@@ -74,7 +74,7 @@ def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
     assert not triples.was_current
     asked = {"P106": "occupation", "P19": "place of birth", "P25": "mother"}
     expected = {
-        (t.subject_id, t.property_id, t.object_id, asked[t.property_id], "sandbox")
+        (t.subject_id, t.property_id, t.object_id, asked[t.property_id], "sandbox", "query_service")
         for t in world.triples()
         if t.property_id in asked
     }

@@ -1,0 +1,138 @@
+"""The sandbox's world as Wikimedia's dumps: truthy facts and monthly page views, plain, gzip or multi-stream bzip2.
+
+Here: lines in the shapes of the real dumps, and their compression. Not here: what is true (`world.py`), HTTP
+(`server.py`). As in the real ones, the truthy dump tells of terms and redirects but of no article, and a page
+view dump holds other projects too, several lines an article, and pages that no entity has.
+
+    python -m dagster_project.core.sandbox.dumps --truthy facts.nt.bz2 --page-views folder --months 2026-09
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.sandbox import rdf
+from dagster_project.core.sandbox.randomness import mix
+from dagster_project.core.sandbox.world import World, WorldEntity
+
+SUFFIXES = ("", ".gz", ".bz2")
+_BZIP2_STREAM = 900_000  # bytes of text a stream
+_DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
+_PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
+_ITEM = "http://wikiba.se/ontology#Item"
+_NAMES = (rdf.LABEL, _PREFERRED, rdf.NAME)
+
+
+def truthy_lines(world: World) -> Iterator[str]:
+    """Entity after entity: about its data, its terms, its statements."""
+    for entity in world.entities():
+        subject = f"<{rdf.ENTITY}{entity.entity_id}>"
+        data = f"<{_DATA}{entity.entity_id}>"
+        yield f"{data} <{rdf.ABOUT}> {subject} .\n"
+        yield f"{subject} <{rdf.TYPE}> <{_ITEM}> .\n"
+        for name in _NAMES:
+            yield f"{subject} <{name}> {rdf.literal(entity.label)} .\n"
+        yield f"{subject} <{_PREFERRED}> {rdf.literal(entity.label, '@de')} .\n"
+        yield f"{subject} <{rdf.DESCRIPTION}> {rdf.literal(entity.description)} .\n"
+        for alias in entity.aliases:
+            yield f"{subject} <{rdf.ALIAS}> {rdf.literal(alias)} .\n"
+        for fact in world.facts_about(entity.entity_id):
+            for object_id in fact.object_ids:
+                yield f"{subject} <{rdf.DIRECT}{fact.relation.property_id}> <{rdf.ENTITY}{object_id}> .\n"
+
+
+def page_view_lines(world: World, month: str) -> Iterator[str]:
+    """The month's lines of agent user, sorted by project as the real ones are."""
+    for project, factor in (
+        ("de.wikipedia", 3),
+        ("en.m.wikipedia", 5),
+        ("en.wikipedia", 1),
+        ("en.wikipedia.m", 7),
+    ):
+        yield f"{project} - null desktop 17 A9B8\n"
+        for entity in world.entities():
+            yield from _article_lines(world, project, entity, month, factor)
+    yield "en.wiktionary water 100 desktop 12 C12\n"
+
+
+def _article_lines(world: World, project: str, entity: WorldEntity, month: str, factor: int) -> Iterator[str]:
+    views = world.monthly_views(entity.entity_id, month)
+    if views is None or entity.article_title is None:
+        return
+    number = int(entity.entity_id[1:])
+    title = entity.article_title.replace(" ", "_")
+    app, desktop = views // 20, views * 2 // 5
+    of_no_page = mix(number, 811) % 3 * (desktop // 9)  # counted before the page had its id
+    for page_id, device, part in (
+        ("null", "desktop", of_no_page),
+        (str(number % 10**8), "desktop", desktop - of_no_page),
+        (str(number % 10**8), "mobile-app", app),
+        (str(number % 10**8), "mobile-web", views - app - desktop),
+    ):
+        if part or (views == 0 and device == "mobile-web"):
+            yield f"{project} {title} {page_id} {device} {part * factor} A{part * factor - part}M{part}\n"
+
+
+def compressed(lines: Iterable[str], suffix: str) -> Iterator[bytes]:
+    """The lines as a file whose name ends in `suffix` holds them, piece by piece."""
+    if suffix == ".gz":
+        compressor = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+        yield from (compressor.compress(piece) for piece in _pieces(lines))
+        yield compressor.flush()
+    else:
+        yield from (bz2.compress(piece) if suffix == ".bz2" else piece for piece in _pieces(lines))
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
+    held, size = [], 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= _BZIP2_STREAM:
+            yield "".join(held).encode()
+            held, size = [], 0
+    yield "".join(held).encode()
+
+
+def write_dump(lines: Iterable[str], path: Path) -> Path:
+    """Write a dump; `path` ends in .gz, .bz2 or neither. Returns it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        for piece in compressed(lines, path.suffix if path.suffix in SUFFIXES else ""):
+            out.write(piece)
+    return path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write dumps of a world."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dagster_project.core.sandbox.dumps", description="Write a world's dumps."
+    )
+    parser.add_argument("--truthy", type=Path, help="file of facts to write: .nt, .nt.gz or .nt.bz2")
+    parser.add_argument("--page-views", type=Path, help="folder for page view dumps")
+    parser.add_argument("--months", nargs="*", default=[], help="months of page views, YYYY-MM")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the world")
+    parser.add_argument("--facts-per-relation", type=int, default=140, help="size of the world")
+    chosen = parser.parse_args(arguments)
+    try:
+        world = World(chosen.seed, chosen.facts_per_relation)
+        if chosen.truthy:
+            print(write_dump(truthy_lines(world), chosen.truthy), flush=True)
+        for month in chosen.months if chosen.page_views else ():
+            name = f"pageviews-{month.replace('-', '')}-user.bz2"
+            lines = page_view_lines(world, month)
+            print(write_dump(lines, chosen.page_views / name), flush=True)
+    except (LongtailError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

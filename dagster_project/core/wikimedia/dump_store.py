@@ -1,0 +1,90 @@
+"""Where dumps lie: in files that the operator names, or in the home's cache, where they are downloaded once.
+
+What belongs here: finding and fetching dumps, and telling one from another. What does not: reading them
+(`dump_files`), their addresses (`services`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.home import StudyHome
+from dagster_project.core.study import Source
+from dagster_project.core.wikimedia.dumps import download_dump
+from dagster_project.core.wikimedia.pageview_dumps import address, file_name
+from dagster_project.core.wikimedia.rdf import rdf_path
+from dagster_project.core.wikimedia.services import Services
+
+_ENDS = 1 << 20
+
+
+def named_truthy_dump(source: Source) -> Path | None:
+    """The truthy dump that the operator names; None where it is to be downloaded. Errors: `SourceError`."""
+    if source.kind == "rdf_file":
+        return rdf_path(source)
+    named = os.environ.get(source.dump_env, "").strip() if source.kind == "wikidata" else ""
+    if not named:
+        return None
+    path = Path(named).expanduser()
+    if not path.is_file():
+        raise SourceError(
+            f"{path}: no such file; {source.dump_env} must name a truthy dump (.nt, .nt.gz or .nt.bz2)"
+        )
+    return path
+
+
+def truthy_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> Path:
+    """The truthy dump, downloaded where it is neither named nor there yet. Errors: `SourceError`."""
+    path = named_truthy_dump(source) or home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
+    if not path.exists():
+        if services.truthy_url is None:
+            raise SourceError(f"source {source.kind}: offers no truthy dump")
+        download_dump(services.client, services.truthy_url, path, log)
+    return path
+
+
+def page_view_dump(
+    source: Source, home: StudyHome, services: Services, month: str, log: logging.Logger
+) -> Path:
+    """The page view dump of a month, as `truthy_dump`. Errors: `SourceError`."""
+    named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
+    if named:
+        return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env)
+    world = f"{_world(source)}-" if source.kind == "sandbox" else ""
+    path = home.cache / "dumps" / f"{world}{file_name(month)}"
+    if not path.exists():
+        if services.page_view_dumps_url is None:
+            raise SourceError(f"source {source.kind}: offers no page view dumps")
+        download_dump(services.client, address(services.page_view_dumps_url, month), path, log)
+    return path
+
+
+def _in_folder(folder: Path, month: str, variable: str) -> Path:
+    name = file_name(month)
+    for candidate in (name, name.replace(".bz2", ".gz"), name.removesuffix(".bz2")):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise SourceError(
+        f"{folder / name}: no such file; {variable} must name a folder with the month's page view dump"
+    )
+
+
+def _world(source: Source) -> str:
+    if source.kind == "sandbox":
+        return f"sandbox-{source.seed}-{source.facts_per_relation}"
+    return f"{source.kind}-{source.snapshot}"
+
+
+def dump_identity(path: Path) -> dict[str, object]:
+    """What tells one dump from another without reading it all: its size, its first and its last mebibyte."""
+    digest = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        digest.update(file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        digest.update(file.read(_ENDS))
+    return {"bytes": size, "ends_sha256": digest.hexdigest()}

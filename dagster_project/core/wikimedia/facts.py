@@ -1,0 +1,125 @@
+"""Facts and entities of a study from wherever it takes them: query service, entity API, or truthy dump.
+
+What belongs here: what each origin is asked for, and that all give the same. What does not: the protocols
+(`wikidata`, `entities`, `claims`, `truthy`, `dump_terms`), fingerprints and the lake (`ingest`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.questions.relations import Relation
+from dagster_project.core.study import Study
+from dagster_project.core.wikimedia.claims import fetch_claims, listed_ids
+from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
+from dagster_project.core.wikimedia.dump_store import truthy_dump
+from dagster_project.core.wikimedia.dump_terms import read_terms
+from dagster_project.core.wikimedia.entities import Entity, fetch_documents, fetch_entities, read_entity
+from dagster_project.core.wikimedia.services import Services
+from dagster_project.core.wikimedia.truthy import read_statements
+from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements
+
+_COLUMNS = ("subject_id", "property_id", "object_id")
+
+
+@dataclass
+class Facts:
+    """Statements by relation name (columns subject_id, property_id, object_id), sorted and distinct."""
+
+    statements: dict[str, pa.Table] = field(default_factory=dict)
+    aside: list[QuarantinedRow] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Entities:
+    """Entities in the order of the ids asked for, and the numbers of their site links."""
+
+    entities: list[Entity]
+    sitelinks: dict[str, int]
+    aside: list[QuarantinedRow]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def read_facts(study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger) -> Facts:
+    """All truthy statements between items of `relations`. Errors: `SourceError`."""
+    if study.source.facts_from == "truthy_dump":
+        return _facts_of_dump(study, services, relations, log)
+    facts = Facts()
+    if study.source.facts_from == "entity_api":
+        subjects = listed_ids(study.source)
+        found, facts.aside = fetch_claims(services.client, services.entities_url, subjects, relations, log)
+        by_property: dict[str, list[Statement]] = {relation.property_id: [] for relation in relations}
+        for statement in found:
+            by_property[statement.property_id].append(statement)
+        facts.statements = {one.name: _table(by_property[one.property_id]) for one in relations}
+    else:
+        for relation in relations:
+            found, aside = fetch_statements(services.client, services.sparql_url, relation, log)
+            facts.statements[relation.name] = _table(found)
+            facts.aside.extend(aside)
+    facts.aside = [*services.broken_lines(), *facts.aside]
+    return facts
+
+
+def _table(statements: Sequence[Statement]) -> pa.Table:
+    ordered = sorted(statements)
+    return pa.table(
+        {name: pa.array([getattr(one, name) for one in ordered], pa.string()) for name in _COLUMNS}
+    )
+
+
+def _facts_of_dump(
+    study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger
+) -> Facts:
+    dump, aside = _dump(study, services, log), Aside()
+    found = read_statements(dump, [relation.property_id for relation in relations], aside, log)
+    tables = {relation.name: found.of(relation.property_id) for relation in relations}
+    return Facts(tables, aside.rows, {**aside.notes(), **_read(dump)})
+
+
+def _dump(study: Study, services: Services, log: logging.Logger) -> DumpFile:
+    path = truthy_dump(study.source, study.home, services, log)
+    return DumpFile(path, study.source.accept_cut_dumps, last_line_ends=b".")
+
+
+def _read(dump: DumpFile) -> dict[str, Any]:
+    return {"dump_lines": dump.n_lines, **({"dump_cut": dump.cut} if dump.cut else {})}
+
+
+def read_entities(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
+    """The entities `ids` that exist and have a label. Errors: `SourceError`."""
+    if study.source.facts_from == "truthy_dump":
+        return _entities_of_dump(study, services, ids, log)
+    entities, aside = fetch_entities(services.client, services.entities_url, ids, log)
+    return Entities(entities, fetch_sitelinks(services.client, services.sparql_url, ids, log), aside)
+
+
+def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
+    """Terms from the dump; articles and numbers of site links from the services where it carries none."""
+    dump, aside = _dump(study, services, log), Aside()
+    terms = read_terms(dump, ids, aside, log)
+    documents: dict[str, Any] = terms.documents
+    redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
+    unknown = (
+        [] if terms.lists_all else [one for one in ids if one not in documents and one not in terms.redirects]
+    )
+    client, url = services.client, services.entities_url
+    documents.update(fetch_documents(client, url, [*redirected, *unknown], log))
+    if not terms.has_sitelinks:
+        known = [
+            entity_id for entity_id in ids if entity_id in documents and entity_id not in terms.redirects
+        ]
+        for entity_id, document in fetch_documents(client, url, known, log, props="sitelinks"):
+            documents[entity_id]["sitelinks"] = (document or {}).get("sitelinks")
+        terms.sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
+    put_aside = list(aside.rows)
+    read = (read_entity(entity_id, documents.get(entity_id), put_aside.append) for entity_id in ids)
+    notes = {"redirected": len(redirected), "terms_put_aside": aside.counts.total(), **_read(dump)}
+    return Entities([entity for entity in read if entity], terms.sitelinks, put_aside, notes)

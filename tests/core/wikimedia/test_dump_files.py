@@ -1,0 +1,114 @@
+"""Dumps on disk: the same lines whatever the compression, and the place where a file breaks off."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.wikimedia.dump_files import Aside, DumpFile, decompress
+
+_DRAW = random.Random(4)
+TEXT = b"".join(b"line %d %x\n" % (number, _DRAW.getrandbits(400)) for number in range(25_000))
+
+
+def _multi_stream(data: bytes) -> bytes:
+    return b"".join(bz2.compress(data[at : at + 700_001]) for at in range(0, len(data), 700_001))
+
+
+FORMATS = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "two gzip members": lambda data: gzip.compress(data[:99_999]) + gzip.compress(data[99_999:]),
+    "bzip2 of one stream": bz2.compress,
+    "bzip2 of many streams": _multi_stream,
+}
+
+
+def _read(dump: DumpFile, log) -> bytes:
+    whole = b""
+    for chunk in dump.chunks(log):
+        assert chunk.data.endswith(b"\n")
+        assert chunk.first_line == whole.count(b"\n") + 1
+        whole += chunk.data
+    assert dump.n_lines == whole.count(b"\n")
+    return whole
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_lines_are_the_same_whatever_the_compression(
+    tmp_path: Path, log, name: str, threads: int
+) -> None:
+    path = tmp_path / "no telling suffix"
+    path.write_bytes(FORMATS[name](TEXT))
+    dump = DumpFile(path, threads=threads)
+    assert _read(dump, log) == TEXT
+    assert dump.cut is None
+    assert decompress(path, threads) == len(TEXT)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "plain"])
+def test_wherever_a_file_is_cut_it_is_named_and_what_comes_before_is_right(
+    tmp_path: Path, log, name: str
+) -> None:
+    path = tmp_path / "dump"
+    whole = FORMATS[name](TEXT)
+    near_the_end = [len(whole) - back for back in (1, 2, 4, 9, 10, 11, 12, 40)]
+    for end in [4, 14, 20, *(_DRAW.randrange(20, len(whole)) for _ in range(5)), *near_the_end]:
+        path.write_bytes(whole[:end])
+        with pytest.raises(SourceError, match=rf"breaks off at byte [\d,]+ of {end:,}.*accept_cut_dumps"):
+            _read(DumpFile(path), log)
+        dump = DumpFile(path, accept_cut=True)
+        assert TEXT.startswith(_read(dump, log))
+        offset = int(re.search(r"at byte ([\d,]+)", dump.cut or "")[1].replace(",", ""))  # type: ignore[index]
+        assert end - 500_000 <= offset <= end  # a block of bzip2 holds up to 900,000 bytes of text
+
+
+def test_a_damaged_block_is_named_by_its_byte(tmp_path: Path, log) -> None:
+    whole = bytearray(_multi_stream(TEXT))
+    whole[len(whole) // 2] ^= 0xFF
+    path = tmp_path / "damaged.bz2"
+    path.write_bytes(whole)
+    with pytest.raises(SourceError, match=r"damaged\.bz2: breaks off at byte [\d,]+ of"):
+        _read(DumpFile(path), log)
+
+
+def test_a_last_line_without_an_end(tmp_path: Path, log) -> None:
+    path = tmp_path / "plain"
+    path.write_bytes(b"one .\ntwo .")
+    with pytest.raises(SourceError, match="breaks off at byte 11 of 11, after line 1"):
+        _read(DumpFile(path), log)
+    assert _read(DumpFile(path, accept_cut=True), log) == b"one .\n"
+    assert _read(DumpFile(path, last_line_ends=b"."), log) == b"one .\ntwo .\n"
+    path.write_bytes(b"one .\ntw")
+    with pytest.raises(SourceError, match="breaks off"):
+        _read(DumpFile(path, last_line_ends=b"."), log)
+
+
+def test_awkward_files(tmp_path: Path, log) -> None:
+    path = tmp_path / "dump"
+    with pytest.raises(SourceError, match="cannot be read"):
+        list(DumpFile(path).chunks(log))
+    path.write_bytes(b"")
+    assert list(DumpFile(path).chunks(log)) == []
+    path.write_bytes(b"\xef\xbb\xbfone\n")
+    assert _read(DumpFile(path), log) == b"one\n"
+    path.write_bytes(bz2.compress(b"x" * (45 << 20) + b"\n"))
+    with pytest.raises(SourceError, match="line 1 is longer than 32 MiB"):
+        list(DumpFile(path).chunks(log))
+
+
+def test_of_what_is_put_aside_everything_is_counted_and_some_kept() -> None:
+    aside = Aside()
+    for number in range(2_500):
+        aside.add(str(number), f"not N-Triples: {number}", b"raw\xff\n")
+    aside.add("1", "other", "text")
+    assert aside.notes() == {"put_aside": {"not N-Triples": 2_500, "other": 1}}
+    assert len(aside.rows) == 1_001
+    assert aside.rows[0].raw == "raw\\xff"

@@ -1,0 +1,245 @@
+"""Wherever facts and views are taken from, the lake gets the same rows; and what is there is not fetched again."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import SourceError, StudyError
+from dagster_project.core.lake import Lake
+from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
+from dagster_project.core.sandbox.rdf import literal, write_ntriples
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.core.wikimedia import views
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.views import views_origin
+
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+TODAY = date(2026, 11, 20)
+MONTHS = ["2026-08", "2026-09"]
+SANDBOX = 'kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"'
+RDF = 'kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"'
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def make(name: str, source: str, measure: str = "page_views") -> Study:
+        monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"name: {name}\ndescription: for tests\nsource: {{{source}}}\ndatasets: [{{name: all}}]\n"
+            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
+            f"popularity: {{measure: {measure}}}\n",
+            encoding="utf-8",
+        )
+        return load_study(path)
+
+    return make
+
+
+def _lake(study: Study) -> Lake:
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    return lake
+
+
+def _rows(lake: Lake, table: str, partition: str | None = None) -> list[dict]:
+    data = lake.read(table, partition) if partition else lake.read(table)
+    return [
+        {k: v for k, v in row.items() if k not in ("facts_from", "views_from")} for row in data.to_pylist()
+    ]
+
+
+def _origins(lake: Lake, table: str) -> set[str]:
+    return set(lake.read(table)["facts_from"].to_pylist())
+
+
+def test_three_origins_of_facts_give_the_same_lake(make_study, log, tmp_path, monkeypatch) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text("".join(f"{entity.entity_id}\n" for entity in World(5, 16).entities()), encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+    lakes = {}
+    for origin in ("query_service", "entity_api", "truthy_dump"):
+        study = make_study(f"from_{origin}", f"{SANDBOX}, facts_from: {origin}")
+        lake = lakes[origin] = _lake(study)
+        outcomes = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+        assert [outcome.stamp.n_quarantined for outcome in outcomes] == [0, 0]
+        assert _origins(lake, "triples") == _origins(lake, "entities") == {origin}
+        again = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+        assert [outcome.was_current for outcome in again] == [True, True]
+    first = lakes["query_service"]
+    assert len(_rows(first, "triples")) > 250
+    for lake in lakes.values():
+        assert _rows(lake, "triples") == _rows(first, "triples")
+        assert _rows(lake, "entities") == _rows(first, "entities")
+
+
+ODD = [
+    f"<{WD}Q1> {LABEL} {literal('Ada')} .",
+    f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+    f"<{WD}Q1> <{WDT}P106> <{WD}Q12> .",
+    f"<{WD}Q1> <{WDT}P19> <{WD}Q11> .",
+    f"<{WD}Q2> {LABEL} {literal('Bo' + chr(7) + 'b')} .",
+    f"<{WD}Q2> <{WDT}P106> _:unknown .",
+    f"<{WD}Q2> <{WDT}P106> <{WD}Q13> .",
+    f'<{WD}Q2> <{WDT}P19> "Paris" .',
+    f"<{WD}Q10> {LABEL} {literal('writer')} .",
+    f"<{WD}Q10> <http://www.w3.org/2004/02/skos/core#altLabel> {literal('zz')} .",
+    f"<{WD}Q10> <http://www.w3.org/2004/02/skos/core#altLabel> {literal('author')} .",
+    f"<{WD}Q11> {LABEL} {literal('Köln', '@de')} .",
+    f"<{WD}Q12> <http://www.w3.org/2002/07/owl#sameAs> <{WD}Q10> .",
+    f'<{WD}Q1> <http://wikiba.se/ontology#sitelinks> "12"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("has_sitelinks", [True, False])
+def test_odd_entities_are_treated_alike(
+    make_study, log, tmp_path, monkeypatch, compress, has_sitelinks
+) -> None:
+    """Redirected, deleted, unlabelled, unknown: the same rows and, but for its words, the same quarantine."""
+    lines = ODD if has_sitelinks else ODD[:-1]
+    path = tmp_path / "odd.nt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
+    ids = tmp_path / "ids.txt"
+    ids.write_text("Q1\nQ2\n\nQ1\n", encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+    found = {}
+    for origin in ("query_service", "entity_api", "truthy_dump"):
+        if origin == "truthy_dump":
+            path.write_bytes(compress(path.read_bytes()))
+        study = make_study(f"odd_{origin}", f"{RDF}, facts_from: {origin}", measure="sitelinks")
+        lake = _lake(study)
+        ingest_triples(study, lake, log)
+        notes = ingest_entities(study, lake, log).notes
+        aside = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
+        found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), aside)
+        if origin == "truthy_dump":
+            assert notes["redirected"] == 1
+    assert found["truthy_dump"] == found["query_service"] == found["entity_api"]
+    labels = {row["entity_id"]: row["label"] for row in found["truthy_dump"][1]}
+    assert labels == {"Q1": "Ada", "Q2": "Bob", "Q10": "writer", "Q12": "writer"}
+    assert ("Q11", "no English label") in found["truthy_dump"][2]
+    assert ("Q13", "no such entity") in found["truthy_dump"][2]
+
+
+def test_a_cut_dump_stops_everything_unless_asked(make_study, log, tmp_path, monkeypatch) -> None:
+    path = write_dump(truthy_lines(World(5, 40)), tmp_path / "facts.nt.gz")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
+    study = make_study("cut", f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    with pytest.raises(SourceError, match=r"facts\.nt\.gz: breaks off at byte .*source.accept_cut_dumps"):
+        ingest_triples(study, _lake(study), log)
+    asked = make_study(
+        "cut_used", f"{RDF}, facts_from: truthy_dump, accept_cut_dumps: true", measure="sitelinks"
+    )
+    outcome = ingest_triples(asked, _lake(asked), log)
+    assert "breaks off at byte" in outcome.notes["dump_cut"]
+    assert 0 < outcome.stamp.n_rows < sum(1 for _ in World(5, 40).triples())
+
+
+def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
+    study = make_study("moved", f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    lake = _lake(study)
+    write_ntriples(World(5, 16), tmp_path / "a.nt")
+    (tmp_path / "b.nt").write_bytes((tmp_path / "a.nt").read_bytes())
+    write_ntriples(World(6, 16), tmp_path / "c.nt")
+    current = []
+    for name in ("a", "b", "c"):
+        monkeypatch.setenv("LONGTAIL_TEST_RDF", str(tmp_path / f"{name}.nt"))
+        current.append(ingest_triples(study, lake, log).was_current)
+    assert current == [False, True, False]
+
+
+def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
+    lakes = []
+    for origin in ("api", "dump"):
+        study = make_study(f"views_{origin}", f"{SANDBOX}, views_from: {origin}")
+        lake = _lake(study)
+        ingest_triples(study, lake, log)
+        ingest_entities(study, lake, log)
+        first = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+        again = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+        assert [one.was_current for one in [*first, *again]] == [False, False, True, True]
+        assert [one.stamp for one in first] == [one.stamp for one in again]
+        assert set(lake.read("page_views", MONTHS[0])["views_from"].to_pylist()) == {origin}
+        lakes.append(lake)
+    for month in MONTHS:
+        api, dump = (_rows(lake, "page_views", month) for lake in lakes)
+        assert len(api) > 100
+        assert api == dump
+
+
+def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
+    auto = make_study("auto", SANDBOX)
+    assert [views_origin(auto.source, n) for n in (0, 20_000, 20_001)] == ["api", "api", "dump"]
+    lake = _lake(auto)
+    ingest_triples(auto, lake, log)
+    ingest_entities(auto, lake, log)
+    monkeypatch.setattr(views, "MOST_BY_API", 10)
+    ingest_page_view_months(auto, lake, MONTHS[:1], log, TODAY)
+    assert set(lake.read("page_views", MONTHS[0])["views_from"].to_pylist()) == {"dump"}
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
+        (f"{SANDBOX}, views_from: dumps", "source.views_from"),
+        (f"{SANDBOX}, ids_env: X", "goes with facts_from: entity_api"),
+        (f"{SANDBOX}, dump_env: X", "unknown key"),
+        (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
+        ('kind: wikidata, snapshot: "2026-10", dump_env: X', "goes with facts_from: truthy_dump"),
+        (
+            'kind: wikidata, snapshot: "2026-10", views_from: api, page_view_dumps_env: X',
+            "goes with views_from",
+        ),
+        (f"{RDF}, views_from: dump", "unknown key"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
+    with pytest.raises(StudyError, match=says):
+        make_study("refused", source, measure="sitelinks")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "LONGTAIL_ENTITY_IDS is not set"),
+        ("Q1\nq2\n", "line 2: 'q2' is no entity id"),
+        ("\xff", "is no entity id"),
+    ],
+)
+def test_a_list_of_ids_that_cannot_be_used(make_study, log, tmp_path, monkeypatch, text, says) -> None:
+    monkeypatch.delenv("LONGTAIL_ENTITY_IDS", raising=False)
+    if text is not None:
+        (tmp_path / "ids").write_text(text, encoding="utf-8")
+        monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(tmp_path / "ids"))
+    study = make_study("ids", f"{SANDBOX}, facts_from: entity_api")
+    with pytest.raises(SourceError, match=says):
+        ingest_triples(study, _lake(study), log)
+
+
+@pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
+def test_real_records_by_service_and_as_a_dump(make_study, log, monkeypatch) -> None:
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", os.environ["LONGTAIL_PEOPLE_RDF"])
+    found = []
+    for origin in ("query_service", "truthy_dump"):
+        study = make_study(f"real_{origin}", f"{RDF}, facts_from: {origin}", measure="sitelinks")
+        lake = _lake(study)
+        ingest_triples(study, lake, log)
+        ingest_entities(study, lake, log)
+        found.append((_rows(lake, "triples"), _rows(lake, "entities")))
+    assert found[0] == found[1]

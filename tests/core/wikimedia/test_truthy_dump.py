@@ -1,0 +1,174 @@
+"""The truthy dump: facts and terms, and what in it is odd, unknown, redirected, deleted or broken."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
+from dagster_project.core.sandbox.rdf import lines as rdf_lines
+from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
+from dagster_project.core.wikimedia.dump_terms import DumpTerms, read_terms
+from dagster_project.core.wikimedia.truthy import read_statements
+
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+ALIAS = "<http://www.w3.org/2004/02/skos/core#altLabel>"
+ABOUT = "<http://schema.org/about>"
+PROPERTIES = [relation.property_id for relation in RELATIONS]
+
+
+def _dump(path: Path, *lines: str | bytes) -> DumpFile:
+    path.write_bytes(b"".join((line.encode() if isinstance(line, str) else line) + b"\n" for line in lines))
+    return DumpFile(path, last_line_ends=b".")
+
+
+def _pairs(dump: DumpFile, log, aside: Aside, *properties: str) -> list[list[tuple[str, str]]]:
+    found = read_statements(dump, properties, aside, log)
+    tables = [found.of(property_id).to_pylist() for property_id in properties]
+    return [[(row["subject_id"], row["object_id"]) for row in rows] for rows in tables]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_statements_equal_the_world(world, tmp_path: Path, log, suffix: str) -> None:
+    aside = Aside()
+    dump = DumpFile(write_dump(truthy_lines(world), tmp_path / f"latest-truthy.nt{suffix}"))
+    found = read_statements(dump, PROPERTIES, aside, log)
+    triples = {(t.subject_id, t.property_id, t.object_id) for t in world.triples()}
+    rows = [tuple(row.values()) for property_id in PROPERTIES for row in found.of(property_id).to_pylist()]
+    assert set(rows) == triples
+    assert len(rows) == len(triples)
+    assert found.of("P19").to_pylist() == sorted(
+        found.of("P19").to_pylist(), key=lambda row: tuple(row.values())
+    )
+    assert aside.counts == {}
+
+
+def test_odd_statements_are_put_aside_and_told_apart(tmp_path: Path, log) -> None:
+    aside = Aside()
+    dump = _dump(
+        tmp_path / "dump",
+        f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+        f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+        f"<{WD}Q1>  <{WDT}P106>   <{WD}Q9> . # plain, but not written as Wikidata writes it",
+        f"<{WD}Q1> <{WDT}P1067> <{WD}Q11> .",
+        f"<{WD}Q2> <{WDT}P106> _:genid1 .",
+        f"<{WD}Q3> <{WDT}P106> <http://www.wikidata.org/.well-known/genid/abc> .",
+        f'<{WD}Q4> <{WDT}P106> "writer" .',
+        f"<{WD}Q5> <{WDT}P106> <{WD}L5> .",
+        f"<{WD}P6> <{WDT}P106> <{WD}Q10> .",
+        f'<{WD}Q7> {LABEL} "a <{WDT}P106> <{WD}Q10> ."@en .',
+        f"<{WD}Q8> <{WDT}P106> <{WD}Q10>",
+        "# a comment",
+        "",
+        "\x00 broken",
+        b'<http://e/s> <http://e/p> "\xff" .',
+        f"<{WD}Q9> <{WDT}P19> <{WD}Q10> .\r",
+    )
+    occupations, births = _pairs(dump, log, aside, "P106", "P19")
+    assert occupations == [("Q1", "Q10"), ("Q1", "Q9")]
+    assert births == [("Q9", "Q10")]
+    kinds = {row.row_key: row.reason.split(":")[0] for row in aside.rows}
+    assert kinds == {
+        "Q2 P106": "object is no item but an unknown value",
+        "Q3 P106": "object is no item but an unknown value",
+        "Q4 P106": "object is no item but a literal",
+        "Q5 P106": "object is no item but another resource",
+        "P6 P106": "subject is no item",
+        "11": "not N-Triples",
+        "14": "not N-Triples",
+    }
+
+
+def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
+    draw = random.Random(2)
+    lines = []
+    for number in range(90_000):
+        subject = f"<{WD}Q{draw.randrange(1, 20_000)}>"
+        kind = number % 3
+        if kind == 0:
+            lines.append(
+                f"{subject} <{WDT}{draw.choice(['P19', 'P106', 'P31'])}> <{WD}Q{draw.randrange(1, 50)}> ."
+            )
+        else:
+            lines.append(
+                f'{subject} {LABEL} "{draw.getrandbits(300):x}"@{draw.choice(["en", "de", "zh-hans"])} .'
+            )
+    dump = _dump(tmp_path / "dump", *lines)
+    assert dump.path.stat().st_size > 2 * (4 << 20)
+    expected: dict[str, set[tuple[str, str]]] = {"P19": set(), "P106": set()}
+    for quad in ox.parse(path=str(dump.path), format=ox.RdfFormat.N_TRIPLES):
+        name = quad.predicate.value.removeprefix(WDT)
+        if name in expected:
+            expected[name].add((quad.subject.value.removeprefix(WD), quad.object.value.removeprefix(WD)))
+    births, occupations = _pairs(dump, log, Aside(), "P19", "P106")
+    assert births == sorted(expected["P19"])
+    assert occupations == sorted(expected["P106"])
+
+
+def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
+    for lines in (["no triple", "here"], [], ["# comment"], [""]):
+        with pytest.raises(SourceError, match="holds no triple"):
+            read_statements(_dump(tmp_path / "dump", *lines), ["P19"], Aside(), log)
+
+
+def _terms(dump: DumpFile, ids: list[str], log, aside: Aside | None = None) -> DumpTerms:
+    return read_terms(dump, ids, aside or Aside(), log)
+
+
+def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, log) -> None:
+    entities = {entity.entity_id: entity for entity in world.entities()}
+    ids = list(entities)[::3]
+    plain = _terms(DumpFile(write_dump(truthy_lines(world), tmp_path / "truthy.nt.bz2")), ids, log)
+    full = _terms(DumpFile(write_dump(rdf_lines(world), tmp_path / "all.nt")), ids, log)
+    assert (plain.has_sitelinks, full.has_sitelinks) == (False, True)
+    assert plain.sitelinks == {}
+    assert full.sitelinks == {entity_id: entities[entity_id].sitelinks for entity_id in ids}
+    for terms in (plain, full):
+        assert sorted(terms.documents) == sorted(ids)
+        for entity_id in ids:
+            entity, document = entities[entity_id], terms.documents[entity_id]
+            assert document["labels"] == {"en": {"value": entity.label}}
+            assert document["descriptions"] == {"en": {"value": entity.description}}
+            assert {one["value"] for one in document["aliases"].get("en", ())} == set(entity.aliases)
+    titles = {i: d["sitelinks"].get("enwiki", {}).get("title") for i, d in full.documents.items()}
+    assert titles == {entity_id: entities[entity_id].article_title for entity_id in ids}
+
+
+def test_odd_terms(tmp_path: Path, log) -> None:
+    aside = Aside()
+    data = "https://www.wikidata.org/wiki/Special:EntityData/"
+    dump = _dump(
+        tmp_path / "dump",
+        f'<{WD}Q1> {LABEL} "Ad\\u00e4 \\"x\\" \\U0001F600"@en .',
+        f'<{WD}Q1> {LABEL} "anders"@de .',
+        f'<{WD}Q1> {ALIAS} "A"@en .',
+        f'<{WD}Q1> {ALIAS} "A"@en .',
+        f'<{WD}Q1> {ALIAS} "M"@mul .',
+        f'<{WD}Q2> {LABEL} "everywhere"@mul .',
+        f"<{data}Q3> {ABOUT} <{WD}Q3> .",
+        f"<{WD}Q4> <http://www.w3.org/2002/07/owl#sameAs> <{WD}Q1> .",
+        f"<https://en.wikipedia.org/wiki/AC/DC_%C3%84_%22x%22> {ABOUT} <{WD}Q1> .",
+        f"<https://de.wikipedia.org/wiki/Ada> {ABOUT} <{WD}Q1> .",
+        f'<{WD}Q5> {LABEL} "bad \\q escape"@en .',
+        f'<{WD}Q6> {LABEL} "not asked for \\q"@en .',
+        f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "12"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+        f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "-1"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+    )
+    terms = _terms(dump, ["Q1", "Q2", "Q3", "Q4", "Q5", "Q99"], log, aside)
+    ada = terms.documents["Q1"]
+    assert ada["labels"] == {"en": {"value": 'Adä "x" 😀'}}
+    assert ada["aliases"] == {"en": [{"value": "A"}], "mul": [{"value": "M"}]}
+    assert ada["sitelinks"] == {"enwiki": {"title": 'AC/DC Ä "x"'}}
+    assert terms.documents["Q2"]["labels"] == {"mul": {"value": "everywhere"}}
+    assert terms.documents["Q3"]["labels"] == {}
+    assert terms.redirects == {"Q4": "Q1"}
+    assert terms.sitelinks == {"Q2": 12}
+    assert not {"Q99", "Q5", "Q6"} & set(terms.documents)
+    assert [(row.row_key, row.reason.split(":")[0]) for row in aside.rows] == [("11", "not N-Triples")]
