@@ -10,6 +10,7 @@ keep the dtype.
 from __future__ import annotations
 
 import importlib.util
+import logging
 from typing import Any
 
 from dagster_project.core.errors import BackendError
@@ -129,6 +130,8 @@ def quantisation_config(model: Model) -> Any:
     import torch
     from transformers import BitsAndBytesConfig
 
+    # at float32 it says at every product that it computes in float16
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     if model.quantisation == "8bit":
         return BitsAndBytesConfig(load_in_8bit=True)
     return BitsAndBytesConfig(
