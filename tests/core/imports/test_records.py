@@ -1,0 +1,165 @@
+"""Rows of CSV, TSV and JSON lines: round trips, and every way in which a file can be broken."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.records import (
+    LONGEST_FIELD,
+    LONGEST_LINE,
+    Aside,
+    file_hash,
+    json_texts,
+    read_delimited,
+    read_json_lines,
+)
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rows(
+    path: Path, required: Sequence[str] = ("a", "b"), delimiter: str = ","
+) -> tuple[list[dict[str, str]], Aside]:
+    aside = Aside(path.name)
+    return [record.fields for record in read_delimited(path, delimiter, required, aside)], aside
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    table=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8),
+    delimiter=st.sampled_from([",", "\t"]),
+    end=st.sampled_from(["\n", "\r\n"]),
+    bom=st.booleans(),
+)
+def test_what_python_writes_comes_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    table: list[tuple[str, str]],
+    delimiter: str,
+    end: str,
+    bom: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "file"
+    with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+        writer.writerows([("a", "b"), *table])
+    found, aside = rows(path, delimiter=delimiter)
+    assert [(row["a"], row["b"]) for row in found] == table
+    assert aside.rows == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.binary(max_size=200))
+def test_any_bytes_are_rows_or_put_aside_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = written(tmp_path_factory.mktemp("csv") / "file", b"a,b\n" + content)
+    try:
+        found, aside = rows(path)
+    except SourceError as error:
+        refused = str(error)
+    else:
+        refused = ""
+    if refused:
+        assert refused.startswith(str(path))
+        assert "\n" not in refused
+        return
+    for row in found:
+        assert not any("\0" in value or "\udc80" <= value[:1] <= "\udcff" for value in row.values())
+    assert all(row.reason for row in aside.rows)
+    if content.strip():
+        assert found or aside.rows
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
+        ("a,b\n1,2\n".encode("utf-32"), "UTF-16"),
+        (b"a,c\n1,2\n", "column b is missing; expected a, b; its header has: a, c"),
+        (b"a,b,a\n1,2,3\n", "column a is there twice"),
+        (b'a,b\n1,2\n3,"open\nand on', "row 2 (line 3) opens a quote that is never closed"),
+        (b'a,"b\n', "header cannot be read"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = written(tmp_path / "file.csv", content)
+    with pytest.raises(SourceError, match=str(path)) as caught:
+        rows(path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"1", "1 fields where the header has 2"),
+        (b"1,2,3", "3 fields where the header has 2"),
+        (b"caf\xe9,2", "column a: byte 0xe9 is not UTF-8 (is the file Latin-1? save it as UTF-8)"),
+        (b"1,a\0b", "column b: holds a NUL character"),
+        (b"1,a\rb", "line 3: not a row of this format: new-line character seen in unquoted field"),
+        (b'1,"x"y', "line 3: not a row of this format: ',' expected after '\"'"),
+        (b"1," + b"x" * (LONGEST_FIELD + 1), "field larger than field limit"),
+    ],
+)
+def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: bytes, reason: str) -> None:
+    found, aside = rows(written(tmp_path / "file.csv", b"a,b\n0,first\n" + line + b"\n9,last\n"))
+    assert [row["a"] for row in found] == ["0", "9"]
+    (row,) = aside.rows
+    assert row.row_key == "file.csv row 2"
+    assert reason in row.reason
+
+
+def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    path = written(tmp_path / "file.csv", b"a,b\n1," + b"x" * (LONGEST_LINE + 5) + b"\n3,4\n")
+    found, aside = rows(path)
+    assert [row["a"] for row in found] == ["3"]
+    assert len(aside.rows) == 1
+
+
+def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
+    content = 'a,b\r\n"one\r\ntwo","say ""hi"""\r\n\r\n👩‍🔬,é\r\n'
+    found, aside = rows(written(tmp_path / "file.csv", content))
+    assert found == [{"a": "one\r\ntwo", "b": 'say "hi"'}, {"a": "👩‍🔬", "b": "é"}]
+    assert aside.rows == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[[]]", "['a']", '["a"', "null", "[" * 10_000])
+def test_text_columns_that_hold_no_list_of_texts(text: str) -> None:
+    assert json_texts(text) is None
+
+
+@given(st.lists(TEXTS))
+def test_lists_of_texts_come_back(texts: list[str]) -> None:
+    assert json_texts(json.dumps(texts)) == texts
+
+
+def test_json_lines_by_number(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "log.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\nnot json\n[1]\n{"b": "\xe9"}\n{"c": 2}'
+    )
+    aside = Aside(path.name)
+    assert list(read_json_lines(path, aside)) == [(1, {"a": 1}), (6, {"c": 2})]
+    assert [row.row_key for row in aside.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
+
+
+def test_a_folders_hash_knows_names_and_bytes(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    written(folder / "one", "x")
+    before = file_hash(folder)
+    (folder / "one").rename(folder / "two")
+    assert file_hash(folder) != before

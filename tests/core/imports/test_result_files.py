@@ -1,0 +1,252 @@
+"""Result CSVs of the adaptive-retrieval reference and sample logs of lm-evaluation-harness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.adaptive_retrieval import (
+    METHODS,
+    find_results,
+    read_result_file,
+    result_file,
+)
+from dagster_project.core.imports.declared import Place, Results
+from dagster_project.core.imports.lm_eval import find_log, read_log
+from dagster_project.core.imports.popqa import COLUMNS, read_popqa
+from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.results import ImportedAnswer
+from tests.imported_files import (
+    log_lines,
+    popqa_rows,
+    result_name,
+    result_rows,
+    write_log,
+    write_popqa,
+    write_results,
+)
+
+ROWS = popqa_rows(("occupation",), 6)
+RIGHT = [True, False, True, False, True, True]
+CSV = Results("adaptive_retrieval", Place("x"), "popqa")
+LOG = Results("lm_eval", Place("x"), "popqa")
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    return read_popqa(write_popqa(tmp_path / "popqa.tsv", ROWS)).questions
+
+
+def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[ImportedAnswer], Aside]:
+    aside = Aside(path.name)
+    file = result_file(path)
+    assert file is not None
+    return list(read_result_file(file, questions, aside)), aside
+
+
+@given(
+    model=st.text("abcXYZ_-.=019", min_size=1, max_size=20).filter(lambda text: "-input=" not in text),
+    method=st.sampled_from(sorted(METHODS)),
+    shots=st.integers(0, 99),
+    n=st.integers(0, 99_999),
+    int8=st.booleans(),
+    worker=st.none() | st.tuples(st.integers(0, 9), st.integers(1, 10)),
+)
+def test_names_say_how(
+    model: str, method: str, shots: int, n: int, int8: bool, worker: tuple[int, int] | None
+) -> None:
+    suffix = ("_int8bit" if int8 else "") + (f"-worker={worker[0]}.{worker[1]}" if worker else "")
+    file = result_file(Path(result_name(model, method, n, shots, suffix)))
+    assert file is not None
+    assert (file.model, file.input, file.method, file.shots, file.n) == (
+        model,
+        "popQA",
+        METHODS[method],
+        shots,
+        n,
+    )
+    assert (file.is_int8, file.worker, file.workers) == (int8, *(worker or (0, 1)))
+
+
+def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
+    rows = result_rows(ROWS, RIGHT)
+    found, aside = answers(
+        write_results(tmp_path, result_name("m", "BM25", 6, 15, "_int8bit"), rows[::-1]), questions
+    )
+    assert aside.rows == []
+    first = found[-1]
+    assert (first.question_id, first.method, first.text, first.shots) == ("400000", "bm25", " Answer 0", 15)
+    assert (first.is_correct, first.has_answer, first.passage) == (True, True, "psg0")
+    assert (first.background, first.quantisation, first.made_by) == (None, "8bit", "m")
+    assert first.prompt_text == "Q: What is Subject 0's occupation? A:"
+    (genread, *_), _ = answers(write_results(tmp_path, result_name("m", "genread", 6), rows), questions)
+    assert (genread.background, genread.passage, genread.has_answer) == (
+        "A text about Subject 0 and Answer 0.",
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"id": "17"}, "column id: no question of the dataset has it"),
+        (
+            {"s_uri": "http://www.wikidata.org/entity/Q1"},
+            "columns id and s_uri disagree: question 400000 is about Q50000",
+        ),
+        (
+            {"is_correct": "maybe"},
+            "columns is_correct and has_answer: true or false was expected, not 'maybe'",
+        ),
+    ],
+)
+def test_rows_that_are_put_aside(
+    tmp_path: Path, questions: dict[str, dict[str, Any]], columns: dict[str, str], reason: str
+) -> None:
+    rows = result_rows(ROWS, RIGHT)
+    found, aside = answers(
+        write_results(tmp_path, result_name("m", "vanilla", 6), [{**rows[0], **columns}, *rows[1:]]),
+        questions,
+    )
+    assert len(found) == 5
+    assert [row.reason for row in aside.rows] == [reason]
+
+
+def test_fewer_rows_than_the_name_says_are_told(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
+    path = write_results(tmp_path, result_name("m", "vanilla", 9), result_rows(ROWS, RIGHT))
+    found, aside = answers(path, questions)
+    assert len(found) == 6
+    assert [row.reason for row in aside.rows] == ["the file's name says n=9: it holds 6 whole rows"]
+
+
+def test_a_missing_column_names_file_and_column(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
+    path = write_results(
+        tmp_path, result_name("m", "vanilla", 6), result_rows(ROWS, RIGHT), (*COLUMNS, "pred")
+    )
+    with pytest.raises(SourceError, match="column is_correct is missing; expected id, pred, is_correct"):
+        answers(path, questions)
+
+
+def test_workers_parts_are_one_run(tmp_path: Path) -> None:
+    for i in range(3):
+        write_results(
+            tmp_path,
+            result_name("m", "vanilla", 2, 0, f"-worker={i}.3"),
+            result_rows(ROWS[i::3], RIGHT[i::3]),
+        )
+    assert [file.worker for file in find_results(tmp_path, CSV)] == [0, 1, 2]
+    (tmp_path / result_name("m", "vanilla", 2, 0, "-worker=1.3")).unlink()
+    with pytest.raises(SourceError, match=r"of the 3 workers' parts of .* these are missing: 1"):
+        find_results(tmp_path, CSV)
+
+
+def test_a_folder_of_several_models_wants_a_choice(tmp_path: Path) -> None:
+    for model in ("one", "two"):
+        write_results(tmp_path, result_name(model, "vanilla", 6), result_rows(ROWS, RIGHT))
+    with pytest.raises(
+        SourceError, match="holds results of several: model: one, two; choose by key model of results"
+    ):
+        find_results(tmp_path, CSV)
+    chosen = find_results(tmp_path, Results("adaptive_retrieval", Place("x"), "popqa", model="two"))
+    assert [file.model for file in chosen] == ["two"]
+    with pytest.raises(SourceError, match="holds no results with model=three; there are: one, two"):
+        find_results(tmp_path, Results("adaptive_retrieval", Place("x"), "popqa", model="three"))
+
+
+def test_two_runs_of_one_method_are_not_mixed(tmp_path: Path) -> None:
+    for n, suffix in ((6, ""), (6, "_int8bit")):
+        write_results(tmp_path, result_name("m", "vanilla", n, 0, suffix), result_rows(ROWS, RIGHT))
+    with pytest.raises(
+        SourceError, match="are both of method closed_book with 0 shots; make them two models"
+    ):
+        find_results(tmp_path, CSV)
+    write_results(tmp_path, result_name("m", "vanilla", 5), result_rows(ROWS, RIGHT))
+    with pytest.raises(SourceError, match="are not parts of one run"):
+        find_results(tmp_path, CSV)
+
+
+def test_a_folder_without_results(tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("a\n")
+    with pytest.raises(SourceError, match="holds no result file; a name such as model="):
+        find_results(tmp_path, CSV)
+
+
+def test_log_lines_by_id(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
+    path = write_log(tmp_path / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
+    aside = Aside(path.name)
+    found = read_log(find_log(tmp_path), LOG, questions, aside)
+    assert aside.rows == []
+    assert [(a.question_id, a.text, a.is_correct) for a in found[:2]] == [
+        ("400000", " Answer 0", True), ("400001", " no", False),
+    ]  # fmt: skip
+    assert found[0].prompt_text == "Q: What is Subject 0's occupation? A:"
+    assert found[0].place == "samples_popqa_1.jsonl line 1"
+
+
+def test_older_logs_and_responses_without_a_filter(
+    tmp_path: Path, questions: dict[str, dict[str, Any]]
+) -> None:
+    (line,) = log_lines(ROWS[:1], [True])
+    line["arguments"] = [["the prompt", {"until": ["\n"]}]]
+    for key in ("filtered_resps", "filter"):
+        del line[key]
+    path = write_log(tmp_path / "samples.jsonl", [line])
+    (found,) = read_log(path, LOG, questions, Aside(path.name))
+    assert (found.text, found.prompt_text) == (" Answer 0\nand more", "the prompt")
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"doc": "text"}, "key doc: an object with 'id' was expected"),
+        ({"doc": {"question": "?"}}, "key doc: an object with 'id' was expected"),
+        ({"doc": {"id": 17}}, "key doc.id: no question of the dataset has it"),
+        ({"filtered_resps": [[-3.0, False]]}, "keys filtered_resps and resps: a generated text was expected"),
+        ({"filtered_resps": []}, "keys filtered_resps and resps: a generated text was expected"),
+        ({"exact_match": 0.4}, "key exact_match: true or false was expected, not '0.4'"),
+    ],
+)
+def test_lines_that_are_put_aside(
+    tmp_path: Path, questions: dict[str, dict[str, Any]], keys: dict[str, Any], reason: str
+) -> None:
+    lines = log_lines(ROWS, RIGHT)
+    path = write_log(tmp_path / "samples.jsonl", [lines[0] | keys, *lines[1:]])
+    aside = Aside(path.name)
+    assert len(read_log(path, LOG, questions, aside)) == 5
+    (row,) = aside.rows
+    assert row.row_key == "samples.jsonl row 1"
+    assert row.reason.startswith(reason)
+
+
+def test_filters_and_metrics_are_chosen_not_guessed(
+    tmp_path: Path, questions: dict[str, dict[str, Any]]
+) -> None:
+    lines = [*log_lines(ROWS, RIGHT, "strict"), *log_lines(ROWS, RIGHT, "loose")]
+    path = write_log(tmp_path / "samples.jsonl", lines)
+    with pytest.raises(
+        SourceError, match="holds several filters: loose, strict; choose one by key filter of results"
+    ):
+        read_log(path, LOG, questions, Aside(""))
+    chosen = Results("lm_eval", Place("x"), "popqa", filter="loose")
+    assert len(read_log(path, chosen, questions, Aside(""))) == 6
+    with pytest.raises(SourceError, match="has no filter 'other'; there are: loose, strict"):
+        read_log(path, Results("lm_eval", Place("x"), "popqa", filter="other"), questions, Aside(""))
+    with pytest.raises(SourceError, match="no line has metric 'f1'"):
+        read_log(
+            path, Results("lm_eval", Place("x"), "popqa", filter="loose", metric="f1"), questions, Aside("")
+        )
+
+
+def test_a_folder_of_several_logs(tmp_path: Path) -> None:
+    for name in ("samples_a.jsonl", "samples_b.jsonl"):
+        write_log(tmp_path / name, [])
+    with pytest.raises(
+        SourceError, match=r"the folder holds 2: samples_a.jsonl, samples_b.jsonl; name the file by path"
+    ):
+        find_log(tmp_path)
