@@ -1,6 +1,7 @@
 -- Below which popularity does each relation want a passage? Infinity: always. Equal to the least popularity: never.
 select
     thresholds.model,
+    thresholds.parametric_method,
     thresholds.retrieval_method,
     thresholds.relation,
     thresholds.threshold_popularity,
@@ -8,4 +9,6 @@ select
     round(thresholds.accuracy - greatest(thresholds.accuracy_always, thresholds.accuracy_never), 3) as gain_in_sample
 from {{ ref('fct_adaptive_thresholds') }} as thresholds
 where thresholds.search = 'exact'
-order by thresholds.model, thresholds.retrieval_method, thresholds.relation = 'all', thresholds.relation
+order by
+    thresholds.model, thresholds.parametric_method, thresholds.retrieval_method,
+    thresholds.relation = 'all', thresholds.relation

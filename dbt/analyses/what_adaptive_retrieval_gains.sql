@@ -3,6 +3,7 @@ select
     dataset,
     prompt,
     model,
+    parametric_method,
     retrieval_method,
     threshold_scope,
     round(accuracy_adaptive, 3) as adaptive,
@@ -16,4 +17,4 @@ select
     round(share_retrieved, 2) as share_retrieved
 from {{ ref('fct_adaptive_accuracy') }}
 where search = 'exact'
-order by dataset, prompt, model, retrieval_method, threshold_scope
+order by dataset, prompt, model, parametric_method, retrieval_method, threshold_scope

@@ -16,10 +16,11 @@ inner join {{ ref('fct_answers') }} as retrieved
         and memory.prompt = retrieved.prompt
         and memory.model = retrieved.model
         and memory.question_id = retrieved.question_id
+inner join {{ ref('dim_methods') }} as methods on retrieved.method = methods.method
 left join {{ ref('dim_passages') }} as passages on retrieved.passage_id = passages.passage_id
 where
     memory.method = 'closed_book'
-    and retrieved.method != 'closed_book'
+    and not methods.is_parametric
     and memory.is_correct
     and not retrieved.is_correct
 order by memory.subject_popularity desc, memory.question_id asc

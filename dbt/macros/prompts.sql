@@ -1,4 +1,7 @@
-{#- Prompts by the rule of core/generation/prompts.py, rebuilt in SQL: what model fct_prompts is made of. -#}
+{#-
+  Prompts by the rule of core/generation/prompts.py, rebuilt in SQL: what model fct_prompts is made of. A blank text has
+  nothing but spaces; `trim` alone would take other white space too.
+-#}
 
 {#-
   A published table, named without its database: a view keeps the name as it is, and the file may be attached under any.
@@ -16,7 +19,7 @@
 {#- What dense leaves of a passage: all but its last piece, unless that is nothing; verbalised ones stay whole. -#}
 {% macro dense_text(text, source) -%}
     {%- set kept = "array_to_string(string_split(" ~ text ~ ", '. ')[:-2], '. ')" -%}
-    if({{ source }} != 'verbalised' and trim({{ kept }}) != '', {{ kept }} || '.', {{ text }})
+    if({{ source }} != 'verbalised' and trim({{ kept }}, ' ') != '', {{ kept }} || '.', {{ text }})
 {%- endmacro %}
 
 {#-
@@ -28,7 +31,7 @@
         coalesce(generated_passages.text, if({{ row }}.method = 'dense', passages.dense_text, passages.text))
     {%- endset -%}
     case
-        when {{ row }}.passage_id is null or trim({{ text }}) = '' then ''
+        when {{ row }}.passage_id is null or trim({{ text }}, ' ') = '' then ''
         else {{ text }} || chr(10) || chr(10)
     end || {{ filled(row ~ '.template', question) }}
 {%- endmacro %}

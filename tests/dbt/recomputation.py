@@ -16,6 +16,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 GROUP = ["dataset", "prompt", "model", "method"]
+COSTS = ["device_seconds", "cost_usd", "single_latency_ms"]
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
 
 
@@ -86,11 +87,13 @@ def correlations(answers: pd.DataFrame) -> pd.DataFrame:
 
 def pairs(answers: pd.DataFrame) -> pd.DataFrame:
     """One row per (pair of methods, question answered by both)."""
-    closed = answers[answers.method == "closed_book"].assign(parametric_method="closed_book")
-    other = answers[answers.method != "closed_book"].rename(columns={"method": "retrieval_method"})
+    from_memory = answers.method.isin(["closed_book", "genread"])
+    parametric = answers[from_memory].rename(columns={"method": "parametric_method"})
+    other = answers[~from_memory].rename(columns={"method": "retrieval_method"})
     on = ["dataset", "prompt", "model", "question_id"]
-    keep = [*on, "retrieval_method", "is_correct", "has_answer"]
-    return closed.merge(other[keep], on=on, suffixes=("", "_retrieval"))
+    costs = [name for name in COSTS if name in answers]
+    keep = [*on, "retrieval_method", "is_correct", "has_answer", *costs]
+    return parametric.merge(other[keep], on=on, suffixes=("", "_retrieval"))
 
 
 def quadrants(answers: pd.DataFrame) -> pd.DataFrame:
@@ -158,6 +161,19 @@ def training_questions(answers: pd.DataFrame, split: int) -> dict[str, set[str]]
     return train
 
 
+def adaptive_costs(test: pd.DataFrame, limits: Any) -> dict[str, float]:
+    """What the test rows took, retrieving below their limits, always and never; NaN where one is not known."""
+    found = {}
+    for cost in COSTS:
+        always, never = test[f"{cost}_retrieval"], test[cost]
+        mixed = always.where(test.subject_popularity < limits, never)
+        factor, unit = (1, cost) if cost == "single_latency_ms" else (1000, f"{cost}_per_1000")
+        for name, values in (("adaptive", mixed), ("always", always), ("never", never)):
+            found[f"{unit}_{name}"] = factor * values.mean(skipna=False)
+        found[f"{unit}_saved"] = found[f"{unit}_always"] - found[f"{unit}_adaptive"]
+    return found
+
+
 def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, Any]]:
     """One row per (pair, search, scope, split): accuracies over the pooled test rows."""
     trained = [training_questions(answers, split) for split in range(n_splits)]
@@ -188,10 +204,11 @@ def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, An
                         "share_retrieved": (test.subject_popularity < limits).mean(),
                         "accuracy_overall": (adaptive * len(known) + missing[fixed].sum()) / len(group),
                         "n_questions": len(known), "n_missing_popularity": len(missing),
+                        **adaptive_costs(test, limits),
                     }  # fmt: skip
 
 
-def adaptive_accuracy(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFrame:
+def adaptive(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFrame:
     results = pd.DataFrame(split_results(answers, n_splits))
     grouped = results.groupby([*PAIR, "search", "threshold_scope"])
     spread = grouped.accuracy_adaptive
@@ -205,3 +222,57 @@ def adaptive_accuracy(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFram
         )
         .reset_index()
     )
+
+
+ACCOUNTS = ["prompt_tokens", "shared_tokens", "new_tokens", "latency_ms", "device_seconds", "cost_usd"]
+
+
+def with_backgrounds(answers: pd.DataFrame, backgrounds: pd.DataFrame) -> pd.DataFrame:
+    """The answers, those of genread with what their background text took on top; `has_background` says which."""
+    key = ["dataset", "question_id", "model"]
+    written = {tuple(row[name] for name in key): row for row in backgrounds.to_dict("records")}
+    rows = []
+    for row in answers.to_dict("records"):
+        own = written.get(tuple(row[name] for name in key)) if row["method"] == "genread" else None
+        sums = {name: row[name] + own[name] for name in ACCOUNTS} if own else {}
+        rows.append({**row, **sums, "has_background": own is not None})
+    return pd.DataFrame(rows)
+
+
+def costs(answers: pd.DataFrame, backgrounds: pd.DataFrame) -> pd.DataFrame:
+    """Per 1,000 questions, as measured and as estimated had nothing been shared."""
+    rows = []
+    for key, group in with_backgrounds(answers, backgrounds).groupby(GROUP):
+        total = group[ACCOUNTS].sum(skipna=False)
+        processed = total.prompt_tokens + total.new_tokens
+        ratio = processed / (processed - total.shared_tokens)
+        a_thousand = 1000 / len(group)
+        rows.append((
+            *key, len(group), group.is_reused.sum(), group.has_background.sum(),
+            *(a_thousand * total[name] for name in ("prompt_tokens", "shared_tokens", "new_tokens")),
+            total.shared_tokens / total.prompt_tokens,
+            total.latency_ms / len(group),
+            group.single_latency_ms.iloc[0],
+            a_thousand * total.device_seconds, a_thousand * total.cost_usd,
+            a_thousand * total.device_seconds * ratio,
+            a_thousand * total.cost_usd * (ratio if group.device_seconds.notna().any() else 1),
+        ))  # fmt: skip
+    names = [
+        "n", "n_reused", "n_background_texts", "prompt_tokens_per_1000", "shared_tokens_per_1000",
+        "new_tokens_per_1000", "share_of_prompt_tokens_shared", "latency_seconds_per_1000", "single_latency_ms",
+        "device_seconds_per_1000", "cost_usd_per_1000", "device_seconds_unshared_estimate_per_1000",
+        "cost_usd_unshared_estimate_per_1000",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=[*GROUP, *names])
+
+
+def certainty(sampled: pd.DataFrame, vectors: dict[str, np.ndarray], n_samples: int) -> pd.DataFrame:
+    """Mean cosine over pairs of a question's samples, in closed form; NaN where one of `n_samples` is missing."""
+    key = ["dataset", "prompt", "question_id", "model"]
+    rows = []
+    for names, group in sampled.groupby(key):
+        n = len(group)
+        length = float(np.square(np.sum([vectors[text] for text in group.prediction], axis=0)).sum())
+        cert = (length - n) / (n * (n - 1)) if n == n_samples else math.nan
+        rows.append((*names, n, cert))
+    return pd.DataFrame(rows, columns=[*key, "n_samples", "cert"])

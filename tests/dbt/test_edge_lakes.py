@@ -22,13 +22,24 @@ def test_without_answers_every_mart_is_there_valid_and_empty(unanswered: Study) 
         }
     assert rows["fct_answers"] == rows["fct_accuracy"] == rows["fct_adaptive_accuracy"] == 0
     assert rows["fct_question_consistency"] == rows["fct_paraphrase_answers"] == 0
+    assert rows["fct_sampled_answers"] == rows["fct_generated_passages"] == rows["fct_costs"] == 0
+    assert rows["fct_adaptive_costs"] == rows["dim_model_prices"] == 0
+    assert mart(unanswered, "fct_prompts").empty
     assert rows["dim_questions"] == 6
     assert rows["dim_models"] == 2
 
 
 def test_a_model_without_retrieval_has_accuracy_and_no_pairs(awkward: Study) -> None:
-    assert set(mart(awkward, "fct_accuracy").query("model == 'memory_only'").method) == {"closed_book"}
-    for name in ("fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy"):
+    assert set(mart(awkward, "fct_accuracy").query("model == 'memory_only'").method) == {
+        "closed_book", "genread",
+    }  # fmt: skip
+    pairs = (
+        "fct_retrieval_quadrants",
+        "fct_adaptive_thresholds",
+        "fct_adaptive_accuracy",
+        "fct_adaptive_costs",
+    )
+    for name in pairs:
         assert "memory_only" not in set(mart(awkward, name).model)
 
 
@@ -58,7 +69,7 @@ def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(
     study = copied_study(AWKWARD, monkeypatch, tmp_path / "copy")
     fewer = LakePlan(
         datasets=("popqa",), prompts=("zero_shot",), models=("small",), methods=("closed_book", "bm25"),
-        measure="sitelinks", last_month=None,
+        measure="sitelinks", last_month=None, n_samples=2,
     )  # fmt: skip
     write_study_tables(lake_of(study), fewer)
     run_dbt(study, "build")
@@ -66,9 +77,72 @@ def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(
     assert set(zip(answers.dataset, answers.prompt, answers.model, answers.method, strict=True)) == {
         ("popqa", "zero_shot", "small", method) for method in ("closed_book", "bm25")
     }
+    sampled = mart(study, "fct_sampled_answers")
+    assert set(sampled.model) == {"small"}
+    assert set(sampled["sample"]) == {0, 1}
+    # Samples that the study no longer asks for are neither awaited nor counted: 2 of 2 are there.
+    consistency = mart(study, "fct_question_consistency")
+    assert consistency.cert.notna().sum() == (consistency.n_samples == 2).sum() > 0
     counted = mart(study, "fct_lake_reconciliation").set_index("table_name").loc["answers"]
     assert counted.n_lake == counted.n_outside_study + counted.n_mart
     assert counted.n_mart == len(answers) < counted.n_lake
     assert set(answers.popularity_measure) == {"sitelinks"}
     assert answers.subject_popularity.notna().all()
     assert set(mart(study, "fct_adaptive_accuracy").model) == {"small"}
+
+
+def test_a_service_has_dollars_and_no_seconds_and_a_model_without_price_seconds_alone(awkward: Study) -> None:
+    costs = mart(awkward, "fct_costs").set_index("model")
+    assert costs.loc["perfect"].cost_usd_per_1000.gt(0).all()
+    assert costs.loc["perfect"].device_seconds_per_1000.isna().all()
+    # What its own cache held was billed like the rest.
+    service = costs.loc["perfect"]
+    assert service.cost_usd_unshared_estimate_per_1000.tolist() == service.cost_usd_per_1000.tolist()
+    assert costs.loc["small"].cost_usd_per_1000.isna().all()
+    assert costs.loc["small"].device_seconds_per_1000.gt(0).all()
+    adaptive = mart(awkward, "fct_adaptive_costs").set_index("model")
+    assert adaptive.loc["small"].cost_usd_per_1000_saved.isna().all()
+    assert adaptive.loc["perfect"].device_seconds_per_1000_saved.isna().all()
+    assert adaptive.loc["perfect"].single_latency_ms_saved.isna().all()
+    prices = mart(awkward, "dim_model_prices")
+    assert set(prices.model) == {"perfect"}
+    assert len(prices) == 2
+
+
+def test_one_answer_without_a_price_leaves_its_group_without_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "copy")
+    lake = lake_of(study)
+    rows = lake.read("answers", "large|bm25").to_pylist()
+    unpriced = next(row for row in rows if row["dataset"] == "popqa" and row["prompt"] == "zero_shot")
+    unpriced["cost_usd"] = None
+    lake.write("answers", rows, fingerprint="changed", partition="large|bm25")
+    run_dbt(study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+")
+    costs = mart(study, "fct_costs").query("model == 'large' and method == 'bm25'")
+    without = costs[costs.cost_usd_per_1000.isna()]
+    assert list(zip(without.dataset, without.prompt, strict=True)) == [("popqa", "zero_shot")]
+    assert without.device_seconds_per_1000.notna().all()
+
+
+def test_the_latency_of_one_user_is_that_of_the_method_and_prompt(awkward: Study) -> None:
+    timed = lake_of(awkward).read_all("latency_calibrations").to_pandas()
+    timed = timed.set_index(["model", "method", "prompt"]).single_latency_ms.to_dict()
+    answers = mart(awkward, "fct_answers")
+    assert answers.single_latency_ms.isna().any()
+    for key, group in answers.groupby(["model", "method", "prompt"]):
+        expected = timed.get(key)
+        assert (
+            group.single_latency_ms.isna().all()
+            if expected is None
+            else set(group.single_latency_ms) == {expected}
+        )
+    for name in ("fct_paraphrase_answers", "fct_sampled_answers"):
+        for (model, prompt), group in mart(awkward, name).groupby(["model", "prompt"]):
+            expected = timed.get((model, "closed_book", prompt))
+            assert (expected is not None) == (model in ("small", "large"))
+            assert (
+                group.single_latency_ms.isna().all()
+                if expected is None
+                else set(group.single_latency_ms) == {expected}
+            )

@@ -14,12 +14,15 @@ from tests.dbt.recomputation import (
     PAIR,
     accuracy,
     accuracy_by_popularity,
-    adaptive_accuracy,
+    adaptive,
+    certainty,
     correlations,
+    costs,
     quadrants,
     thresholds,
+    with_backgrounds,
 )
-from tests.warehouses import mart
+from tests.warehouses import lake_of, mart
 
 CASES: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], list[str]]] = [
     ("fct_accuracy", accuracy, [*GROUP, "relation"]),
@@ -37,15 +40,55 @@ def test_mart_equals_its_recomputation(
     assert_equal(mart(awkward, name), recompute(mart(awkward, "fct_answers")), key)
 
 
-def test_adaptive_accuracy_over_100_splits_equals_its_recomputation(awkward: Study) -> None:
+def test_adaptive_accuracy_and_costs_over_100_splits_equal_their_recomputation(awkward: Study) -> None:
     def chosen(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[(frame.prompt == "zero_shot") & (frame.model == "small")]
+        return frame[(frame.prompt == "zero_shot") & (frame.model == "large") & (frame.dataset == "popqa")]
 
-    answers = chosen(mart(awkward, "fct_answers"))
-    expected = adaptive_accuracy(answers)
-    assert_equal(
-        chosen(mart(awkward, "fct_adaptive_accuracy")), expected, [*PAIR, "search", "threshold_scope"]
+    answers = with_backgrounds(chosen(mart(awkward, "fct_answers")), mart(awkward, "fct_generated_passages"))
+    expected = adaptive(answers)
+    assert set(expected.parametric_method) == {"closed_book", "genread"}
+    key = [*PAIR, "search", "threshold_scope"]
+    for name in ("fct_adaptive_accuracy", "fct_adaptive_costs"):
+        actual = chosen(mart(awkward, name))
+        assert_equal(actual, expected[[*key, *(c for c in expected if c in actual and c not in key)]], key)
+    assert expected.filter(like="_per_1000_").notna().all(axis=None)
+
+
+def test_costs_equal_their_recomputation(awkward: Study) -> None:
+    actual = mart(awkward, "fct_costs")
+    expected = costs(mart(awkward, "fct_answers"), mart(awkward, "fct_generated_passages"))
+    assert_equal(actual, expected, GROUP)
+    by_model = actual.groupby("model")
+    assert by_model.cost_usd_per_1000.count().to_dict() == {
+        "large": 16,
+        "memory_only": 0,
+        "perfect": 16,
+        "small": 0,
+    }
+    assert by_model.device_seconds_per_1000.count()["perfect"] == 0
+    assert (actual[actual.method == "genread"].n_background_texts > 0).all()
+
+
+def test_cert_equals_its_closed_form(awkward: Study) -> None:
+    embeddings = lake_of(awkward).read_all("answer_embeddings").to_pylist()
+    vectors = {row["text"]: np.array(row["embedding"], dtype=float) for row in embeddings}
+    expected = certainty(mart(awkward, "fct_sampled_answers"), vectors, n_samples=3)
+    actual = mart(awkward, "fct_question_consistency")
+    assert expected.cert.isna().sum() == 4  # a sample is missing of one question of every model
+    assert (actual.n_samples == 0).sum() == 4  # all samples of another
+    both = expected.merge(
+        actual, on=["dataset", "prompt", "question_id", "model"], suffixes=("_expected", "")
     )
+    assert len(both) == len(expected)
+    assert both.n_samples.tolist() == both.n_samples_expected.tolist()
+    # Cosines of single-precision vectors.
+    np.testing.assert_allclose(both.cert, both.cert_expected, atol=1e-6, equal_nan=True)
+    semantic = mart(awkward, "fct_semantic_consistency").query("relation == 'all'")
+    means = actual.groupby(["dataset", "prompt", "model"]).cert.agg(["mean", "count"]).reset_index()
+    both = semantic.merge(means, on=["dataset", "prompt", "model"])
+    assert len(both) == len(semantic) == len(means)
+    np.testing.assert_allclose(both.cert, both["mean"], atol=1e-12)
+    assert both.n_cert.tolist() == both["count"].tolist()
 
 
 def test_the_lake_holds_what_makes_it_awkward(awkward: Study) -> None:

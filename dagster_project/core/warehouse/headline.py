@@ -36,10 +36,10 @@ order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
 
 @dataclass(frozen=True)
 class HeadlineRow:
-    """One (dataset, prompt, model, method). The last four are None for closed_book.
+    """One (dataset, prompt, model, method). The last four are None for methods that do not retrieve.
 
     `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out:
-    means over splits, thresholds per relation, on the questions with popularity and both answers.
+    means over splits, thresholds per relation, against closed_book, on the questions with popularity and both answers.
     """
 
     dataset: str

@@ -1,0 +1,162 @@
+"""fct_prompts gives back, character by character, what the planner asked: awkward texts, 15 shots, every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+from dagster_project.core.generation.plan import (
+    Plan,
+    plan_answers,
+    plan_generated_passages,
+    plan_paraphrase_answers,
+    plan_sampled_answers,
+)
+from dagster_project.core.generation.prompts import prompt_hash
+from dagster_project.core.lake import Lake
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.core.study_tables import describe_study
+from tests.lake_rows import fill
+from tests.lakes import LakePlan, make_lake, make_study
+from tests.warehouses import mart, run_dbt
+
+METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
+QUESTIONS = (
+    'Who is "O\'Brien"; drop table x; --?',
+    "What is {question} of {0} {{}} {% raw %}?",
+    "Which emoji 👩‍👩‍👧 is 日本語 or ‮right to left?",
+    "A NUL \x00 and\ttab\r\nand line separator\u2028 in what?",
+    "   ",
+    "Which backslash \\n \\1 $1 &?",
+)
+PASSAGES = (
+    "One sentence. Another one. And a broken",
+    "No separator at all",
+    " . only blanks before it",
+    ". . . ",
+    "Ends with a full stop. ",
+    "Abbr. of {question}. 'Quotes'\nand lines.\nNot. a piece\x00. of NUL",
+    "   ",
+    "",
+    "\u00a0. a no-break space is no blank",
+)
+BACKGROUNDS = ("It was so. Then not. A brok", "", "  ", "\t", "{question}")
+PROMPTS = (
+    {"name": "zero_shot"},
+    {"name": "15_shot", "shots": 15, "draw": "per_question"},
+    {"name": "15_shot_per_relation", "shots": 15, "draw": "per_relation", "reference_demos": True},
+    {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
+    {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
+)
+PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dict[str, Plan]]]:
+    folder = tmp_path_factory.mktemp("prompts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        make_study(folder, PLAN)
+        path = folder / "study.yaml"
+        declared = yaml.safe_load(path.read_text(encoding="utf-8"))
+        path.write_text(yaml.safe_dump({**declared, "prompts": list(PROMPTS)}), encoding="utf-8")
+        study = load_study(path)
+        lake = make_lake(study.home.lake, PLAN)
+        describe_study(study, lake)
+        _make_awkward(lake)
+        plans = _ask(study, lake)
+        run_dbt(study, "run", "--select", "+fct_prompts")
+        yield study, plans
+
+
+def _make_awkward(lake: Lake) -> None:
+    """Other texts in place of those of the synthetic lake; tables keep their rows."""
+    awkward = {
+        "questions": ("question", cycle(QUESTIONS)),
+        "paraphrases": ("paraphrase", cycle(QUESTIONS)),
+        "passages": ("text", cycle(PASSAGES)),
+    }
+    for table, (column, texts) in awkward.items():
+        rows = lake.read(table).to_pylist()
+        for row in rows:
+            row[column] = next(texts)
+            if table == "questions":
+                row["objects"] = [f"{row['subject_id']} {{question}}"]
+        lake.write(table, rows, fingerprint="awkward")
+
+
+def _ask(study: Study, lake: Lake) -> dict[str, Plan]:
+    """Write what the planner plans, with its hashes, as if it had been generated."""
+    plans = {"generated_passages": plan_generated_passages(study, lake)}
+    texts = cycle(BACKGROUNDS)
+    backgrounds = [
+        _row("generated_passages", planned)
+        | {"text": next(texts), "passage_id": f"genread:m:{planned.question.question_id}"}
+        for planned in plans["generated_passages"].rows
+    ]
+    lake.write("generated_passages", backgrounds[:-3], fingerprint="awkward", partition="m")
+    plans["generated_passages"] = Plan(plans["generated_passages"].rows[:-3])
+    plans["paraphrase_answers"] = plan_paraphrase_answers(study, lake)
+    plans["sampled_answers"] = plan_sampled_answers(study, lake)
+    for table in ("paraphrase_answers", "sampled_answers"):
+        lake.write(table, [_row(table, p) for p in plans[table].rows], fingerprint="awkward", partition="m")
+    for method in METHODS:
+        plan = plans[method] = plan_answers(study, lake, "m", method)
+        rows = [_row("answers", planned) | {"method": method} for planned in plan.rows]
+        lake.write("answers", rows, fingerprint="awkward", partition=f"m|{method}")
+    return plans
+
+
+def _row(table: str, planned: Any) -> dict[str, Any]:
+    known = {"model": "m", "temperature": 0.5, "prompt_hash": prompt_hash(planned.text())}
+    columns = fill(table, {})
+    return {**columns, **{k: v for k, v in (known | planned.keys).items() if k in columns}}
+
+
+def test_every_prompt_is_rebuilt(asked: tuple[Study, dict[str, Plan]]) -> None:
+    study, plans = asked
+    built = mart(study, "fct_prompts")
+    assert built.is_exact.all()
+    assert len(built) == sum(len(plan.rows) for plan in plans.values())
+    for name, plan in plans.items():
+        of_method = built[(built.method == name) & (built.table_name == "answers")]
+        rows = of_method if name in METHODS else built[built.table_name == name]
+        assert sorted(rows.prompt_text) == sorted(planned.text() for planned in plan.rows)
+        assert len(rows) > 0
+
+
+def test_the_texts_were_awkward(asked: tuple[Study, dict[str, Plan]]) -> None:
+    study, _ = asked
+    built = mart(study, "fct_prompts").query("table_name == 'answers'").set_index(["method", "prompt"])
+    answers = mart(study, "fct_answers")
+    few = answers[answers.prompt.str.startswith("15_shot")]
+    assert set(few.demonstration_ids.map(len)) == {15}
+    reference = few[(few.prompt == "15_shot_per_relation") & (few.method == "dense")]
+    assert any(id_ is None for ids in reference.demonstration_passage_ids for id_ in ids)
+    dense, bm25 = (built.loc[(method, "zero_shot")].prompt_text for method in ("dense", "bm25"))
+    assert dense.str.startswith("One sentence. Another one.\n\n").any()
+    assert bm25.str.startswith("One sentence. Another one. And a broken\n\n").any()
+    for mark in ("\x00", "👩‍👩‍👧", "{question}", "'", '"', "\\n"):
+        assert built.prompt_text.str.contains(mark, regex=False).any(), mark
+
+
+def test_what_a_prompt_was_made_of_may_be_gone(asked: tuple[Study, dict[str, Plan]]) -> None:
+    """Without a passage, its prompts are null and said not to be exact; those of other methods stay."""
+    study, _ = asked
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("begin")
+        connection.execute("delete from marts.dim_passages")
+        found = connection.execute("select * from marts.fct_prompts").df()
+        connection.execute("rollback")
+    lost = found[found.method.isin(["bm25", "dense", "oracle"]) & (found.table_name == "answers")]
+    assert lost.prompt_text.isna().all()
+    assert not lost.is_exact.any()
+    rest = found.drop(lost.index)
+    assert rest.is_exact.all()
+    assert len(rest) > 100
