@@ -72,6 +72,11 @@ class SharedPrefixes:
         self._store.trim()
         return [opened[tokens] for tokens, _ in wanted]
 
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all prefixes kept for later batches."""
+        return len(self._store)
+
     def clear(self) -> None:
         """Forget all prefixes."""
         self._store.clear()

@@ -27,6 +27,8 @@ class Texts:
 
     def decode(self, written: Sequence[list[int]]) -> list[str]:
         """The text of each list of tokens."""
+        if not written:
+            return []
         texts: list[str] = self._tokenizer.batch_decode(
             list(written), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

@@ -1,0 +1,111 @@
+"""Budgets that shrink and grow, by a model that really runs out of memory beyond a number of tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import save_tiny_model
+from transformers import LlamaForCausalLM
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.base import Decoding, Failure, Generation
+from dagster_project.core.generation.hf import TransformersBackend
+from dagster_project.core.generation.local.device_batches import Budget
+from dagster_project.core.study import Model
+
+PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]
+DECODING = Decoding(15)
+
+
+class NarrowLlama(LlamaForCausalLM):
+    """Has room for so many tokens a pass, and remembers how many each had."""
+
+    room = 1 << 30
+    seen: list[int]
+
+    def forward(self, input_ids: torch.Tensor, **options: Any) -> Any:
+        self.seen.append(input_ids.numel())
+        if input_ids.numel() > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate a lot")
+        return super().forward(input_ids, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
+
+
+def narrow(folder: Path, room: int, **keys: Any) -> tuple[TransformersBackend, NarrowLlama]:
+    backend = TransformersBackend(Model(**{"name": "tiny", "path": str(folder), "device": "cpu", **keys}))
+    model = backend._loaded.model
+    model.__class__ = NarrowLlama
+    model.room, model.seen = room, []
+    return backend, model
+
+
+def texts(results: Sequence[Generation | Failure]) -> list[str]:
+    return [result.text for result in results if isinstance(result, Generation)]
+
+
+def test_out_of_memory_halves_the_batch(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wide, free = narrow(folder, 1 << 30)
+    expected = wide.generate(PROMPTS, DECODING)
+    backend, model = narrow(folder, max(free.seen) // 3)
+    with caplog.at_level(logging.WARNING):
+        results = backend.generate(PROMPTS, DECODING)
+    assert texts(results) == texts(expected)
+    assert "out of memory with" in caplog.text
+    assert max(r.batch_size for r in results if isinstance(r, Generation)) < 60
+    n_before = len(model.seen)
+    assert texts(backend.generate(PROMPTS, DECODING)) == texts(expected)
+    refused = [n for n in model.seen[n_before:] if n > model.room]
+    assert len(refused) <= 1, "what was learnt of the memory lasts"
+
+
+def test_one_prompt_too_many_for_the_memory_fails_alone(folder: Path) -> None:
+    backend, _ = narrow(folder, 60)
+    results = backend.generate([*PROMPTS[:5], "z" * 70, *PROMPTS[5:9]], DECODING)
+    assert [type(r) for r in results] == [Generation] * 5 + [Failure] + [Generation] * 4
+    assert isinstance(results[5], Failure)
+    assert "out of memory with one prompt of 71 tokens" in results[5].reason
+
+
+def test_the_budget_grows_again(folder: Path) -> None:
+    backend, model = narrow(folder, 40, batch_tokens=600)
+    assert backend._batches is not None
+    backend.generate(PROMPTS, DECODING)
+    low = backend._batches.budget.now
+    assert low < 600
+    model.room = 1 << 30
+    for _ in range(8):
+        backend.generate(PROMPTS, DECODING)
+    assert low < backend._batches.budget.now <= 600
+
+
+def test_a_budget_grows_later_after_each_failure() -> None:
+    budget = Budget(1000)
+    budget.fail(900)
+    assert budget.now == 450
+    assert [budget.succeed() for _ in range(8)] == [False] * 7 + [True]
+    assert 450 < budget.now < 1000
+    budget.fail(10_000)
+    assert [budget.succeed() for _ in range(15)] == [False] * 15
+    for _ in range(200):
+        budget.succeed()
+    assert budget.now == 1000
+    for _ in range(20):
+        budget.fail(budget.now)
+    assert budget.now == 1
+
+
+def test_other_errors_are_one_line(folder: Path) -> None:
+    backend, model = narrow(folder, 1 << 30)
+    model.lm_head = torch.nn.Linear(7, 7)
+    with pytest.raises(BackendError, match="model tiny: ") as caught:
+        backend.generate(PROMPTS[:2], DECODING)
+    assert "\n" not in str(caught.value)

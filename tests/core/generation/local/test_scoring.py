@@ -1,0 +1,118 @@
+"""Scores against one forward pass a candidate, and candidates' tokens at the seam with their prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import ARCHITECTURES, save_tiny_model
+
+from dagster_project.core.generation.base import Failure, Score
+from dagster_project.core.generation.hf import TransformersBackend
+from dagster_project.core.generation.local.candidates import CandidateTokens
+from dagster_project.core.generation.local.loading import load_model
+from dagster_project.core.generation.local.scoring import Continuation, tree_size
+from dagster_project.core.study import Model
+
+TOLERANCE = 1e-4
+PROMPTS = ["Q: abc de? A:", "Q: abc de fgh? A:", "Q: fa? A:"]
+CANDIDATES = [" abc", " abd", " abc de", " .", " Q: fgh ab", "", " abc"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return {name: save_tiny_model(root / name, name) for name in ARCHITECTURES}
+
+
+def model(path: Path | str, **keys: Any) -> Model:
+    return Model(**{"name": "tiny", "path": str(path), "device": "cpu", **keys})
+
+
+class BruteForce:
+    """Each candidate by a forward pass over prompt and candidate, split as the tokenizer splits the whole."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._loaded = load_model(model(path))
+
+    def score(self, prompt: str, candidate: str) -> tuple[float, int]:
+        before, whole = self._loaded.encode([prompt, prompt + candidate])
+        same = [a == b for a, b in zip(before, whole, strict=False)]
+        seam = same.index(False) if False in same else len(before)
+        if seam == len(whole):
+            return 0.0, 0
+        with torch.inference_mode():
+            logits = self._loaded.model(torch.tensor([whole])).logits[0].double()
+        found = logits.log_softmax(-1)[torch.arange(seam - 1, len(whole) - 1), whole[seam:]]
+        return float(found.sum()), len(whole) - seam
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, "sandbox:s"])
+def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], name: str) -> None:
+    path = folders.get(name, name)
+    brute = BruteForce(path)
+    for found, prompt in zip(
+        TransformersBackend(model(path)).score(PROMPTS, [CANDIDATES] * 3), PROMPTS, strict=True
+    ):
+        assert not isinstance(found, Failure)
+        for score, candidate in zip(found, CANDIDATES, strict=True):
+            expected, n = brute.score(prompt, candidate)
+            assert score.log_likelihood == pytest.approx(expected, abs=TOLERANCE)
+            assert score.n_tokens == n
+        assert found[5] == Score(0.0, 0)
+        assert found[0] == found[-1]
+
+
+@pytest.mark.parametrize("prompt", ["Q: abc A: ", "Q: a", "a", "Q: é"])
+def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
+    folders: dict[str, Path], prompt: str
+) -> None:
+    brute = BruteForce(folders["gpt2"])
+    candidates = ["bc", " abc", "gh de", "\n\n", "::"]
+    found = TransformersBackend(model(folders["gpt2"])).score([prompt], [candidates])[0]
+    assert not isinstance(found, Failure)
+    for score, candidate in zip(found, candidates, strict=True):
+        expected, n = brute.score(prompt, candidate)
+        assert score.log_likelihood == pytest.approx(expected, abs=TOLERANCE)
+        assert score.n_tokens == n
+
+
+def test_some_seams_of_the_tests_do_melt(folders: dict[str, Path]) -> None:
+    loaded = load_model(model(folders["gpt2"]))
+    tokens = CandidateTokens(loaded.tokenizer, None)
+    prompt = "Q: a"
+    (encoded,) = loaded.encode([prompt])
+    n_before, found = tokens.continuations(prompt, encoded, ["bc", "\n\n"])
+    assert n_before < len(encoded)
+    assert found[1].n_unscored == len(encoded) - n_before
+
+
+def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]) -> None:
+    backend = TransformersBackend(model(folders["opt"]))
+    long = "x" * 300 + " A:"
+    candidates = [" abc", " abc de fgh ab"]
+    longest = max(score.n_tokens for score in backend.score(["Q: A:"], [candidates])[0])
+    kept = "x" * 300
+    found = backend.score([long, kept + " A:", "Q: A:"], [candidates, candidates, ["y" * 200]])
+    assert not isinstance(found[0], Failure)
+    assert found[0] == found[1]
+    assert all(score.log_likelihood < 0 for score in found[0])
+    assert isinstance(found[2], Failure)
+    assert "no room" in found[2].reason
+    assert longest > 2
+
+
+def test_empty_asks(folders: dict[str, Path]) -> None:
+    backend = TransformersBackend(model(folders["llama"]))
+    assert backend.score([], []) == []
+    assert backend.score(["Q: a A:"], [[]]) == [[]]
+
+
+def test_the_size_of_a_tree_is_what_its_widest_level_holds() -> None:
+    own = [Continuation((1, 2, 3)), Continuation((1, 2, 4)), Continuation((1, 5, 6)), Continuation((7,))]
+    # level 1 holds the beginning (1), level 2 (1, 2) and (1, 5); leaves hold nothing
+    assert tree_size(own) == 4
+    assert tree_size([Continuation((7,)), Continuation(())]) == 0
+    assert tree_size([]) == 0
