@@ -163,6 +163,9 @@ class OpenAIBackend:
         rows = Rows(prompts, seeds, names)
         return dispatch(self._asker, self._pool, self._service.max_concurrency, rows, call)
 
+    def forget(self) -> None:
+        """Nothing is kept here between calls; what the service keeps is its own affair."""
+
     def usage(self) -> Usage:
         """The device is the service's own; the memory is this process's."""
         return Usage("service", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

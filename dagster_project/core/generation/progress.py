@@ -9,10 +9,12 @@ import logging
 import time
 
 _EVERY_SECONDS = 2.0
+_EVERY_SHARE = 0.02
+"""Of the time gone by: what takes hours speaks every few minutes."""
 
 
 class Progress:
-    """Logs done of total, rows and tokens a second, and the time left; at most every two seconds.
+    """Logs done of total, rows and tokens a second, and the time left: every two seconds, later less often.
 
     `work` is the effort of all rows in any unit: the time left follows it, as later rows may be longer.
     """
@@ -28,7 +30,7 @@ class Progress:
         self._worked += work
         self._tokens += tokens
         now = time.monotonic()
-        if now - self._spoken < _EVERY_SECONDS:
+        if now - self._spoken < max(_EVERY_SECONDS, _EVERY_SHARE * (now - self._started)):
             return
         self._spoken = now
         seconds = now - self._started
