@@ -16,7 +16,10 @@ from dagster_project.core.errors import LongtailError, PublishError
 from dagster_project.core.home import study_file
 from dagster_project.core.study_file import load_study
 
-_TABLES = "from duckdb_tables() select table_name, estimated_size as n_rows, comment order by table_name"
+_TABLES = (
+    "select table_name, estimated_size as n_rows, comment from duckdb_tables() "
+    "union all select view_name, null, comment from duckdb_views() where not internal order by table_name"
+)
 _LOCKS = (
     "set enable_external_access = false",
     "set autoload_known_extensions = false",

@@ -17,17 +17,26 @@
 {% macro finish_audit(results) -%}
     {%- if execute -%}
     {%- set known = graph.nodes.keys() | list + graph.get('unit_tests', {}).keys() | list -%}
-    {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}
-    insert or replace into audit.results values (
-        '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
-        '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}'
-    );
-    {%- endfor %}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' %}
-    insert or ignore into audit.results values (
-        '{{ node.unique_id }}', 'model', '{{ node.name }}', 'not built yet', null, '{{ invocation_id }}'
-    );
-    {%- endfor %}
+    {#- One statement each: hundreds of them would be synced to the disk one by one. -#}
+    insert or replace into audit.results
+    select * from (values
+        {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}
+        (
+            '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
+            '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}'
+        ),
+        {%- endfor %}
+        (null, null, null, null, null, null)
+    ) as ended (unique_id, resource_type, name, status, message, invocation_id)
+    where unique_id is not null;
+    insert or ignore into audit.results
+    select * from (values
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' %}
+        ('{{ node.unique_id }}', 'model', '{{ node.name }}', 'not built yet', null, '{{ invocation_id }}'),
+        {%- endfor %}
+        (null, null, null, null, null, null)
+    ) as known (unique_id, resource_type, name, status, message, invocation_id)
+    where unique_id is not null;
     delete from audit.results
     where unique_id not in ({% for id in known %}'{{ id }}'{{ ', ' if not loop.last }}{% endfor %});
     update audit.invocations set finished_at = now() where invocation_id = '{{ invocation_id }}';
