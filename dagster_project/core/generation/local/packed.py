@@ -4,7 +4,7 @@ What belongs here: the order of forward passes, and which states continue which.
 sees (`passes`), which prompts share a prefix (`prefixes`), choosing tokens (`decode`).
 
 A forward pass takes the tokens of all rows as one sequence, with explicit positions: no linear layer computes
-padding. A prefix is computed once and read by all rows under it where it lies; see `passes` for the levels.
+padding. A prefix is computed once and read by all rows under it where it lies; see `levels`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.local.attention import CURRENT, IMPLEMENTATION, Pass, register
+from dagster_project.core.generation.local.levels import Grown, Own, Seats
 from dagster_project.core.generation.local.loading import LoadedModel, is_out_of_memory
-from dagster_project.core.generation.local.passes import Fill, Grown, Own, Seats, Span, Step
+from dagster_project.core.generation.local.passes import Fill, Span, Step
 from dagster_project.core.generation.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
 from dagster_project.core.generation.local.shared import SharedPrefixes
 
@@ -206,7 +207,7 @@ class PackedStepper:
         positions = self._length[self._prompt] + self._grown.n_tokens
         taken = np.asarray(tokens, dtype=np.int64)[order]
         logits = self._steppers.forward(kind, taken, positions, np.arange(len(order)))
-        self._grown.n_tokens += 1
+        self._grown.advance()
         return self._outward(logits)
 
     def _seat_grown(self, parents: np.ndarray) -> None:

@@ -1,33 +1,26 @@
-"""What a token may see in one forward pass, and where its keys and values are kept.
+"""What a token may see in one forward pass.
 
-What belongs here: the three levels of keys and values, and the two kinds of pass over them. What does not:
-attention's arithmetic (`attention`), which prompts share a prefix (`prefixes`), the order of calls (`packed`).
+What belongs here: the two kinds of pass. What does not: attention's arithmetic (`attention`), what is kept
+(`levels`), which prompts share a prefix (`prefixes`), the order of calls (`packed`).
 
 Level 0 is a prefix that rows of a batch share, level 1 a prompt's own tokens after it, level 2 the tokens
-generated since, of which all states have equally many. A tensor a layer; heads come first: (G, …, d).
+generated since, of which all states have equally many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dagster_project.core.generation.local.attention import (
-    attend_block,
-    attend_causally,
-    attend_shared,
-    merge,
-)
+from dagster_project.core.generation.local.attention import attend_causally, attend_shared, merge
+from dagster_project.core.generation.local.levels import Grown, Layers, Own, Seats
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from dagster_project.core.generation.local.attention import Part
-
-Layers = list[tuple["torch.Tensor", "torch.Tensor"]]
-"""Key and value of each layer."""
 
 
 @dataclass(frozen=True)
@@ -116,139 +109,6 @@ def _shared_part(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: 
         out[:, span.start : span.end] = part
         lse[:, span.start : span.end] = part_lse
     return out, lse
-
-
-@dataclass
-class Seats:
-    """Which queries of a step belong to which row of a kept grid: rows may hold several queries, or none."""
-
-    rows: int
-    widest: int
-    query_of_seat: torch.Tensor | None = None
-    seat_of_query: torch.Tensor | None = None
-
-    @classmethod
-    def of(cls, row_of_query: np.ndarray, rows: int, device: torch.device) -> Seats:
-        """`row_of_query` rises, or stays where several queries share a row."""
-        import numpy as np
-        import torch
-
-        n = len(row_of_query)
-        if n == rows and (row_of_query == np.arange(rows)).all():
-            return cls(rows, 1)
-        counts = np.bincount(row_of_query, minlength=rows)
-        widest = int(counts.max())
-        rank = np.arange(n) - (np.cumsum(counts) - counts)[row_of_query]
-        seats = row_of_query * widest + rank
-        queries = np.zeros(rows * widest, dtype=np.int64)
-        queries[seats] = np.arange(n)
-        return cls(rows, widest, torch.from_numpy(queries).to(device), torch.from_numpy(seats).to(device))
-
-    def attend(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        scale: float,
-        mask: torch.Tensor | None,
-    ) -> Part:
-        """Each query (H, n, d) sees its row of key and value (G, rows, m, d); mask (rows, 1, m) is added."""
-        heads, _, d = query.shape
-        groups = key.shape[0]
-        if self.query_of_seat is not None:
-            query = query.index_select(1, self.query_of_seat.to(query.device))
-        seated = query.reshape(groups, heads // groups, self.rows, self.widest, d).transpose(1, 2)
-        folded = seated.reshape(groups, self.rows, -1, d)
-        out, lse = attend_block(folded, key, value, scale, mask if mask is None else mask.to(query.device))
-        shape = (groups, self.rows, heads // groups, self.widest)
-        flat = out.reshape(*shape, -1).transpose(1, 2).reshape(heads, self.rows * self.widest, -1)
-        flat_lse = lse.reshape(shape).transpose(1, 2).reshape(heads, -1)
-        if self.seat_of_query is None:
-            return flat, flat_lse
-        index = self.seat_of_query.to(query.device)
-        return flat.index_select(1, index), flat_lse.index_select(1, index)
-
-
-@dataclass
-class Own:
-    """Level 1: the own tokens of the prompts still alive, and the mask of what lies behind their ends."""
-
-    layers: Layers
-    lengths: np.ndarray
-    mask: torch.Tensor | None = None
-
-    def __post_init__(self) -> None:
-        import numpy as np
-        import torch
-
-        longest = int(self.lengths.max())
-        behind = np.arange(longest) >= self.lengths[:, None]
-        self.mask = None
-        if behind.any():
-            mask = torch.zeros(behind.shape).masked_fill_(torch.from_numpy(behind), float("-inf"))
-            self.mask = mask[:, None].to(self.layers[0][0].device)
-
-    def select(self, rows: np.ndarray) -> Own:
-        """Those rows only, cut to the longest of them."""
-        lengths = self.lengths[rows]
-        longest = int(lengths.max())
-        return Own(_select(self.layers, rows, longest), lengths)
-
-
-@dataclass
-class Grown:
-    """Level 2: the generated tokens of each state, (G, rows, room, d), of which `n_tokens` are filled."""
-
-    layers: Layers = field(default_factory=list)
-    n_tokens: int = 0
-
-    def select(self, rows: np.ndarray) -> None:
-        """Those rows only, in that order; one may be named often."""
-        self.layers = _select(self.layers, rows, self.n_tokens)
-
-    def append(self, layer: int, key: torch.Tensor, value: torch.Tensor, row: torch.Tensor | None) -> None:
-        """The next token of each state, (G, n, d), into `row` of its states; None: state i into row i."""
-        if layer == len(self.layers):
-            self.layers.append((_room(key, 1), _room(value, 1)))
-        pair = self.layers[layer]
-        if pair[0].shape[2] <= self.n_tokens:
-            pair = self.layers[layer] = (_widened(pair[0]), _widened(pair[1]))
-        for kept, new in zip(pair, (key, value), strict=True):
-            place = kept[:, :, self.n_tokens]
-            if row is None:
-                place.copy_(new)
-            else:
-                place.index_copy_(1, row.to(new.device), new)
-
-    def visible(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Key and value of the tokens so far, the newest one included."""
-        key, value = self.layers[layer]
-        return key[:, :, : self.n_tokens + 1], value[:, :, : self.n_tokens + 1]
-
-
-def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:
-    return like.new_zeros((like.shape[0], like.shape[1], tokens, like.shape[2]))
-
-
-def _widened(kept: torch.Tensor) -> torch.Tensor:
-    """Half as much room again, at least for 8 more tokens."""
-    import torch
-
-    more = max(8, kept.shape[2] // 2)
-    return torch.nn.functional.pad(kept, (0, 0, 0, more))
-
-
-def _select(layers: Layers, rows: np.ndarray, longest: int) -> Layers:
-    import torch
-
-    index = torch.from_numpy(rows)
-    return [
-        (
-            key[:, :, :longest].index_select(1, index.to(key.device)),
-            value[:, :, :longest].index_select(1, index.to(value.device)),
-        )
-        for key, value in layers
-    ]
 
 
 class Step:

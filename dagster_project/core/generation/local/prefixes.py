@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dagster_project.core.generation.local.passes import Layers
+    from dagster_project.core.generation.local.levels import Layers
 
 Tokens = tuple[int, ...]
 GROUP_COST = 32

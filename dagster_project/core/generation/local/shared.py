@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dagster_project.core.generation.local.passes import Fill, Layers, Span
+from dagster_project.core.generation.local.levels import Layers
+from dagster_project.core.generation.local.passes import Fill, Span
 from dagster_project.core.generation.local.prefixes import PrefixStore, Tokens, common_length
 
 if TYPE_CHECKING:
