@@ -65,12 +65,12 @@ def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], nam
         assert found[0] == found[-1]
 
 
-@pytest.mark.parametrize("prompt", ["Q: abc A: ", "Q: a", "a", "Q: é"])
+@pytest.mark.parametrize("prompt", ["Q: abc A: ", "Q: a", "a", "Q: é", "Q: b"])
 def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
     folders: dict[str, Path], prompt: str
 ) -> None:
     brute = BruteForce(folders["gpt2"])
-    candidates = ["bc", " abc", "gh de", "\n\n", "::"]
+    candidates = ["bc", " abc", "gh de", "\n\n", "::", "\n"]
     found = TransformersBackend(model(folders["gpt2"])).score([prompt], [candidates])[0]
     assert not isinstance(found, Failure)
     for score, candidate in zip(found, candidates, strict=True):
@@ -84,9 +84,10 @@ def test_some_seams_of_the_tests_do_melt(folders: dict[str, Path]) -> None:
     tokens = CandidateTokens(loaded.tokenizer, None)
     prompt = "Q: a"
     (encoded,) = loaded.encode([prompt])
-    n_before, found = tokens.continuations(prompt, encoded, ["bc", "\n\n"])
+    n_before, found = tokens.continuations(prompt, encoded, ["bc", "\n"])
     assert n_before < len(encoded)
-    assert found[1].n_unscored == len(encoded) - n_before
+    # the first begins behind the prompt, the second where its own tokens part from the prompt's
+    assert [own.n_unscored for own in found] == [len(encoded) - n_before, 0]
 
 
 def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]) -> None:
