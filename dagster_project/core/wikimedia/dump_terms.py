@@ -36,14 +36,17 @@ def _iri(text: str) -> str:
     return re.escape(text)
 
 
-_TERM_LINE = re.compile(
-    rf"<{_iri(ENTITY)}(Q[1-9]\d*)>[ \t]*<(?:(?:{_iri(_LABEL)}|{_iri(_ALIAS)}|{_iri(_DESCRIPTION)})>[ \t]*"
-    rf'"[^\n]*"@(?:en|mul)[ \t.]|{_iri(_SITELINKS)}>|{_iri(_REDIRECT)}>)'.encode()
+# What stands in every line that counts and in few others: found fast; the line's head then says whether it counts.
+_MARKS = tuple(
+    re.compile(mark)
+    for mark in (rb"@(?:en|mul)[ \t.]", rb"ontology#sitelinks>", rb"owl#sameAs>", rb"schema\.org/about>")
 )
-_ARTICLE_LINE = re.compile(
-    rf"<{_iri(_ARTICLE)}[^>\n]*>[ \t]*<{_iri(_ABOUT)}>[ \t]*<{_iri(ENTITY)}(Q[1-9]\d*)>".encode()
+_PREDICATES = "|".join(_iri(name) for name in (_LABEL, _ALIAS, _DESCRIPTION, _SITELINKS, _REDIRECT))
+_HEAD = re.compile(
+    rf"<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
+    rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
+    rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>".encode()
 )
-_DATA_LINE = re.compile(rf"<{_iri(_DATA)}(Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>".encode())
 
 
 @dataclass
@@ -118,12 +121,15 @@ def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Lo
     return terms
 
 
-def _wanted_lines(data: bytes, wanted: frozenset[bytes]) -> Iterator[tuple[int, int]]:
-    for pattern in (_TERM_LINE, _ARTICLE_LINE, _DATA_LINE):
-        for match in pattern.finditer(data):
-            start = match.start()
-            if match[1] in wanted and (start == 0 or data[start - 1] == 10):
-                yield start, data.find(b"\n", match.end()) + 1
+def _wanted_lines(data: bytes, wanted: frozenset[bytes]) -> set[tuple[int, int]]:
+    spans = set()
+    for mark in _MARKS:
+        for match in mark.finditer(data):
+            start = data.rfind(b"\n", 0, match.start()) + 1
+            head = _HEAD.match(data, start)
+            if head and (head["subject"] or head["object"]) in wanted:
+                spans.add((start, data.find(b"\n", match.end()) + 1))
+    return spans
 
 
 def _triples(chunk: Chunk, spans: list[tuple[int, int]], aside: Aside) -> Iterator[ox.Quad]:

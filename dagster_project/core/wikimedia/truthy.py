@@ -25,7 +25,8 @@ from dagster_project.core.wikimedia.dump_files import Aside, Chunk, DumpFile
 
 ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
-_SUBJECT = re.compile(rb"<http://www\.wikidata\.org/entity/Q([1-9]\d{0,17})> ?")
+_SUBJECT = re.compile(rb"<http://www\.wikidata\.org/entity/Q([1-9]\d{0,17})> <http://www\.wikidata\.org")
+_ITEM = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,17})")
 _OBJECT = re.compile(rb" <http://www\.wikidata\.org/entity/Q([1-9]\d{0,17})> \.\r?")
 _NEWLINE, _DOT, _CARRIAGE = b"\n.\r"
 _STARTS = np.frombuffer(b"<_", dtype=np.uint8)
@@ -63,14 +64,15 @@ def read_statements(
     Errors: `SourceError` where the file cannot be read or holds no triple.
     """
     numbers = "|".join(property_id[1:] for property_id in property_ids)
-    pattern = re.compile(rf"<{re.escape(DIRECT)}P({numbers})>([^\n]*)\n".encode())
+    # Few lines hold the end of a direct property's address: found fast, its beginning is looked at afterwards.
+    pattern = re.compile(rf"/prop/direct/P({numbers})>([^\n]*)\n".encode())
     found = Statements()
     for chunk in checked(dump, aside, log):
         rows: list[tuple[int, int, int]] = []
         data = chunk.data
         for match in pattern.finditer(data):
             start = data.rfind(b"\n", 0, match.start()) + 1
-            subject = _SUBJECT.fullmatch(data, start, match.start())
+            subject = _SUBJECT.fullmatch(data, start, match.start())  # and the address's beginning
             obj = _OBJECT.fullmatch(match[2])
             if subject and obj:
                 rows.append((int(subject[1]), int(match[1]), int(obj[1])))
@@ -98,7 +100,7 @@ def _strictly_read(line: bytes, chunk: Chunk, start: int, aside: Aside) -> Itera
 
 
 def _number(term: object) -> int | None:
-    match = _SUBJECT.fullmatch(str(term).encode()) if isinstance(term, ox.NamedNode) else None
+    match = _ITEM.fullmatch(term.value) if isinstance(term, ox.NamedNode) else None
     return int(match[1]) if match else None
 
 
