@@ -140,7 +140,8 @@ class Reader:
         value = self.raw.get(key)
         if not isinstance(value, list) or not value:
             raise self.fail(key, "must be a list with at least one entry")
-        return [Reader(self.path, f"{key}[{i}]", item) for i, item in enumerate(value)]
+        where = f"{self.where}.{key}" if self.where else key
+        return [Reader(self.path, f"{where}[{i}]", item) for i, item in enumerate(value)]
 
 
 def _kind(value: object) -> str:

@@ -186,7 +186,7 @@ def _link(
     ids = sorted(entities.get(name, ()))
     if len(ids) != 1:
         counts["several_entities" if ids else "no_entity"] += 1
-        return f"subject matches {'several entities' if ids else 'no entity'}: {', '.join(ids[:10]) or name}"
+        return f"subject matches {'several entities' if ids else 'no entity'}"
     question_id = f"{ids[0]}-{property_id}"
     if question_id in dataset.questions:
         return f"asked already: another question is about {property_id} of {ids[0]}; that one is kept"

@@ -34,7 +34,11 @@ where search = 'exact' and threshold_scope = 'per_relation'
 order by dataset, prompt, model, retrieval_method
 """
 _MEASURES = "select distinct popularity_measure from marts.fct_answers where popularity_measure is not null"
-_AXIS = {"page_views": "monthly page views (log10)", "sitelinks": "sitelinks (log10)"}
+_AXIS = {
+    "page_views": "monthly page views (log10)",
+    "sitelinks": "sitelinks (log10)",
+    "imported": "popularity as the imported file gives it (log10)",
+}
 _SIZES = "select model, n_parameters from marts.dim_models"
 
 

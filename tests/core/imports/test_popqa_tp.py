@@ -66,7 +66,7 @@ def test_a_row_that_cannot_be_joined_is_put_aside(
 
 def test_a_file_of_other_questions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match="holds no paraphrase of a question of the dataset; tp.csv row 1: column id"
+        SourceError, match=r"holds no paraphrase of a question of the dataset; tp.csv row 1: column id"
     ):
         read(tmp_path, [{**row, "id": "5"} for row in popqa_tp_rows(ROWS)])
 

@@ -1,0 +1,170 @@
+"""What study.yaml says of files of others: every key arrives, and what does not go together is refused by name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dagster_project.core.errors import BackendError, SourceError, StudyError
+from dagster_project.core.generation.registry import entry
+from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Place, Results, slice_of
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+
+VALID: dict[str, Any] = {
+    "name": "files",
+    "description": "Files of others",
+    "datasets": [
+        {
+            "name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}, "relations": ["father"],
+            "max_questions_per_relation": 9, "paraphrases": {"format": "popqa_tp", "path_env": "TP_CSV"},
+        },
+        {"name": "eq", "import": {"format": "entity_questions", "path": "eq", "split": "dev"}, "relations": ["spouse"]},
+    ],
+    "prompts": [{"name": "plain"}, {"name": "shots", "shots": 15, "draw": "per_question"}],
+    "models": [
+        {
+            "name": "others", "backend": "imported", "family": "f", "n_parameters": 7, "rambles": True,
+            "results": [
+                {
+                    "format": "adaptive_retrieval", "path": "results", "dataset": "popqa", "model": "org_m",
+                    "input": "popQA", "prompt": "shots",
+                },
+                {
+                    "format": "lm_eval", "path": "log.jsonl", "dataset": "eq", "prompt": "plain", "method": "bm25",
+                    "id_field": "key", "filter": "none", "metric": "em",
+                },
+            ],
+        }
+    ],
+    "methods": ["closed_book", "bm25"],
+    "popularity": {"measure": "imported"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[[object], Study]:
+    def write_and_load(raw: object) -> Study:
+        path = tmp_path / "study.yaml"
+        path.write_text(yaml.safe_dump(raw), encoding="utf-8")
+        return load_study(path)
+
+    return write_and_load
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """`VALID` with one key set, as in `datasets.0.name`; `...` removes it."""
+    raw = copy.deepcopy(VALID)
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    place: Any = raw
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return raw
+
+
+def test_every_key_arrives(load: Callable[[object], Study]) -> None:
+    study = load(VALID)
+    popqa, entity_questions = study.datasets
+    assert study.source.kind == "none"
+    assert popqa.imported == DatasetImport("popqa", Place("popqa.tsv"))
+    assert popqa.paraphrases == ParaphraseImport("popqa_tp", Place(None, "TP_CSV"))
+    assert entity_questions.imported == DatasetImport("entity_questions", Place("eq"), "dev")
+    assert (popqa.relations, entity_questions.relations) == (("father",), ("spouse",))
+    model = study.models[0]
+    assert (model.backend, model.path, model.dtype, model.rambles) == (
+        "imported",
+        "imported",
+        "unknown",
+        True,
+    )
+    assert model.results == (
+        Results("adaptive_retrieval", Place("results"), "popqa", "shots", "org_m", "popQA"),
+        Results("lm_eval", Place("log.jsonl"), "eq", "plain", None, None, "bm25", "key", "none", "em"),
+    )
+    assert slice_of(model.results[0])["model"] == "org_m"
+    assert "place" not in slice_of(model.results[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("datasets.0.import.format", "popqq", "datasets[0].import.format: 'popqq' is not one of: popqa, entity_"),
+        ("datasets.0.import.path", ..., "datasets[0].import.path: exactly one of path and path_env must name the file"),
+        ("datasets.0.import.path_env", "X", "datasets[0].import.path: exactly one of path and path_env"),
+        ("datasets.0.import.split", "dev", "datasets[0].import.split: unknown key"),
+        ("datasets.1.import.split", "all", "datasets[1].import.split: 'all' is not one of: test, dev, train"),
+        ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
+        ("datasets.1.paraphrases", {"format": "popqa_tp", "path": "x"}, "datasets[1].paraphrases: goes with an import"),
+        ("datasets.0.import", ..., "source: is missing; dataset popqa is no import and needs one"),
+        ("source", {"kind": "sandbox", "snapshot": "2026-10"}, "source.kind: the sandbox is a world of its own"),
+        ("popularity.measure", "page_views", "popularity.measure: without a source nothing else is known"),
+        ("models.0.results", ..., "models[0].results: goes with backend imported"),
+        ("models.0.results.0.dataset", "nq", "models[0].results[0].dataset: 'nq' is not one of: popqa, eq"),
+        ("models.0.results.0.prompt", "none", "models[0].results[0].prompt: 'none' is not a prompt that asks questions"),
+        ("models.0.results.0.method", "bm25", "models[0].results[0].method: unknown key"),
+        ("models.0.results.1.prompt", ..., "models[0].results[1].prompt: is missing; the log does not say"),
+        ("models.0.results.1.method", "dense", "models[0].results[1].method: 'dense' is not one of methods: closed"),
+        ("models.0.dtype", "float16", "models[0].dtype: has no meaning for backend imported"),
+        ("models.0.device", "cuda", "models[0].device: has no meaning for backend imported"),
+        ("models.0.path", "x", "models[0].path: has no meaning for backend imported"),
+    ],
+)  # fmt: skip
+def test_messages(load: Callable[[object], Study], path: str, value: object, message: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        load(changed(path, value))
+    assert message in str(caught.value)
+
+
+def test_entity_questions_need_entities_from_elsewhere(load: Callable[[object], Study]) -> None:
+    raw = changed("datasets", VALID["datasets"][1:])
+    raw["popularity"] = {"measure": "sitelinks"}
+    raw["source"] = {"kind": "rdf_file", "snapshot": "2026-10"}
+    raw["models"] = [{"name": "m", "path": "x"}]
+    with pytest.raises(StudyError, match="the files of entity_questions name no entity"):
+        load(raw)
+    raw["datasets"].append({"name": "people"})
+    assert [dataset.name for dataset in load(raw).datasets_of_source] == ["people"]
+
+
+def test_the_imported_measure_needs_a_popqa_file(load: Callable[[object], Study]) -> None:
+    raw = changed("datasets", [{"name": "people"}])
+    raw |= {"source": {"kind": "rdf_file", "snapshot": "2026-10"}, "models": [{"name": "m", "path": "x"}]}
+    with pytest.raises(
+        StudyError, match=r"popularity.measure: imported goes with a dataset whose import has format popqa"
+    ):
+        load(raw)
+
+
+def test_files_lie_beside_the_study_or_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, file = tmp_path / "studies/study.yaml", tmp_path / "studies/data.tsv"
+    file.parent.mkdir()
+    file.write_text("x")
+    assert Place("data.tsv").find(study) == file
+    monkeypatch.setenv("DATA", str(file))
+    assert Place(None, "DATA").find(Path("elsewhere.yaml")) == file
+    monkeypatch.setenv("DATA", str(tmp_path / "none"))
+    with pytest.raises(
+        SourceError, match=r"none: there is no such file or folder to import \(DATA names it\)"
+    ):
+        Place(None, "DATA").find(study)
+    monkeypatch.delenv("DATA")
+    with pytest.raises(SourceError, match="environment variable DATA is not set"):
+        Place(None, "DATA").find(study)
+
+
+def test_nothing_can_be_generated_with_imported_answers(load: Callable[[object], Study]) -> None:
+    with pytest.raises(
+        BackendError, match=r"model others: its answers are imported \(results\); it cannot generate any"
+    ):
+        entry(load(VALID).models[0])

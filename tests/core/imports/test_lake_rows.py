@@ -1,0 +1,222 @@
+"""From files to lake rows without Dagster: facts beside the source's, questions, wordings, rescored answers."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.answers import import_answers
+from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.core.imports.scored import import_passages, score_answers
+from dagster_project.core.lake import Lake
+from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from tests.imported_files import (
+    log_lines,
+    popqa_rows,
+    popqa_tp_rows,
+    result_name,
+    result_rows,
+    write_log,
+    write_popqa,
+    write_popqa_tp,
+    write_results,
+)
+
+LOG = logging.getLogger("test")
+ROWS = popqa_rows(("occupation", "capital"), 4)
+RIGHT = [True, False] * 4
+
+
+def make(folder: Path, **more: Any) -> tuple[Study, Lake]:
+    """A study of one PopQA file, its source's tables empty."""
+    write_popqa(folder / "popqa.tsv", ROWS)
+    raw = {
+        "name": "files", "description": "d",
+        "datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}],
+        "prompts": [{"name": "plain"}], "methods": ["closed_book", "genread"],
+        "models": [{"name": "fake", "path": "fake:echo", "backend": "fake"}],
+        "popularity": {"measure": "imported"},
+    } | more  # fmt: skip
+    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    lake = Lake(folder / "lake")
+    lake.ensure_schemas()
+    for table in ("triples", "entities"):
+        lake.write(table, [], fingerprint="none")
+    return load_study(folder / "study.yaml"), lake
+
+
+def imported(folder: Path, **more: Any) -> tuple[Study, Lake]:
+    study, lake = make(folder, **more)
+    import_triples(study, lake, LOG)
+    import_entities(study, lake, LOG)
+    import_popularity(study, lake, LOG)
+    build_questions(study, lake, LOG)
+    return study, lake
+
+
+def test_facts_stand_beside_those_of_the_source(tmp_path: Path) -> None:
+    study, lake = make(tmp_path)
+    known = {
+        "entity_id": "Q50000", "label": "Of the source", "aliases": [], "description": None, "article_title": None,
+        "sitelinks": 3, "source": "rdf_file",
+    }  # fmt: skip
+    lake.write("entities", [known], fingerprint="one")
+    import_triples(study, lake, LOG)
+    import_entities(study, lake, LOG)
+    labels = {row["entity_id"]: row["label"] for row in lake.read_all("entities").to_pylist()}
+    assert labels["Q50000"] == "Of the source"
+    assert lake.read_all("entities").num_rows == len(labels)
+    assert lake.read("entities", "imported").num_rows == len(labels) - 1
+    assert lake.read("triples", "imported").num_rows == 8
+
+
+def test_popularity_is_of_every_entity_and_missing_is_null(tmp_path: Path) -> None:
+    study, lake = make(tmp_path)
+    write_popqa(tmp_path / "popqa.tsv", [{**ROWS[0], "s_pop": "-1"}, *ROWS[1:]])
+    outcome = import_popularity(study, lake, LOG)
+    popularity = {row["entity_id"]: row["popularity"] for row in lake.read("imported_popularity").to_pylist()}
+    assert popularity["Q50000"] is None
+    assert popularity["Q50001"] == 101.0
+    assert outcome.notes["missing"] == 1
+
+
+def test_a_study_without_imports_writes_no_partition_and_empties_a_left_one(tmp_path: Path) -> None:
+    study, lake = imported(tmp_path)
+    raw = yaml.safe_load((tmp_path / "study.yaml").read_text())
+    raw |= {
+        "datasets": [{"name": "people"}], "popularity": {"measure": "sitelinks"},
+        "source": {"kind": "rdf_file", "snapshot": "2026-10"},
+    }  # fmt: skip
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
+    (emptied,) = import_triples(load_study(tmp_path / "study.yaml"), lake, LOG)
+    assert emptied.stamp.n_rows == 0
+    fresh = Lake(tmp_path / "fresh")
+    fresh.ensure_schemas()
+    fresh.write("triples", [], fingerprint="none")
+    assert import_triples(load_study(tmp_path / "study.yaml"), fresh, LOG) == []
+    assert study.source.kind == "none"
+
+
+def test_questions_are_filtered_by_relation_and_drawn(tmp_path: Path) -> None:
+    datasets = [
+        {"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}, "relations": ["capital"],
+         "max_questions_per_relation": 2},
+    ]  # fmt: skip
+    study, lake = imported(tmp_path, datasets=datasets)
+    rows = lake.read("questions").to_pylist()
+    assert [row["relation"] for row in rows] == ["capital", "capital"]
+    assert {row["question_id"] for row in rows} < {row["id"] for row in ROWS}
+    assert build_questions(study, lake, LOG).was_current
+    datasets[0]["relations"] = ["sport"]
+    with pytest.raises(SourceError, match="its file has no question of sport; it has: capital, occupation"):
+        imported(tmp_path, datasets=datasets)
+
+
+def test_wordings_are_the_files_or_ours(tmp_path: Path) -> None:
+    study, lake = imported(tmp_path)
+    build_paraphrases(study, lake, LOG)
+    ours = lake.read("paraphrases").to_pylist()
+    assert len(ours) == 4 * (1 + 5) + 4 * (1 + 6)
+    assert ours[0]["template"] == "What is [subj]'s occupation?"
+    datasets = [
+        {"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"},
+         "paraphrases": {"format": "popqa_tp", "path": "tp.csv"}},
+    ]  # fmt: skip
+    write_popqa_tp(tmp_path / "tp.csv", popqa_tp_rows(ROWS[1:]))
+    study, lake = imported(tmp_path, datasets=datasets)
+    outcome = build_paraphrases(study, lake, LOG)
+    theirs = {
+        (row["question_id"], row["paraphrase_id"]): row["paraphrase"]
+        for row in lake.read("paraphrases").to_pylist()
+    }
+    assert theirs["400001", 2] == "Wording 2 about Subject 1?"
+    assert theirs["400000", 0] == "What is Subject 0's occupation?"
+    assert len(theirs) == 7 * 3 + 1
+    assert outcome.notes["popqa"]["questions_without_paraphrases"] == 1
+
+
+def models(*results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": "others", "backend": "imported", "results": list(results)}]
+
+
+def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Path) -> None:
+    rows = result_rows(ROWS, RIGHT)
+    rows[0] |= {"is_correct": "False"}
+    rows[1] |= {"is_correct": "True"}
+    rows[2] |= {"is_correct": ""}
+    rows[3] |= {"pred": ""}
+    write_results(tmp_path / "results", result_name("m", "vanilla", 8), rows)
+    study, lake = imported(
+        tmp_path, models=models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
+    )
+    import_answers(study, lake, "others", LOG)
+    outcome = score_answers(study, lake, study.models[0], "closed_book", run_id="r", log=LOG)
+    table = lake.read("answers", "others|closed_book").to_pylist()
+    golds = {row["question_id"]: row["gold_answers"] for row in lake.read("questions").to_pylist()}
+    for row in table:
+        assert row["is_correct"] == score_answer(row["prediction"], golds[row["question_id"]]).is_correct
+        assert (row["engine"], row["prompt_tokens"], row["demonstration_ids"]) == ("imported", None, None)
+    assert [row["is_correct"] for row in table] == RIGHT
+    assert (outcome.notes["judged_by_file"], outcome.notes["disagreements"]) == (7, 2)
+    assert (outcome.notes["right_by_file_only"], outcome.notes["right_by_us_only"]) == (1, 1)
+    assert score_answers(study, lake, study.models[0], "closed_book", run_id="s", log=LOG).was_current
+    empty = score_answers(study, lake, study.models[0], "genread", run_id="r", log=LOG)
+    assert (empty.stamp.n_rows, empty.notes["accuracy"]) == (0, None)
+
+
+def test_generated_passages_come_along(tmp_path: Path) -> None:
+    write_results(tmp_path / "results", result_name("m", "genread", 8), result_rows(ROWS, RIGHT))
+    study, lake = imported(
+        tmp_path, models=models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
+    )
+    import_answers(study, lake, "others", LOG)
+    import_passages(study, lake, study.models[0], run_id="r")
+    score_answers(study, lake, study.models[0], "genread", run_id="r", log=LOG)
+    passages = {row["passage_id"]: row for row in lake.read("generated_passages", "others").to_pylist()}
+    for row in lake.read("answers", "others|genread").to_pylist():
+        assert passages[row["passage_id"]]["question_id"] == row["question_id"]
+        assert passages[row["passage_id"]]["has_answer"]
+
+
+def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.jsonl", log_lines(ROWS, RIGHT))
+    write_log(tmp_path / "b.jsonl", log_lines(ROWS[:1], [False]))
+    entries = [{"format": "lm_eval", "path": name, "dataset": "popqa"} for name in ("a.jsonl", "b.jsonl")]
+    study, lake = imported(tmp_path, models=models(*entries))
+    outcome = import_answers(study, lake, "others", LOG)
+    assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (8, 1)
+    assert outcome.notes == {"popqa/plain/closed_book": "8 answers, 0 questions without"}
+    (row,) = lake.read("quarantine", "imported_answers|others").to_pylist()
+    assert row["reason"] == "answered already: a.jsonl line 1 has the same question; that row is kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (result_name("m", "BM25", 8), "methods: bm25 is missing, by which model=m-input=popQA-method=BM25"),
+        (
+            result_name("m", "vanilla", 8, 15),
+            "was asked with 15 shots, and 0 of the study's prompts have that number",
+        ),
+    ],
+)
+def test_results_that_stand_under_nothing_of_the_study(tmp_path: Path, name: str, message: str) -> None:
+    write_results(tmp_path / "results", name, result_rows(ROWS, RIGHT))
+    study, lake = imported(
+        tmp_path, models=models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
+    )
+    with pytest.raises(SourceError, match=message):
+        import_answers(study, lake, "others", LOG)
+
+
+def test_other_models_have_no_imported_answers(tmp_path: Path) -> None:
+    study, lake = imported(tmp_path)
+    assert import_answers(study, lake, "fake", LOG).stamp.n_rows == 0
