@@ -22,6 +22,12 @@ generated_passages as (
 
 ),
 
+imported_answers as (
+
+    select * from {{ ref('stg_imports__answers') }}
+
+),
+
 latency_calibrations as (
 
     select * from {{ ref('stg_generation__latency_calibrations') }}
@@ -54,10 +60,11 @@ final as (
         questions.subject_popularity,
         questions.popularity_measure,
         questions.n_popularity_months,
-        coalesce(passages.has_answer, generated_passages.has_answer) as has_answer,
+        coalesce(passages.has_answer, generated_passages.has_answer, imported_answers.has_answer) as has_answer,
         latency_calibrations.single_latency_ms
     from answers
     left join generated_passages using (dataset, question_id, model, passage_id)
+    left join imported_answers using (dataset, question_id, model, method, prompt)
     left join latency_calibrations using (model, method, prompt)
     left join questions
         on

@@ -10,6 +10,12 @@ page_views as (
 
 ),
 
+imported as (
+
+    select * from {{ ref('stg_imports__popularity') }}
+
+),
+
 popularity_window as (
 
     select * from {{ ref('int_popularity_window') }}
@@ -38,6 +44,7 @@ final as (
         case popularity_window.measure
             when 'page_views' then mean_views.views
             when 'sitelinks' then entities.sitelinks::double
+            when 'imported' then imported.popularity
         end as popularity,
         case popularity_window.measure
             when 'page_views' then coalesce(mean_views.n_months, 0)
@@ -45,6 +52,7 @@ final as (
     from entities
     left join popularity_window on true
     left join mean_views on entities.entity_id = mean_views.entity_id
+    left join imported on entities.entity_id = imported.entity_id
 
 )
 

@@ -10,6 +10,12 @@ entities as (
 
 ),
 
+imported as (
+
+    select * from {{ ref('stg_imports__popularity') }}
+
+),
+
 final as (
 
     select
@@ -27,6 +33,14 @@ final as (
         sitelinks::double as popularity,
         source
     from entities
+    union all
+    select
+        entity_id,
+        'imported' as measure,
+        null::varchar as month,
+        popularity,
+        dataset as source
+    from imported
 
 )
 

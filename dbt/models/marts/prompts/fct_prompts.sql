@@ -24,6 +24,7 @@ answers as (
         {{ demonstration_blocks() }} as demonstrations
     from {{ published('fct_answers') }} as answers
     inner join prompts on answers.prompt = prompts.prompt
+    where answers.engine != 'imported'  -- others put those prompts together: they cannot be rebuilt
 
 ),
 

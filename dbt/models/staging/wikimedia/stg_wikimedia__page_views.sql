@@ -24,7 +24,7 @@ final as (
     inner join entities
         on
             source.entity_id = entities.entity_id
-            and source.source = if(entities.source = 'wikidata', 'wikimedia', entities.source)
+            and source.source = if(entities.source in ('wikidata', 'imported'), 'wikimedia', entities.source)
             and (entities.source != 'sandbox' or source.article_title = entities.article_title)
 
 )
