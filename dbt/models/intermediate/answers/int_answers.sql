@@ -66,10 +66,7 @@ final as (
     left join generated_passages using (dataset, question_id, model, passage_id)
     left join imported_answers using (dataset, question_id, model, method, prompt)
     left join latency_calibrations using (model, method, prompt)
-    left join questions
-        on
-            answers.dataset = questions.dataset
-            and answers.question_id = questions.question_id
+    left join questions using (dataset, question_id)
     left join passages
         on
             answers.dataset = passages.dataset
