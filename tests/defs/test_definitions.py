@@ -83,7 +83,14 @@ def test_no_source_of_dbt_is_an_asset_that_nobody_makes(graph: dict[str, Any]) -
 
 def test_heavy_work_holds_a_pool(graph: dict[str, Any]) -> None:
     pools = graph["pools"]
-    assert pools["lake/answers"] == pools["lake/paraphrase_answers"] == ["gpu"]
+    generated = (
+        "answers",
+        "paraphrase_answers",
+        "sampled_answers",
+        "generated_passages",
+        "latency_calibrations",
+    )
+    assert {tuple(pools[f"lake/{name}"]) for name in generated} == {("gpu",)}
     warehouse = [key for key, node in graph["assets"].items() if node["group"] == "warehouse"]
     assert {tuple(pools[key]) for key in warehouse} == {("warehouse",)}
 
@@ -92,7 +99,14 @@ def test_the_monthly_refresh_spends_no_gpu_time(graph: dict[str, Any]) -> None:
     assert "monthly_popularity" in graph["schedules"]
     assert "lake/page_views" in graph["refresh"]
     assert "marts/fct_adaptive_accuracy" in graph["refresh"]
-    assert not {"lake/answers", "lake/paraphrase_answers", "lake/answer_embeddings"} & set(graph["refresh"])
+    generated = {
+        "answers",
+        "paraphrase_answers",
+        "sampled_answers",
+        "generated_passages",
+        "answer_embeddings",
+    }
+    assert not {f"lake/{name}" for name in generated} & set(graph["refresh"])
 
 
 def test_dbt_tests_are_checks(graph: dict[str, Any]) -> None:
@@ -101,7 +115,9 @@ def test_dbt_tests_are_checks(graph: dict[str, Any]) -> None:
 
 
 def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
-    study = small_study(tmp_path, "fake:digest", edit={"[closed_book, bm25, oracle]": "[closed_book]"})
+    study = small_study(
+        tmp_path, "fake:digest", edit={"[closed_book, genread, bm25, oracle]": "[closed_book]"}
+    )
     assets = describe(tmp_path / "home", study)["assets"]
     assert "lake/answers" in assets
     assert "indexes/bm25" not in assets

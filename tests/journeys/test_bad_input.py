@@ -36,7 +36,10 @@ def test_an_unknown_model(tmp_path: Path) -> None:
         tmp_path,
         "no/such-model",
         facts=8,
-        edit={"backend: fake": "backend: transformers", "[closed_book, bm25, oracle]": "[closed_book]"},
+        edit={
+            "backend: fake": "backend: transformers",
+            "[closed_book, genread, bm25, oracle]": "[closed_book]",
+        },
     )
     line = refused(tmp_path / "home", study, HF_HUB_OFFLINE="1")
     assert "no/such-model" in line
