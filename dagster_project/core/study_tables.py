@@ -21,7 +21,7 @@ from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.generation.sentences import SPLITTER
 from dagster_project.core.lake import Computed, Lake, Outcome, fingerprint
 from dagster_project.core.sandbox.models import reference_model_path
-from dagster_project.core.study import PARAMETRIC, Model, Study
+from dagster_project.core.study import IMPORTED, PARAMETRIC, Model, Study
 
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
@@ -159,6 +159,8 @@ def count_parameters(folder: Path) -> int:
 
 def _counted(model: Model) -> int | None:
     """Parameters of local weights; None for weights that are elsewhere."""
+    if model.backend == IMPORTED:
+        return None
     if model.path.startswith(_SANDBOX):
         folder = reference_model_path(model.path.removeprefix(_SANDBOX))
     else:

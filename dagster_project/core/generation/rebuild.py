@@ -116,6 +116,10 @@ def _prompt(study: Study, ingredients: _Ingredients, row: Row) -> str:
         return bare_prompt(wording, template)
     if table != "answers":
         return bare_prompt(question.question, template)
+    if row["demonstration_ids"] is None:
+        raise LakeError(
+            f"{_place(row)}: its answer is imported: others put its prompt together, and it was not kept"
+        )
     blocks = []
     for shown_id, passage_id in zip(row["demonstration_ids"], row["demonstration_passage_ids"], strict=True):
         shown = _question(ingredients, row, shown_id)

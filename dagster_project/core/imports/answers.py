@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
@@ -16,7 +17,7 @@ from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.imports.adaptive_retrieval import find_results, read_result_file
 from dagster_project.core.imports.declared import ADAPTIVE_RETRIEVAL, Results, slice_of
 from dagster_project.core.imports.lm_eval import find_log, read_log
-from dagster_project.core.imports.records import Aside, file_hash
+from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.study import Model, Study
@@ -31,7 +32,7 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     """
     model = study.model(model_name)
     prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
-    files = [[slice_of(r), r.dataset, file_hash(r.place.find(study.path))] for r in model.results]
+    files = [[slice_of(r), file_hashes(_read_from(study, r))] for r in model.results]
     stamp = fingerprint(
         "imported_answers",
         model.name,
@@ -42,6 +43,13 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         code_version(*_CODE),
     )
     return lake.materialise("imported_answers", stamp, lambda: _read(study, lake, model, log), model.name)
+
+
+def _read_from(study: Study, results: Results) -> list[Path]:
+    place = results.place.find(study.path)
+    if results.format == ADAPTIVE_RETRIEVAL:
+        return [file.path for file in find_results(place, results)]
+    return [find_log(place)]
 
 
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:

@@ -63,7 +63,7 @@ def read_entity_questions(
     dataset = ImportedDataset()
     wanted = set(relations)
     counts = {"read": 0, "no_entity": 0, "several_entities": 0}
-    for file in _files(folder, split):
+    for file in find_files(folder, split):
         property_id = file.name.split(".")[0]
         name = TEMPLATES.get(property_id, ("", ""))[0]
         if not name or name in wanted:
@@ -104,8 +104,8 @@ def mention(question: str, template: str) -> str | None:
     return question[len(before) : len(question) - len(after)].strip() or None
 
 
-def _files(folder: Path, split: str) -> list[Path]:
-    """The files of the split, in or below `folder`, by property."""
+def find_files(folder: Path, split: str) -> list[Path]:
+    """The files of the split, in or below `folder`, by property. Errors: `SourceError` where there is none."""
     named = (
         (int(found[1][1:]), file)
         for place in (folder, folder / split, folder / "dataset" / split)

@@ -15,9 +15,16 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
-from dagster_project.core.imports.declared import POPQA, DatasetImport, ParaphraseImport, slice_of
+from dagster_project.core.imports.declared import (
+    ENTITY_QUESTIONS,
+    POPQA,
+    DatasetImport,
+    ParaphraseImport,
+    slice_of,
+)
+from dagster_project.core.imports.entity_questions import find_files
 from dagster_project.core.imports.popqa import read_popqa
-from dagster_project.core.imports.records import file_hash
+from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.study import IMPORTED, Dataset, Study
 
@@ -94,10 +101,18 @@ def place_of(study: Study, declared: DatasetImport | ParaphraseImport | None) ->
 def file_slice(study: Study, dataset: Dataset) -> list[Any]:
     """What of a dataset's files decides its rows: their bytes, and how they are read."""
     return [
-        [slice_of(declared), file_hash(place_of(study, declared))]
+        [slice_of(declared), file_hashes(_read_from(study, declared))]
         for declared in (dataset.imported, dataset.paraphrases)
         if declared is not None
     ]
+
+
+def _read_from(study: Study, declared: DatasetImport | ParaphraseImport) -> list[Path]:
+    """The files that a declaration has read, and no others of their folder."""
+    place = place_of(study, declared)
+    if isinstance(declared, DatasetImport) and declared.format == ENTITY_QUESTIONS:
+        return find_files(place, declared.split or "test")
+    return [place]
 
 
 def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Computed]) -> list[Outcome]:

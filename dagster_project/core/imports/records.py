@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -49,19 +49,16 @@ class Record:
         return self.fields.get(column, "")
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes; of a folder, of its files' names and bytes. Errors: `SourceError`."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
-    try:
-        for file in files:
-            if file != path:
-                digest.update(str(file.relative_to(path)).encode("utf-8", "surrogateescape"))
-            with file.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-    return digest.hexdigest()
+def file_hashes(paths: Iterable[Path]) -> list[tuple[str, str]]:
+    """Name and SHA-256 of each file. Errors: `SourceError` where one cannot be read."""
+    found = []
+    for path in paths:
+        try:
+            with path.open("rb") as stream:
+                found.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return found
 
 
 def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: Aside) -> Iterator[Record]:

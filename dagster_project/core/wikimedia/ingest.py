@@ -21,7 +21,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import Source, Study
+from dagster_project.core.study import NO_SOURCE, Source, Study
 from dagster_project.core.wikimedia.claims import listed_ids
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
 from dagster_project.core.wikimedia.entities import Entity
@@ -178,6 +178,8 @@ def _page_views(
 
 
 def _check_months(study: Study, months: Sequence[str], today: date) -> None:
+    if study.source.kind == NO_SOURCE:
+        raise SourceError("a study without a source has no page views; set popularity.measure to imported")
     if study.source.kind == "rdf_file":
         raise SourceError(NO_VIEWS)
     newest = newest_complete_month(today)

@@ -198,6 +198,23 @@ def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> 
     assert row["reason"] == "answered already: a.jsonl line 1 has the same question; that row is kept"
 
 
+def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", log_lines(ROWS, RIGHT))
+    entry = {"format": "lm_eval", "path": "log.jsonl", "dataset": "popqa"}
+    study, lake = imported(tmp_path, models=models(entry))
+    import_answers(study, lake, "others", LOG)
+    (tmp_path / "unrelated.jsonl").write_text("x")
+    assert import_answers(study, lake, "others", LOG).was_current
+    (tmp_path / "elsewhere").mkdir()
+    log.rename(tmp_path / "elsewhere/log.jsonl")
+    study, lake = imported(tmp_path, models=models(entry | {"path": "elsewhere/log.jsonl"}))
+    assert import_answers(study, lake, "others", LOG).was_current
+    write_log(tmp_path / "elsewhere/log.jsonl", log_lines(ROWS, [not right for right in RIGHT]))
+    assert not import_answers(study, lake, "others", LOG).was_current
+    write_popqa(tmp_path / "popqa.tsv", ROWS[:7])
+    assert not build_questions(study, lake, LOG).was_current
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

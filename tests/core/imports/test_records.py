@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from dagster_project.core.imports.records import (
     LONGEST_FIELD,
     LONGEST_LINE,
     Aside,
-    file_hash,
+    file_hashes,
     json_texts,
     read_delimited,
     read_json_lines,
@@ -156,10 +157,10 @@ def test_json_lines_by_number(tmp_path: Path) -> None:
     assert [row.row_key for row in aside.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
 
 
-def test_a_folders_hash_knows_names_and_bytes(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    written(folder / "one", "x")
-    before = file_hash(folder)
-    (folder / "one").rename(folder / "two")
-    assert file_hash(folder) != before
+def test_hashes_know_names_and_bytes(tmp_path: Path) -> None:
+    one, two = written(tmp_path / "one", "x"), written(tmp_path / "two", "x")
+    ((name, digest),) = file_hashes([one])
+    assert (name, digest) == ("one", hashlib.sha256(b"x").hexdigest())
+    assert file_hashes([two]) == [("two", digest)]
+    with pytest.raises(SourceError, match="cannot be read"):
+        file_hashes([tmp_path])

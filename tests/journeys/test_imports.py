@@ -1,0 +1,204 @@
+"""Files of others, one line of study.yaml each: hand-made PopQA, PopQA-TP, results and logs, to the published marts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.imported_files import (
+    log_lines,
+    popqa_rows,
+    popqa_tp_rows,
+    result_name,
+    result_rows,
+    write_entity_questions,
+    write_log,
+    write_popqa,
+    write_popqa_tp,
+    write_results,
+)
+from tests.journeys.commands import run_study
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
+
+STUDY = """\
+name: imported
+description: Hand-made files in the formats of others
+datasets:
+  - name: popqa
+    import: {format: popqa, path_env: POPQA_TSV}
+    paraphrases: {format: popqa_tp, path: popqa_tp.csv}
+  - name: entity_questions
+    import: {format: entity_questions, path: .}
+prompts:
+  - {name: zero_shot, format: qa}
+  - {name: popqa_tp, format: question_answer, asks: [paraphrases]}
+models:
+  - {name: scripted, path: "fake:passage", backend: fake}
+  - name: published
+    backend: imported
+    family: others
+    results: [{format: adaptive_retrieval, path: results, dataset: popqa}]
+  - name: logged
+    backend: imported
+    results: [{format: lm_eval, path: samples_popqa_1.jsonl, dataset: popqa}]
+methods: [closed_book, bm25, genread]
+popularity: {measure: imported}
+"""
+ROWS = popqa_rows()
+N = len(ROWS)
+RIGHT = [i % 3 == 0 for i in range(N)]
+
+
+def write_files(folder: Path) -> Path:
+    """All files of the study, some with a row that cannot be used; returns the study file."""
+    missing = [{**row, "s_pop": "-1"} if i == 5 else row for i, row in enumerate(ROWS)]
+    broken = {
+        **ROWS[0],
+        "id": "1",
+        "possible_answers": "['not JSON']",
+        "s_uri": "http://www.wikidata.org/entity/Q1",
+        "subj_id": "1",
+    }
+    write_popqa(folder / "popqa.tsv", [*missing, broken])
+    write_popqa_tp(
+        folder / "popqa_tp.csv", [*popqa_tp_rows(ROWS), {**popqa_tp_rows(ROWS[:1])[0], "id": "77"}]
+    )
+    born = [{"question": f"Where was Subject {i} born?", "answers": ["Oslo"]} for i in (0, 1, 99)]
+    write_entity_questions(folder, "test", {"P19": born})
+    judged = [
+        {**row, "is_correct": "True"} if i == 1 else row for i, row in enumerate(result_rows(ROWS, RIGHT))
+    ]
+    write_results(folder / "results", result_name("org_m-1.3B", "vanilla", N), judged)
+    halves = [result_rows(ROWS, RIGHT)[i::2] for i in range(2)]
+    for i, half in enumerate(halves):
+        write_results(
+            folder / "results", result_name("org_m-1.3B", "BM25", len(half), 0, f"-worker={i}.2"), half
+        )
+    write_results(folder / "results", result_name("org_m-1.3B", "genread", N), result_rows(ROWS, RIGHT))
+    write_log(folder / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
+    study = folder / "imported.yaml"
+    study.write_text(STUDY, encoding="utf-8")
+    return study
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """Home, study file and terminal output of a first run."""
+    folder = tmp_path_factory.mktemp("imports")
+    study = write_files(folder)
+    done = run_study(folder / "home", study, POPQA_TSV=str(folder / "popqa.tsv"))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return folder / "home", study, done.stdout
+
+
+def marts(home: Path) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(str(home / "imported/published/warehouse.duckdb"), read_only=True)
+
+
+def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, Path, str]) -> None:
+    with marts(finished[0]) as warehouse:
+        datasets = warehouse.sql(
+            "select dataset, source, snapshot, n_questions, n_questions_with_popularity from marts.dim_datasets"
+            " order by 1"
+        ).fetchall()
+        history = warehouse.sql(
+            "select entity_id, popularity, month from marts.fct_popularity_history where measure = 'imported'"
+            " order by 1 limit 2"
+        ).fetchall()
+        relations = warehouse.sql("select distinct relation from marts.dim_relations order by 1").fetchall()
+    assert datasets == [
+        ("entity_questions", "entity_questions", None, 2, 2),
+        ("popqa", "popqa", None, N, N - 1),
+    ]
+    assert history == [("Q50000", 10.0, None), ("Q50001", 101.0, None)]
+    assert [name for (name,) in relations] == ["author", "capital", "occupation", "place of birth"]
+
+
+def test_what_could_not_be_used_is_put_aside_and_told(finished: tuple[Path, Path, str]) -> None:
+    with marts(finished[0]) as warehouse:
+        aside = dict(
+            warehouse.sql(
+                "select reason, n from marts.fct_quarantine where table_name in ('questions', 'paraphrases')"
+            ).fetchall()
+        )
+    assert aside == {
+        "column possible_answers: a JSON list of texts was expected": 1,
+        "subject matches no entity": 1,
+        "column id: no question of the dataset has it: '77'": 1,
+    }
+    assert "entity_questions: 66.7 % of the questions linked to an entity" in finished[2]
+
+
+def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple[Path, Path, str]) -> None:
+    with marts(finished[0]) as warehouse:
+        counts = {
+            (model, method): (engine, n, right)
+            for model, method, engine, n, right in warehouse.sql(
+                "select model, method, any_value(engine), count(*), count(*) filter (where is_correct)"
+                " from marts.fct_answers group by all"
+            ).fetchall()
+        }
+        unknown = warehouse.sql(
+            "select count(*) from marts.fct_answers where model = 'published'"
+            " and (prompt_tokens is not null or latency_ms is not null or seed is not null)"
+        ).fetchone()
+        disagreement = warehouse.sql(
+            "select method, n, n_judged_by_file, n_right_by_file_only, n_right_by_us_only"
+            " from marts.fct_import_disagreement where model = 'published' order by method"
+        ).fetchall()
+    n_right = sum(RIGHT)
+    for method in ("closed_book", "bm25", "genread"):
+        assert counts["published", method] == ("imported", N, n_right)
+        assert counts["scripted", method][1] == N + 2
+    assert counts["logged", "closed_book"] == ("imported", N, n_right)
+    assert ("logged", "bm25") not in counts
+    assert unknown == (0,)
+    assert disagreement == [("bm25", N, N, 0, 0), ("closed_book", N, N, 1, 0), ("genread", N, N, 0, 0)]
+
+
+def test_analyses_run_on_imported_answers(finished: tuple[Path, Path, str]) -> None:
+    with marts(finished[0]) as warehouse:
+        recall = warehouse.sql(
+            "select sum(n), avg(recall_at_1) from marts.fct_retrieval_quadrants where model = 'published'"
+            " and parametric_method = 'closed_book' and retrieval_method = 'bm25'"
+        ).fetchone()
+        thresholds = warehouse.sql(
+            "select count(*), sum(n) filter (where relation = 'all' and search = 'exact')"
+            " from marts.fct_adaptive_thresholds where model = 'published' and parametric_method = 'closed_book'"
+        ).fetchone()
+        wordings = warehouse.sql(
+            "select count(*) from marts.fct_paraphrase_answers where dataset = 'popqa'"
+        ).fetchone()
+        prompts = warehouse.sql(
+            "select distinct model from marts.fct_prompts where table_name = 'answers'"
+        ).fetchall()
+    assert recall == (N, 1.0)
+    assert thresholds[0] > 0
+    assert thresholds[1] == N - 1
+    assert wordings == (3 * N,)
+    assert prompts == [("scripted",)]
+
+
+def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None:
+    home, study, _ = finished
+    lake = home / "imported/lake"
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*.parquet")}
+    again = run_study(home, study, POPQA_TSV=str(study.parent / "popqa.tsv"))
+    assert again.returncode == 0, again.stderr
+    assert "nothing to build" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*.parquet")} == before
+
+
+def test_a_file_that_is_missing_or_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    study = write_files(tmp_path)
+    unset = run_study(tmp_path / "home", study)
+    assert unset.returncode == 1
+    assert "environment variable POPQA_TSV is not set" in unset.stderr
+    (tmp_path / "popqa.tsv").write_bytes("id\tsubj\n".encode("utf-16"))
+    broken = run_study(tmp_path / "home", study, POPQA_TSV=str(tmp_path / "popqa.tsv"))
+    assert broken.returncode == 1
+    assert "popqa.tsv: is not UTF-8 but looks like UTF-16" in broken.stderr
+    assert "Traceback" not in unset.stderr + broken.stderr
