@@ -31,10 +31,10 @@ from dagster_project.core.generation.base import (
     Secret,
     Usage,
 )
-from dagster_project.core.generation.local.device_batches import DeviceBatches, Finished
 from dagster_project.core.generation.local.candidates import CandidateTokens
 from dagster_project.core.generation.local.choose import choose_steppers
 from dagster_project.core.generation.local.decode import Ending, decode_greedily, decode_samples
+from dagster_project.core.generation.local.device_batches import DeviceBatches, Finished
 from dagster_project.core.generation.local.loading import load_model
 from dagster_project.core.generation.local.scoring import Continuation, score_continuations, tree_size
 from dagster_project.core.generation.local.stepper import Stepper
