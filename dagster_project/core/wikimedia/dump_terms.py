@@ -37,10 +37,8 @@ def _iri(text: str) -> str:
 
 
 # What stands in every line that counts and in few others: found fast; the line's head then says whether it counts.
-_MARKS = tuple(
-    re.compile(mark)
-    for mark in (rb"@(?:en|mul)[ \t.]", rb"ontology#sitelinks>", rb"owl#sameAs>", rb"schema\.org/about>")
-)
+_TERM_MARK = re.compile(rb"@(?:en|mul)[ \t.]")
+_OTHER_MARKS = (b"ontology#sitelinks>", b"owl#sameAs>", b"schema.org/about>")
 _PREDICATES = "|".join(_iri(name) for name in (_LABEL, _ALIAS, _DESCRIPTION, _SITELINKS, _REDIRECT))
 _HEAD = re.compile(
     rf"<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
@@ -123,13 +121,21 @@ def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Lo
 
 def _wanted_lines(data: bytes, wanted: frozenset[bytes]) -> set[tuple[int, int]]:
     spans = set()
-    for mark in _MARKS:
-        for match in mark.finditer(data):
-            start = data.rfind(b"\n", 0, match.start()) + 1
-            head = _HEAD.match(data, start)
-            if head and (head["subject"] or head["object"]) in wanted:
-                spans.add((start, data.find(b"\n", match.end()) + 1))
+    for position in _marked(data):
+        start = data.rfind(b"\n", 0, position) + 1
+        head = _HEAD.match(data, start)
+        if head and (head["subject"] or head["object"]) in wanted:
+            spans.add((start, data.find(b"\n", position) + 1))
     return spans
+
+
+def _marked(data: bytes) -> Iterator[int]:
+    yield from (match.start() for match in _TERM_MARK.finditer(data))
+    for mark in _OTHER_MARKS:
+        position = data.find(mark)
+        while position >= 0:
+            yield position
+            position = data.find(mark, position + 1)
 
 
 def _triples(chunk: Chunk, spans: list[tuple[int, int]], aside: Aside) -> Iterator[ox.Quad]:
