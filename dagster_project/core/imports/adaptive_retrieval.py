@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.imports.declared import Results
 from dagster_project.core.imports.records import Aside, Record, read_delimited
 from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
@@ -155,7 +156,7 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         text=record.get("pred"),
         place=f"{file.path.name} row {record.row}",
         shots=file.shots,
-        prompt_text=given(record.get("prompt")),
+        prompt_hash=prompt_hash(prompt) if (prompt := given(record.get("prompt"))) else None,
         is_correct=is_correct,
         has_answer=has_answer if file.method in ("bm25", "dense") else None,
         passage=given(record.get("retrieval_id")) if file.method in ("bm25", "dense") else None,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.imports.adaptive_retrieval import find_results, read_result_file
 from dagster_project.core.imports.declared import ADAPTIVE_RETRIEVAL, Results, slice_of
 from dagster_project.core.imports.lm_eval import find_log, read_log
@@ -22,7 +21,7 @@ from dagster_project.core.imports.results import ImportedAnswer, Questions, ques
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.study import Model, Study
 
-_CODE = ("imports", "generation/prompts")
+_CODE = ("imports",)
 
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
@@ -106,16 +105,14 @@ def _check_method(study: Study, method: str, name: str) -> None:
 
 
 def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -> dict[str, Any]:
-    hashed = None if answer.prompt_text is None else prompt_hash(answer.prompt_text)
     own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
     return {
-        **{name: value for name, value in own.items() if name not in ("prompt_text", "shots")},
+        **{name: value for name, value in own.items() if name != "shots"},
         "text": _storable(answer.text),
         "background": None if answer.background is None else _storable(answer.background),
         "dataset": results.dataset,
         "model": model.name,
         "prompt": _prompt(study, results, answer),
-        "prompt_hash": hashed,
     }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.imports.declared import Results
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
@@ -99,7 +100,7 @@ def _answer(
         method=declared.method,
         text=text,
         place=f"{path.name} line {number}",
-        prompt_text=_prompt(line.get("arguments")),
+        prompt_hash=prompt_hash(prompt) if (prompt := _prompt(line.get("arguments"))) else None,
         is_correct=is_correct,
         made_by=str(line.get("model_name", "")),
     )

@@ -22,7 +22,8 @@ class ImportedAnswer:
     """One row: the text that a model wrote to a question, and what the file says of it; None = it does not say.
 
     `shots` is the number of demonstrations; `passage` identifies a retrieved passage in the file's own terms,
-    `background` is the text of a generated one. `place` is file and row, for people.
+    `background` is the text of a generated one. Of prompts only the
+    SHA-256 is kept: with retrieved passages before 15 demonstrations they are long. `place` is file and row, for people.
     """
 
     question_id: str
@@ -30,7 +31,7 @@ class ImportedAnswer:
     text: str
     place: str
     shots: int | None = None
-    prompt_text: str | None = None
+    prompt_hash: str | None = None
     is_correct: bool | None = None
     has_answer: bool | None = None
     passage: str | None = None

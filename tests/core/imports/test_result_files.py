@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.imports.adaptive_retrieval import (
     METHODS,
     find_results,
@@ -83,7 +84,7 @@ def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str,
     assert (first.question_id, first.method, first.text, first.shots) == ("400000", "bm25", " Answer 0", 15)
     assert (first.is_correct, first.has_answer, first.passage) == (True, True, "psg0")
     assert (first.background, first.quantisation, first.made_by) == (None, "8bit", "m")
-    assert first.prompt_text == "Q: What is Subject 0's occupation? A:"
+    assert first.prompt_hash == prompt_hash("Q: What is Subject 0's occupation? A:")
     (genread, *_), _ = answers(write_results(tmp_path, result_name("m", "genread", 6), rows), questions)
     assert (genread.background, genread.passage, genread.has_answer) == (
         "A text about Subject 0 and Answer 0.",
@@ -185,7 +186,7 @@ def test_log_lines_by_id(tmp_path: Path, questions: dict[str, dict[str, Any]]) -
     assert [(a.question_id, a.text, a.is_correct) for a in found[:2]] == [
         ("400000", " Answer 0", True), ("400001", " no", False),
     ]  # fmt: skip
-    assert found[0].prompt_text == "Q: What is Subject 0's occupation? A:"
+    assert found[0].prompt_hash == prompt_hash("Q: What is Subject 0's occupation? A:")
     assert found[0].place == "samples_popqa_1.jsonl line 1"
 
 
@@ -198,7 +199,7 @@ def test_older_logs_and_responses_without_a_filter(
         del line[key]
     path = write_log(tmp_path / "samples.jsonl", [line])
     (found,) = read_log(path, LOG, questions, Aside(path.name))
-    assert (found.text, found.prompt_text) == (" Answer 0\nand more", "the prompt")
+    assert (found.text, found.prompt_hash) == (" Answer 0\nand more", prompt_hash("the prompt"))
 
 
 @pytest.mark.parametrize(
