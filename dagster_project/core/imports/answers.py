@@ -125,12 +125,14 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
     ]
     if len(fitting) == 1:
         return fitting[0]
-    named = (
-        f"prompt {results.prompt} has" if results.prompt else f"{len(fitting)} of the study's prompts have"
+    whose = (
+        f"prompt {results.prompt} has another number"
+        if results.prompt
+        else f"{len(fitting)} prompts have as many"
     )
     raise SourceError(
-        f"{study.path}: model {results.model or ''} results: {answer.place} was asked with {answer.shots} shots, and"
-        f" {named} {'not ' if results.prompt else ''}that number; declare one such prompt, or choose by key prompt"
+        f"{study.path}: {answer.place} was asked with {answer.shots} shots, and {whose}; declare one prompt with that"
+        " number, or choose by key prompt of results"
     )
 
 

@@ -221,7 +221,7 @@ def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> 
         (result_name("m", "BM25", 8), "methods: bm25 is missing, by which model=m-input=popQA-method=BM25"),
         (
             result_name("m", "vanilla", 8, 15),
-            "was asked with 15 shots, and 0 of the study's prompts have that number",
+            "row 1 was asked with 15 shots, and 0 prompts have as many; declare one prompt",
         ),
     ],
 )
