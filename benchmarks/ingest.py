@@ -34,11 +34,12 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.study_file import load_study
 from dagster_project.core.threads import thread_count
 from dagster_project.core.wikimedia.dump_files import Aside, DumpFile, decompress
+from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
 from dagster_project.core.wikimedia.dump_terms import read_terms
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
 from dagster_project.core.wikimedia.limits import PAGE_VIEW_API
-from dagster_project.core.wikimedia.pageview_dumps import file_name, read_page_views
+from dagster_project.core.wikimedia.pageview_dumps import read_page_views
 from dagster_project.core.wikimedia.pageviews import fetch_page_views
 from dagster_project.core.wikimedia.truthy import read_statements
 
@@ -152,10 +153,9 @@ def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[flo
     path = folder / "study.yaml"
     path.write_text(_STUDY.format(facts=facts, month=MONTH), encoding="utf-8")
     study = load_study(path)
-    dumps = study.home.cache / "dumps"
-    dumps.mkdir(parents=True)
-    (dumps / f"truthy-sandbox-0-{facts}.nt.bz2").symlink_to(truthy.path)
-    (dumps / f"sandbox-0-{facts}-{file_name(MONTH)}").symlink_to(views.path)
+    (study.home.cache / "dumps").mkdir(parents=True)
+    cached_truthy_dump(study.source, study.home).symlink_to(truthy.path)
+    cached_page_view_dump(study.source, study.home, MONTH).symlink_to(views.path)
     lake = Lake(study.home.lake)
     lake.ensure_schemas()
     started = time.perf_counter()

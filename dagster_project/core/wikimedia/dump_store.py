@@ -13,6 +13,8 @@ from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
+from dagster_project.core.lake import code_version
+from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Source
 from dagster_project.core.wikimedia.dumps import download_dump
 from dagster_project.core.wikimedia.pageview_dumps import address, file_name
@@ -39,7 +41,7 @@ def named_truthy_dump(source: Source) -> Path | None:
 
 def truthy_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> Path:
     """The truthy dump, downloaded where it is neither named nor there yet. Errors: `SourceError`."""
-    path = named_truthy_dump(source) or home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
+    path = named_truthy_dump(source) or cached_truthy_dump(source, home)
     if not path.exists():
         if services.truthy_url is None:
             raise SourceError(f"source {source.kind}: offers no truthy dump")
@@ -54,13 +56,23 @@ def page_view_dump(
     named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
     if named:
         return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env)
-    world = f"{_world(source)}-" if source.kind == "sandbox" else ""
-    path = home.cache / "dumps" / f"{world}{file_name(month)}"
+    path = cached_page_view_dump(source, home, month)
     if not path.exists():
         if services.page_view_dumps_url is None:
             raise SourceError(f"source {source.kind}: offers no page view dumps")
         download_dump(services.client, address(services.page_view_dumps_url, month), path, log)
     return path
+
+
+def cached_truthy_dump(source: Source, home: StudyHome) -> Path:
+    """Where the source's truthy dump lies once it is downloaded."""
+    return home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
+
+
+def cached_page_view_dump(source: Source, home: StudyHome, month: str) -> Path:
+    """Where the source's page view dump of a month lies once it is downloaded."""
+    world = f"{_world(source)}-" if source.kind == "sandbox" else ""
+    return home.cache / "dumps" / f"{world}{file_name(month)}"
 
 
 def _in_folder(folder: Path, month: str, variable: str) -> Path:
@@ -75,7 +87,8 @@ def _in_folder(folder: Path, month: str, variable: str) -> Path:
 
 def _world(source: Source) -> str:
     if source.kind == "sandbox":
-        return f"sandbox-{source.seed}-{source.facts_per_relation}"
+        # Another version of the sandbox makes another world, and other dumps of it.
+        return f"sandbox-{source.seed}-{source.facts_per_relation}-{code_version(*WORLD_CODE, 'sandbox/dumps')[:8]}"
     return f"{source.kind}-{source.snapshot}"
 
 

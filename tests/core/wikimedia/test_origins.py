@@ -18,7 +18,9 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia import views
+from dagster_project.core.wikimedia.dump_store import page_view_dump, truthy_dump
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.services import Services
 from dagster_project.core.wikimedia.views import views_origin
 
 WD = "http://www.wikidata.org/entity/"
@@ -180,6 +182,29 @@ def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
         api, dump = (_rows(lake, "page_views", month) for lake in lakes)
         assert len(api) > 100
         assert api == dump
+
+
+def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
+    """Live sources: nothing but files is touched here."""
+    wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
+    study = make_study("live", wikidata)
+    services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
+    monkeypatch.setenv("LONGTAIL_TRUTHY_DUMP", str(tmp_path / "absent.nt"))
+    with pytest.raises(SourceError, match=r"absent\.nt: no such file; LONGTAIL_TRUTHY_DUMP must name"):
+        truthy_dump(study.source, study.home, services, log)
+    (tmp_path / "absent.nt").touch()
+    assert truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    with pytest.raises(
+        SourceError, match=r"pageviews-202609-user\.bz2: no such file; LONGTAIL_PAGE_VIEW_DUMPS"
+    ):
+        page_view_dump(study.source, study.home, services, "2026-09", log)
+    for name in ("pageviews-202609-user", "pageviews-202609-user.gz", "pageviews-202609-user.bz2"):
+        (tmp_path / name).touch()
+        assert page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
+    monkeypatch.delenv("LONGTAIL_TRUTHY_DUMP")
+    with pytest.raises(SourceError, match="offers no truthy dump"):
+        truthy_dump(study.source, study.home, services, log)
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
