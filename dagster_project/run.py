@@ -38,6 +38,7 @@ _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
 _DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _SHOWN_CHECKS = 3
+_LOGGERS = ("longtail", "dagster_project")  # those that dagster.yaml shows in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -248,12 +249,13 @@ def _one_line(text: str) -> str:
 
 
 def _listen() -> None:
-    """Show what the stages log, one line each, in the terminal too."""
+    """Show in the terminal too what the stages log, and the modules below them (waits, retries, halved batches)."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("      %(message)s"))
-    log = logging.getLogger("longtail")
-    log.setLevel(logging.INFO)
-    log.addHandler(handler)
+    for name in _LOGGERS:
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO)
+        log.addHandler(handler)
 
 
 def _say(text: str) -> None:
