@@ -41,7 +41,8 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
     """A partition's report from its rows, and from what was computed for them now.
 
     Tokens, cost and the share of prompt tokens shared are of all rows; rates are of the texts computed now,
-    tokens without shared ones, over the time of computing them. `cost_usd` is None without prices.
+    tokens without shared ones, over the time of computing them. `cost_usd` is None without prices; `lost_usd` is what
+    services billed on top of it, for failures and answers that were lost.
     """
     prompt_tokens, shared_tokens = _sum(table, "prompt_tokens"), _sum(table, "shared_tokens")
     judged = next((name for name in ("is_correct", "has_answer") if name in table.column_names), None)
@@ -60,6 +61,7 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "new_tokens": _sum(table, "new_tokens"),
         "shared_share": round(shared_tokens / prompt_tokens, 4) if prompt_tokens else None,
         "cost_usd": pc.sum(table["cost_usd"]).as_py(),
+        "lost_usd": done.lost_usd,
         "rows_per_second": _rate(done.n_computed, done.seconds),
         "tokens_per_second": _rate(done.n_tokens, done.seconds),
         "device": usage.device if usage else None,

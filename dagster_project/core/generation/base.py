@@ -174,6 +174,11 @@ class Backend(Protocol):
 class StreamingBackend(Backend, Protocol):
     """A backend that declares `STREAM`."""
 
+    @property
+    def spent_usd(self) -> float:
+        """What its calls have cost so far: texts, failures that were billed, and at most what lost answers were."""
+        ...
+
     def stream(
         self,
         prompts: Sequence[str],

@@ -44,6 +44,7 @@ class FakeBackend:
         self.identity = self.identify(model)
         if not self.script.stream:
             self.capabilities = CAPABILITIES - {STREAM}
+        self.spent_usd = 0.0
         self._n_calls = 0
 
     @staticmethod
@@ -94,6 +95,7 @@ class FakeBackend:
             (result,) = self._batch([prompts[i]], decoding, [asked], service=True)
             if not isinstance(result, Failure):
                 spent += price
+                self.spent_usd += price
                 self._bill(names[i])
             yield i, result
 

@@ -47,7 +47,8 @@ class Completed:
     `n_computed` were generated now; `n_resumed` came from the cache and had been generated for this same
     partition fingerprint (by a run that was killed, say); `n_reused` had been generated for another one.
     `n_tokens` were read and written now, shared ones left out, in `seconds`. `spent_usd` is what services have
-    billed for this fingerprint, now and before. `usage` is None where the model was not needed.
+    billed for this fingerprint's texts, now and before; `lost_usd` what they have billed without a text to keep:
+    failures, and at most what lost answers cost. `usage` is None where the model was not needed.
     """
 
     distinct: Distinct
@@ -59,6 +60,7 @@ class Completed:
     n_tokens: int = 0
     seconds: float = 0.0
     spent_usd: float = 0.0
+    lost_usd: float = 0.0
     usage: Usage | None = None
 
 
@@ -100,8 +102,8 @@ def keep(
 ) -> tuple[int, int]:
     """Store results in one transaction, and count them only then; their numbers of texts and of tokens.
 
-    What the cache then holds counts, not what was computed. Failures are kept in memory alone: another run
-    tries them again. Errors: `BackendError` where a result has too few or too many texts.
+    What the cache then holds counts, not what was computed. Failures are kept in memory alone: where the
+    partition is computed again, so are they. Errors: `BackendError` where a result has too few or too many texts.
     """
     generated: dict[bytes, CachedRow] = {}
     n_tokens = 0

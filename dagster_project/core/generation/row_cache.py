@@ -1,8 +1,8 @@
 """Finished generations, kept for every study of one home: one SQLite file a model identity.
 
-What belongs here: storing and finding generations by key, whatever happens to the process, the disk or the
-file. What does not: deciding what to generate (`resume`), and scores (recomputed each time; they are
-cheap).
+What belongs here: storing and finding generations by key, and what services billed without one, whatever happens
+to the process, the disk or the file. What does not: deciding what to generate (`resume`), and scores (recomputed
+each time; they are cheap).
 
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, and nothing of the
 engine. A batch is one transaction, flushed to the disk before `store` returns: kill -9 leaves it whole or
@@ -31,15 +31,25 @@ from dagster_project.core.generation.base import Decoding, Generation, Identity
 
 _BUSY_SECONDS = 120
 _KEYS_PER_QUERY = 500
-_CREATE = """
-create table if not exists generations (
-    key blob primary key,
-    text blob not null,
-    accounts blob not null,
-    origin blob not null,
-    checksum integer not null
-) without rowid
-"""
+_CREATE = (
+    """
+    create table if not exists generations (
+        key blob primary key,
+        text blob not null,
+        accounts blob not null,
+        origin blob not null,
+        checksum integer not null
+    ) without rowid
+    """,
+    """
+    create table if not exists losses (
+        origin text not null,
+        run text not null,
+        usd real not null,
+        primary key (origin, run)
+    ) without rowid
+    """,
+)
 _UNAVAILABLE = frozenset({
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
@@ -95,6 +105,16 @@ class RowCache:
         """
         return self._guarded(lambda connection: _insert(connection, rows))
 
+    def lost_usd(self, origin: str) -> float:
+        """What services have billed for a partition fingerprint, over all its runs, without a text to keep."""
+        query = "select coalesce(sum(usd), 0.0) from losses where origin = ?"
+        return self._guarded(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
+
+    def note_loss(self, origin: str, run: str, usd: float) -> None:
+        """What one run of a partition has lost so far. Errors: as of `store`."""
+        statement = "insert or replace into losses values (?, ?, ?)"
+        self._guarded(lambda connection: connection.execute(statement, [origin, run, usd]))
+
     def _guarded(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run `act`, once more on a fresh file where this one is damaged."""
         for is_last in (False, True):
@@ -117,7 +137,8 @@ class RowCache:
             self._connection = connection
             connection.execute("pragma journal_mode = delete")
             connection.execute("pragma synchronous = full")
-            connection.execute(_CREATE)
+            for statement in _CREATE:
+                connection.execute(statement)
             self._inode = self.path.stat().st_ino
         return self._connection
 

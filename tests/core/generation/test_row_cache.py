@@ -192,3 +192,14 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LongtailError, match="row cache"), open_cache(tmp_path / "file" / "cache"):
         pass
+
+
+def test_losses_add_up_over_the_runs_of_a_partition(tmp_path: Path) -> None:
+    with open_cache(tmp_path) as cache:
+        assert cache.lost_usd("a") == 0.0
+        cache.note_loss("a", "run 1", 0.5)
+        cache.note_loss("a", "run 1", 0.25)
+        cache.note_loss("b", "run 1", 8.0)
+    with open_cache(tmp_path) as cache:
+        cache.note_loss("a", "run 2", 1.0)
+        assert cache.lost_usd("a") == 1.25

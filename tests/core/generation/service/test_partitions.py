@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from flaky_server import FlakyServer
+from flaky_server import WITHHOLD, FlakyServer
 from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
@@ -72,3 +72,27 @@ def test_a_partition_stops_before_its_budget_keeps_what_is_paid_and_goes_on(tmp_
         assert set(server.books.sold.values()) == {1}
         rows = Lake(study.home.lake).read_all("answers").to_pylist()
     assert sum(row["cost_usd"] for row in rows) == pytest.approx(server.usd(**PRICES))
+
+
+@pytest.mark.parametrize("rates", [{}, {"drop_after": 0.1}])
+def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[str, float]) -> None:
+    """The server bills every request, also those that it withholds and those that come again."""
+    with FlakyServer(key=CANARY, forgets_keys=True, rates=rates) as server:
+        study = _study(tmp_path, server)
+        fill_lake(Lake(study.home.lake), 4, {i: f"{WITHHOLD} {i}" for i in range(0, 20, 3)})
+        service = study.models[0].service
+        assert service is not None
+        limit = 0.0012
+        poor = with_model(study, service=dataclasses.replace(service, max_cost_usd=limit))
+        for _ in range(4):
+            with pytest.raises(BackendError, match="of it for failures and lost answers"):
+                MAKERS["answers"](poor)
+            assert server.usd(**PRICES) <= limit
+        assert server.usd(**PRICES) > limit / 2
+        notes = MAKERS["answers"](study).notes
+    assert notes["failed"] > 0
+    assert notes["lost_usd"] > 0
+    billed = server.usd(**PRICES)
+    assert billed <= (notes["cost_usd"] + notes["lost_usd"]) * (1 + 1e-9)
+    if not rates:
+        assert billed == pytest.approx(notes["cost_usd"] + notes["lost_usd"])
