@@ -35,7 +35,8 @@ from dagster_project.core.wikimedia.wikidata import sorted_ids
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
 _ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf"))
 _DUMP_ROWS = tuple(
-    f"wikimedia/{name}" for name in ("dump_files", "truthy", "dump_terms", "pageview_dumps", "views")
+    f"wikimedia/{name}"
+    for name in ("dump_files", "truthy", "dump_terms", "pageview_dumps", "title_index", "views")
 )
 
 

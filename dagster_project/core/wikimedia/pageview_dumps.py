@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pyarrow import csv
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.wikimedia.dump_files import Aside, Chunk, DumpFile
+from dagster_project.core.wikimedia.title_index import TitleIndex
 
 PROJECT = b"en.wikipedia"
 DEVICES = (b"desktop", b"mobile-web", b"mobile-app")
@@ -54,30 +55,44 @@ def read_page_views(
     path: Path, titles: Sequence[str], log: logging.Logger, accept_cut: bool = False
 ) -> DumpViews:
     """The month's views of `titles`, articles of the English Wikipedia. Errors: `SourceError`."""
-    wanted = pa.array({title.replace(" ", "_").encode() for title in titles}, pa.binary())
+    wanted = frozenset(title.replace(" ", "_").encode() for title in titles)
+    index = TitleIndex(_START, wanted)
     dump = DumpFile(path, accept_cut)
     aside = Aside()
     found: dict[str, int] = {}
     is_empty = True
+    rows: Iterable[tuple[bytes, bytes, bytes]]
     for chunk in dump.chunks(log):
-        table = _rows(chunk, aside)
-        if table is None:
+        region = _region(chunk)
+        if region is None:
             continue
         is_empty = False
-        _add_up(table.filter(pc.is_in(table["title"], value_set=wanted)), chunk, found, aside)
+        readable = _readable(region, aside)
+        spans = index.lines(readable)
+        if spans is None:
+            rows = _rows(readable, region, wanted, aside)
+        else:
+            rows = ((f[1], f[3], f[4]) for f in (readable[start:end].split(b" ") for start, end in spans))
+        _add_up((row for row in rows if row[0] in wanted), region, found, aside)
     if is_empty and not dump.cut:
         raise SourceError(f"{path}: holds no line of {PROJECT.decode()}; it is no pageview_complete dump")
     return DumpViews(found, aside, dump.n_lines, dump.cut)
 
 
-def _rows(chunk: Chunk, aside: Aside) -> pa.Table | None:
-    """The project's rows of a chunk; None without any. Lines of other projects are not looked at."""
+def _region(chunk: Chunk) -> Chunk | None:
+    """From the project's first line in a chunk to its last; None without any."""
     data = chunk.data
     first = 0 if data.startswith(_START) else data.find(b"\n" + _START) + 1
     if not first and not data.startswith(_START):
         return None
     end = data.find(b"\n", max(first, data.rfind(b"\n" + _START) + 1)) + 1
-    region = Chunk(data[first:end], chunk.line_at(first))
+    return Chunk(data[first:end], chunk.line_at(first))
+
+
+def _rows(
+    readable: bytes, region: Chunk, wanted: frozenset[bytes], aside: Aside
+) -> list[tuple[bytes, bytes, bytes]]:
+    """(title, device, views) of wanted titles where some lines are broken; the project's broken ones go aside."""
 
     def put_aside(row: csv.InvalidRow) -> str:
         if row.text.startswith(_START.decode()):
@@ -85,9 +100,8 @@ def _rows(chunk: Chunk, aside: Aside) -> pa.Table | None:
             aside.add(_line_of(region, re.escape(row.text.encode()) + rb"\r?\n"), reason, row.text)
         return "skip"
 
-    readable = _readable(region, aside)
     if not readable:
-        return None
+        return []
     table = csv.read_csv(
         pa.BufferReader(readable),
         csv.ReadOptions(use_threads=False, block_size=len(readable) + 1, column_names=list(_COLUMNS)),
@@ -98,7 +112,10 @@ def _rows(chunk: Chunk, aside: Aside) -> pa.Table | None:
             strings_can_be_null=False,
         ),
     )
-    return table.filter(pc.equal(table["project"], PROJECT))
+    titles = pa.array(wanted, pa.binary())
+    ours = pc.and_(pc.equal(table["project"], PROJECT), pc.is_in(table["title"], value_set=titles))
+    columns = (table.filter(ours)[name].to_pylist() for name in ("title", "device", "views"))
+    return list(zip(*columns, strict=True))
 
 
 def _line_of(chunk: Chunk, pattern: bytes) -> str:
@@ -124,9 +141,10 @@ def _readable(region: Chunk, aside: Aside) -> bytes:
             return b"".join([*good, data[at:]]) if good else data
 
 
-def _add_up(rows: pa.Table, chunk: Chunk, found: dict[str, int], aside: Aside) -> None:
-    columns = (rows[name].to_pylist() for name in ("title", "device", "views"))
-    for title, device, views in zip(*columns, strict=True):
+def _add_up(
+    rows: Iterable[tuple[bytes, bytes, bytes]], chunk: Chunk, found: dict[str, int], aside: Aside
+) -> None:
+    for title, device, views in rows:
         is_number = views.isdigit() and len(views) <= 12
         if device in DEVICES and is_number and int(views) < _MOST_VIEWS:
             name = title.decode().replace("_", " ")
