@@ -23,6 +23,7 @@ IMPORTED = "imported"
 BACKENDS = ("transformers", "openai", "fake", IMPORTED)
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("none", "8bit", "4bit")
+UNKNOWN = "unknown"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
@@ -129,7 +130,8 @@ class Model:
 
     `path` is a hub id, a folder, `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models, or the name that a
     `service` knows. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
-    `batch_tokens` bounds the tokens of a batch. `device_hour_usd` prices an hour of one local device. Of a model that
+    `batch_tokens` bounds the tokens of a local batch. `dtype` and `quantisation` of a service are `unknown` unless
+    declared, and tell its rows apart. `device_hour_usd` prices an hour of one local device. Of a model that
     `rambles` the first sentence is kept (SPEC §3). Of backend `imported` nothing is loaded: its answers are `results`
     that others generated.
     """

@@ -37,6 +37,7 @@ from dagster_project.core.study import (
     RELATION_NAMES,
     RETRIEVERS,
     SOURCE_KINDS,
+    UNKNOWN,
     VIEW_ORIGINS,
     Dataset,
     Model,
@@ -212,6 +213,7 @@ def _model(read: Reader) -> Model:
     read.only(*(f.name for f in dataclasses.fields(Model)))
     name = read.slug("name")
     backend = read.choice("backend", BACKENDS, "transformers")
+    dtype, quantisation = _precision(read, backend)
     model = Model(
         name=name,
         path=read.text("path", IMPORTED if backend == IMPORTED else None),
@@ -219,8 +221,8 @@ def _model(read: Reader) -> Model:
         family=read.text("family", name),
         n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
         revision=read.optional("revision", read.text),
-        dtype=read.choice("dtype", DTYPES, "float32") if backend != IMPORTED else "unknown",
-        quantisation=read.choice("quantisation", QUANTISATIONS, "none"),
+        dtype=dtype,
+        quantisation=quantisation,
         device=read.text("device", "auto"),
         device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
         batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
@@ -235,6 +237,20 @@ def _model(read: Reader) -> Model:
     return model
 
 
+def _precision(read: Reader, backend: str) -> tuple[str, str]:
+    """Number format and quantisation: of a service unknown, unless the study says what it serves."""
+    is_served = backend == "openai"
+    dtypes, schemes = (*DTYPES, UNKNOWN), (*QUANTISATIONS, UNKNOWN)
+    if backend == IMPORTED:
+        return UNKNOWN, read.choice("quantisation", QUANTISATIONS, "none")
+    return (
+        read.choice("dtype", dtypes if is_served else DTYPES, UNKNOWN if is_served else "float32"),
+        read.choice(
+            "quantisation", schemes if is_served else QUANTISATIONS, UNKNOWN if is_served else "none"
+        ),
+    )
+
+
 def _check_model(read: Reader, model: Model) -> None:
     """Keys that contradict each other: none may be silently without effect."""
     if (model.backend == "openai") != (model.service is not None):
@@ -243,8 +259,12 @@ def _check_model(read: Reader, model: Model) -> None:
         raise read.fail("results", f"goes with backend {IMPORTED}, and names the files of its answers")
     if model.backend == "transformers":
         return
-    more = ("path", "dtype", "revision", "batch_tokens", "device_hour_usd") if model.results else ()
-    for key in ("quantisation", "device", "device_map", *more):
+    idle = {
+        "openai": ("batch_tokens",),
+        "fake": ("quantisation",),
+        IMPORTED: ("quantisation", "path", "dtype", "revision", "batch_tokens", "device_hour_usd"),
+    }
+    for key in ("device", "device_map", *idle[model.backend]):
         if read.raw.get(key) is not None:
             raise read.fail(key, f"has no meaning for backend {model.backend}; leave it out")
     if model.service is not None and model.device_hour_usd is not None:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import StudyError
+from dagster_project.core.generation.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.study import (
     RELATION_NAMES,
@@ -175,6 +176,14 @@ def test_defaults(load: Callable[[object], Study]) -> None:
 def test_defaults_of_a_service(load: Callable[[object], Study]) -> None:
     study = load(changed("models.1.service", {"base_url": "http://127.0.0.1:1"}))
     assert study.models[1].service == Service("http://127.0.0.1:1", "completions", None, 8)
+    assert (study.models[1].dtype, study.models[1].quantisation) == ("unknown", "unknown")
+
+
+def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[object], Study]) -> None:
+    plain, declared = load(VALID), load(changed("models.1.quantisation", "8bit"))
+    assert (declared.models[1].dtype, declared.models[1].quantisation) == ("unknown", "8bit")
+    one, other = (OpenAIBackend.identify(study.models[1]) for study in (plain, declared))
+    assert one.weights != other.weights
 
 
 @pytest.mark.parametrize(
@@ -224,7 +233,9 @@ def test_defaults_of_a_service(load: Callable[[object], Study]) -> None:
         ("models.1.service", ..., "models[1].service: goes with backend openai, and says where its server is (base_url)"),
         ("models.1.service", None, "models[1].service: goes with backend openai"),
         ("models.1.service", "http://x", "models[1].service must be a mapping of keys, not str 'http://x'"),
-        ("models.1.quantisation", "8bit", "models[1].quantisation: has no meaning for backend openai; leave it out"),
+        ("models.0.dtype", "unknown", "models[0].dtype: 'unknown' is not one of: float32, bfloat16, float16"),
+        ("models.1.quantisation", "int8", "models[1].quantisation: 'int8' is not one of: none, 8bit, 4bit, unknown"),
+        ("models.1.batch_tokens", 512, "models[1].batch_tokens: has no meaning for backend openai; leave it out"),
         ("models.1.device", "cpu", "models[1].device: has no meaning for backend openai; leave it out"),
         ("models.1.device_map", "auto", "models[1].device_map: has no meaning for backend openai; leave it out"),
         ("models.1.device_hour_usd", 1, "models[1].device_hour_usd: prices local devices; a service's prices are keys"),

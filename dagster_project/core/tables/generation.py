@@ -58,8 +58,12 @@ ACCOUNTS = (
         pa.string(),
         "exact weights: hub commit, SHA-256 of the files, or as the service or imported file names it",
     ),
-    column("dtype", pa.string(), "number format of the weights; unknown if imported"),
-    column("quantisation", pa.string(), "none, or the scheme"),
+    column(
+        "dtype",
+        pa.string(),
+        "number format of the weights; unknown if imported, or a service's and not declared",
+    ),
+    column("quantisation", pa.string(), "none, or the scheme; unknown if a service's and not declared"),
     column(
         "seed",
         pa.int64(),

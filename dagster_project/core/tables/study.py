@@ -19,7 +19,7 @@ STUDY_TABLES = (
             column("backend", pa.string(), "generation backend"),
             column("path", pa.string(), "where the weights come from"),
             column("revision", pa.string(), "revision asked for; null = what the path holds", null=True),
-            column("dtype", pa.string(), "number format of the weights"),
+            column("dtype", pa.string(), "number format of the weights, or unknown"),
             column("quantisation", pa.string(), "none, or the scheme"),
             column("rambles", pa.bool_(), "its answers are cut to their first sentence"),
             column(
