@@ -57,7 +57,7 @@ class Budget:
 @dataclass(frozen=True)
 class Finished(Generic[T]):
     """One device batch: its rows, a result and a number of shared tokens for each; None where one row alone
-    did not fit the memory. `seconds` is the wall time since the batch before."""
+    did not fit the memory. `seconds` is the wall time since the batch before, attempts that did not fit included."""
 
     rows: list[int]
     results: list[T] | None
@@ -77,17 +77,22 @@ class DeviceBatches:
     ) -> Iterator[Finished[T]]:
         """Each batch as it is done. Errors other than a lack of memory: `BackendError`."""
         waiting = self._plan(range(len(prompts)), prompts, new_tokens)
+        started = time.perf_counter()
         while waiting:
             rows = waiting.popleft()
-            started = time.perf_counter()
-            found = self._attempt([prompts[row] for row in rows], rows, work)
-            seconds = time.perf_counter() - started
+            own = [prompts[row] for row in rows]
+            found = self._attempt(own, rows, work)
+            if found is None and len(rows) == 1:
+                self.forget()  # it may fit where nothing is kept for later batches
+                found = self._attempt(own, rows, work)
             if found is not None:
-                yield Finished(rows, found[0], found[1], seconds)
+                yield Finished(rows, found[0], found[1], time.perf_counter() - started)
+                started = time.perf_counter()
                 if self.budget.succeed() and waiting:
                     waiting = self._replan(waiting, prompts, new_tokens)
             elif len(rows) == 1:
-                yield Finished(rows, None, [0], seconds)
+                yield Finished(rows, None, [0], time.perf_counter() - started)
+                started = time.perf_counter()
             else:
                 self._shrink(rows, prompts, new_tokens)
                 waiting = self._replan([rows, *waiting], prompts, new_tokens)

@@ -35,6 +35,8 @@ _LENGTHS = (
 )
 """Under these names configurations declare the longest input, in tokens."""
 _DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
+_OUT_OF_MEMORY = ("allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What the CPU's allocator, CUDA itself and its libraries say, by errors of no kind of their own."""
 _NO_LENGTH = 1 << 24
 """Tokenizers without a limit say an absurdly large one."""
 
@@ -257,7 +259,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     import torch
 
     text = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in text
+    said = any(words in text for words in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or said
 
 
 def first_line(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from transformers import LlamaForCausalLM
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import Decoding, Failure, Generation
 from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.local.device_batches import Budget
+from dagster_project.core.generation.local.device_batches import Budget, DeviceBatches
+from dagster_project.core.generation.local.loading import is_out_of_memory
 from dagster_project.core.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]
@@ -101,6 +103,54 @@ def test_a_budget_grows_later_after_each_failure() -> None:
     for _ in range(20):
         budget.fail(budget.now)
     assert budget.now == 1
+
+
+class Crowded:
+    """Steppers of a device with room for one row at a time, and for none while something is kept from before."""
+
+    def __init__(self) -> None:
+        self.is_kept = True
+        self.shared_tokens: list[int] = []
+
+    def batches(self, prompts: Sequence[Any], new_tokens: Sequence[int], budget: int) -> list[list[int]]:
+        n = max(1, budget // 2)
+        return [list(range(len(prompts)))[start : start + n] for start in range(0, len(prompts), n)]
+
+    def open(self, prompts: Sequence[Any]) -> Crowded:
+        time.sleep(0.02)
+        if self.is_kept or len(prompts) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.shared_tokens = [0]
+        return self
+
+    def forget(self) -> None:
+        self.is_kept = False
+
+
+def test_a_prompt_alone_is_tried_without_what_is_kept_and_no_time_is_lost(folder: Path) -> None:
+    backend, _ = narrow(folder, 1 << 30)
+    batches = DeviceBatches(backend._loaded, Crowded(), 16)  # type: ignore[arg-type]
+    started = time.perf_counter()
+    found = list(batches.run([[1], [2], [3], [4]], [1] * 4, lambda stepper, rows: ["text"] * len(rows)))
+    seconds = time.perf_counter() - started
+    assert [done.results for done in found] == [["text"]] * 4
+    assert sorted(row for done in found for row in done.rows) == [0, 1, 2, 3]
+    assert 0.9 * seconds <= sum(done.seconds for done in found) <= seconds
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"),
+    ],
+)
+def test_kinds_of_out_of_memory(error: Exception) -> None:
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
 
 
 def test_other_errors_are_one_line(folder: Path) -> None:
