@@ -46,7 +46,7 @@ class Decoding:
     @property
     def key(self) -> str:
         """What of the decoding decides the text, for cache keys."""
-        how = f"temperature={self.temperature:g}" if self.temperature else "greedy"
+        how = f"temperature={self.temperature!r}" if self.temperature else "greedy"
         return f"v{_GENERATION_VERSION} {how} first_line max_new_tokens={self.max_new_tokens}"
 
 
@@ -187,11 +187,13 @@ class StreamingBackend(Backend, Protocol):
         *,
         names: Sequence[str],
         budget_usd: float | None,
+        is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
         """Each prompt's index and result as soon as it is there, in any order.
 
         `seeds` None asks for one greedy text a prompt (a list of one). `names` identify the requests to the
         service, so that one sent twice is billed once. `budget_usd` is the most that this call may cost:
-        what might overrun it is `Postponed`; None sets no limit.
+        what might overrun it is `Postponed`; None sets no limit. `is_resumed`: others of the same partition have
+        been answered before, so that refusals alone say nothing about the rest.
         """
         ...

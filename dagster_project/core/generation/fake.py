@@ -81,6 +81,7 @@ class FakeBackend:
         *,
         names: Sequence[str],
         budget_usd: float | None,
+        is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
         """One request after another, in an order of its own; a name that was paid for is not billed again."""
         if STREAM not in self.capabilities:

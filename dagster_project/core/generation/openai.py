@@ -142,18 +142,20 @@ class OpenAIBackend:
         *,
         names: Sequence[str],
         budget_usd: float | None,
+        is_resumed: bool = False,
     ) -> Iterator[tuple[int, Result]]:
         """Each row's result as soon as it is there. `prompts` may be built lazily: each is taken once.
 
         A row that cannot be asked alone is a `Failure`. Where none can, what is under way still comes, then
-        `BackendError`. Closing the iterator early waits for the requests under way, whose answers are lost.
+        `BackendError`; where the first rows are refused alike, only if nothing `is_resumed`. Closing the iterator
+        early waits for the requests under way, whose answers are lost.
         """
         for what, given in (("names", names), ("seeds", seeds)):
             if given is not None and len(given) != len(prompts):
                 raise BackendError(f"{len(prompts)} prompts came with {len(given)} {what}: give one each")
         if budget_usd is not None and not 0 <= budget_usd < math.inf:
             raise BackendError(f"model {self._model.name}: a budget of {budget_usd} dollars; give at least 0")
-        call = Call(decoding, price_on(self._model, date.today()), Budget(budget_usd))
+        call = Call(decoding, price_on(self._model, date.today()), Budget(budget_usd), is_resumed)
         if budget_usd is not None and call.price is None:
             raise BackendError(
                 f"model {self._model.name}: max_cost_usd needs a price, and none is known for {self._model.path}:"

@@ -108,6 +108,7 @@ def _results(
         sample_seeds(missing),
         names=[_name(one) for one in missing],
         budget_usd=_budget(job, done),
+        is_resumed=bool(done.rows),
     )
     waiting = set(range(len(missing)))
     try:

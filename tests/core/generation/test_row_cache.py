@@ -67,6 +67,7 @@ def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
         row_key("a", Identity("revision", "float32", "8bit", "fake", "1"), Decoding(15)),
         row_key("a", IDENTITY, Decoding(16)),
         row_key("a", IDENTITY, Decoding(15, 0.5)),
+        row_key("a", IDENTITY, Decoding(15, 0.50000001)),
         row_key("a", IDENTITY, Decoding(15), sample_seed=0),
     ],
 )

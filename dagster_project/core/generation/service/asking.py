@@ -56,6 +56,7 @@ class Call:
     decoding: Decoding
     price: Price | None
     budget: Budget
+    is_resumed: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
 
@@ -122,6 +123,12 @@ class Asker:
         body = question.body(self._path, self._api)
         key = idempotency_key(name, self._connection.url, body)
         most = bound(question, self._api, call.price)
+        try:
+            return self._until_answered(body, key, most, call, purchase)
+        finally:
+            purchase.abandon()
+
+    def _until_answered(self, body: bytes, key: str, most: Bound, call: Call, purchase: Purchase) -> Result:
         for number in range(1, self._policy.attempts + 1):
             if not purchase.set_aside(wait=True):
                 return Postponed(NO_BUDGET)
@@ -134,7 +141,7 @@ class Asker:
                 purchase.leave_open()
             if not self._is_worth_another(meaning, number):
                 purchase.release()
-                return self._given_up(meaning, number)
+                return self._given_up(meaning, number, call)
             self._wait(meaning, number, call.stop)
         raise AssertionError("a policy allows at least one attempt")
 
@@ -184,21 +191,24 @@ class Asker:
         is_wrong_address = meaning.is_unmet and not self.has_answered and number >= _ATTEMPTS_AT_ADDRESS
         return number < self._policy.attempts and not is_wrong_address
 
-    def _given_up(self, meaning: Again | Refused | Fatal | None, number: int) -> Failure | Postponed:
+    def _given_up(
+        self, meaning: Again | Refused | Fatal | None, number: int, call: Call
+    ) -> Failure | Postponed:
         """The row's result; `BackendError` where it is that of all rows."""
         if meaning is None:
             return Postponed(STOPPED)
         if isinstance(meaning, Again):
             return self._unanswered_row(meaning, number)
         if isinstance(meaning, Refused):
-            return self._refused_row(meaning)
+            return self._refused_row(meaning, call)
         raise BackendError(f"{self.who} {meaning.what}")
 
-    def _refused_row(self, refused: Refused) -> Failure:
+    def _refused_row(self, refused: Refused, call: Call) -> Failure:
         with self._lock:
             self._unanswered = 0
             self._refused += 1
-            if not self.has_answered and self._refused >= _MOST_REFUSED:
+            is_known = self.has_answered or call.is_resumed
+            if not is_known and self._refused >= _MOST_REFUSED:
                 raise BackendError(
                     f"{self.who} refused the first {_MOST_REFUSED} rows alike, last: it {refused.what}; check api,"
                     " path and the length of the prompts"

@@ -85,6 +85,11 @@ class Purchase:
         self._left_open += self._usd
         self._is_set_aside = False
 
+    def abandon(self) -> None:
+        """Something unforeseen ended the asking: it may have been billed, and nobody waits for this money longer."""
+        if self._is_set_aside:
+            self.leave_open()
+
     def settle(self, billed: Fraction, *, is_replayed: bool) -> None:
         """The answer is there. Where it is a replay, the earlier attempts' bill is this one."""
         self._budget.settle(self._usd, billed)

@@ -117,13 +117,20 @@ class Interpreter:
             named = f"check the key in the environment variable {self._key_env}"
             return named if self._key_env else "name the key's environment variable as service.api_key_env"
         if 300 <= status < 400:
-            host = self._redactor.message(urlsplit(reply.headers.get("Location", "")).netloc)
+            host = self._redactor.message(_host(reply.headers.get("Location", "")))
             return f"it redirects to {host or 'another address'}: set base_url to the final address"
         if status == 402 or (error and error.code in ("insufficient_quota", "billing_hard_limit_reached")):
             return "the account has no credit left; run again once it has: what is done stays"
         if status == 404 or (error and error.code == "model_not_found"):
             return f"check base_url, api ({self._api}) and path ({self._path})"
         return "no request like this is accepted: check base_url, api and path"
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def _wait_s(reply: Reply, now: float) -> float | None:

@@ -120,6 +120,19 @@ def test_a_service_that_bills_more_than_asked_is_learnt_from() -> None:
     assert billed <= 0.001
 
 
+def test_money_of_a_request_that_ended_unforeseen_is_waited_for_by_nobody() -> None:
+    budget = Budget(1.0)
+    ended, other = Purchase(budget, Fraction(2, 3)), Purchase(budget, Fraction(2, 3))
+    assert ended.set_aside()
+    waiter = threading.Thread(target=other.set_aside, kwargs={"wait": True}, daemon=True)
+    waiter.start()
+    ended.abandon()
+    ended.abandon()
+    waiter.join(10)
+    assert not waiter.is_alive()
+    assert (budget.open, budget.settled) == (Fraction(2, 3), 0)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 3)), max_size=60),
     st.integers(0, 200),

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from flaky_server import WITHHOLD, FlakyServer
+from flaky_server import REFUSE, WITHHOLD, FlakyServer
 from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
@@ -96,3 +96,15 @@ def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[st
     assert billed <= (notes["cost_usd"] + notes["lost_usd"]) * (1 + 1e-9)
     if not rates:
         assert billed == pytest.approx(notes["cost_usd"] + notes["lost_usd"])
+
+
+def test_what_was_refused_may_be_all_that_is_asked_again(tmp_path: Path) -> None:
+    """As one retries failed rows: the partition's file is deleted, the answered rows come from the row cache."""
+    with FlakyServer(key=CANARY) as server:
+        study = _study(tmp_path, server)
+        fill_lake(Lake(study.home.lake), 4, {i: f"{REFUSE} {i}" for i in range(0, 20, 2)})
+        first = MAKERS["answers"](study).notes
+        assert first["failed"] > 20
+        Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
+        again = MAKERS["answers"](study).notes
+    assert (again["computed"], again["resumed"], again["failed"]) == (0, first["rows"], first["failed"])

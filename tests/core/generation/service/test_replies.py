@@ -92,6 +92,12 @@ def test_lost_requests() -> None:
     assert interpreter.meaning(Lost("never there", False), 0.0) == Again("never there", False, is_unmet=True)
 
 
+def test_a_redirect_to_no_address_is_told_as_well() -> None:
+    meaning = _meaning(302, b"", {"Location": "http://[::1"})
+    assert isinstance(meaning, Fatal)
+    assert "redirects to another address" in meaning.what
+
+
 def test_messages_are_redacted_before_they_are_cut() -> None:
     body = json.dumps({"error": {"message": "x" * 150 + " sk-secret-key " + "y" * 500}}).encode()
     refused = _meaning(400, body)
