@@ -38,6 +38,7 @@ SOME = {
     "object_id": "Q2",
     "relation": "place of birth",
     "source": "sandbox",
+    "facts_from": "query_service",
 }
 
 
