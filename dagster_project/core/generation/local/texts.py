@@ -19,11 +19,15 @@ class Texts:
         self._line_ends: dict[int, bool] = {}
 
     def is_done(self, tokens: list[int]) -> bool:
-        """Whether the first line is complete: only a token with a line end can make it so, others cost nothing."""
-        last = tokens[-1]
-        if last not in self._line_ends:
-            self._line_ends[last] = "\n" in self.decode([[last]])[0]
-        return self._line_ends[last] and is_answer_complete(self.decode([tokens])[0])
+        """Whether the first line is complete: only a token with a line end can make it so, or the one after an answer
+        that began with a lone line end; others cost nothing.
+        """
+        return any(map(self._ends_line, tokens[-2:])) and is_answer_complete(self.decode([tokens])[0])
+
+    def _ends_line(self, token: int) -> bool:
+        if token not in self._line_ends:
+            self._line_ends[token] = "\n" in self.decode([[token]])[0]
+        return self._line_ends[token]
 
     def decode(self, written: Sequence[list[int]]) -> list[str]:
         """The text of each list of tokens."""

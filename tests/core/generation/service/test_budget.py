@@ -33,7 +33,7 @@ def _stream(
     server: FlakyServer, prompts: list[str], decoding: Decoding, seeds: Any, budget: float | None, **keys: Any
 ) -> tuple[dict[int, Any], OpenAIBackend]:
     model = service_model(server.base_url, **keys)
-    backend = OpenAIBackend(model, {}.get, policy=QUICK, clock=FakeTime().clock())
+    backend = OpenAIBackend(model, dict[str, str]().get, policy=QUICK, clock=FakeTime().clock())
     try:
         names = [f"row {i}" for i in range(len(prompts))]
         results = dict(backend.stream(prompts, decoding, seeds, names=names, budget_usd=budget))
