@@ -26,7 +26,7 @@ from benchmarks.gpu import race_on
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import candidates, fifteen_shot, sandbox_questions
-from dagster_project.core.generation.base import Decoding, Failure, Generation
+from dagster_project.core.generation.base import Backend, Decoding, Failure, Generation
 from dagster_project.core.generation.prompts import cut_answer
 from dagster_project.core.generation.registry import load_backend
 from dagster_project.core.sandbox.models import reference_model_path
@@ -59,7 +59,8 @@ def main() -> None:
     figures |= _scoring(model, prompts, asked)
     if asked.gpu == "tiny" or (asked.gpu == "auto" and torch.cuda.is_available()):
         tiny = asked.gpu == "tiny"
-        figures |= race_on("cpu" if tiny else "cuda", asked.rounds, tiny=tiny, harness=not asked.no_harness)
+        device = "cpu" if tiny else "cuda"
+        figures |= race_on(device, asked.rounds, every=asked.every, tiny=tiny, harness=not asked.no_harness)
     else:
         print("\nno CUDA device: the shapes of OPT-6.7B and GPT-NeoX-20B were not run", flush=True)
     if asked.stream:
@@ -76,6 +77,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each contestant")
     parser.add_argument("--every", type=int, default=1, help="take every n-th of the 2,240 questions")
+    parser.add_argument(
+        "--candidates", type=int, default=200, help="candidates that are scored after a prompt"
+    )
     parser.add_argument(
         "--stream", type=int, default=STREAMED, help="prompts of the memory test; 0 leaves it out"
     )
@@ -94,7 +98,7 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
     backend = load_backend(model)
     size = _fastest_size(peer, prompts)
     contestants = [
-        Contestant(LONGTAIL, lambda: _texts(backend.generate(prompts, Decoding(NEW_TOKENS))), len(prompts)),
+        Contestant(LONGTAIL, lambda: _greedy(backend, prompts), len(prompts)),
         Contestant(LOOP, lambda: peer.loop(prompts), len(prompts)),
         Contestant(f"{BATCHED} of {size}", lambda: peer.batched(prompts, size), len(prompts)),
         Contestant(f"{LONGTAIL}, {SAMPLES} samples", lambda: _samples(backend, prompts), len(prompts)),
@@ -155,7 +159,13 @@ def _texts(results: Sequence[Generation | Failure]) -> list[str]:
     return [cut_answer(result.text) for result in results if isinstance(result, Generation)]
 
 
+def _greedy(backend: Backend, prompts: list[str]) -> list[str]:
+    backend.forget()  # no round profits from the one before
+    return _texts(backend.generate(prompts, Decoding(NEW_TOKENS)))
+
+
 def _samples(backend: Any, prompts: list[str]) -> list[list[str]]:
+    backend.forget()
     seeds = [[row * SAMPLES + sample for sample in range(SAMPLES)] for row in range(len(prompts))]
     drawn = backend.sample(prompts, Decoding(NEW_TOKENS, temperature=0.5), seeds)
     return [_texts(answers) for answers in drawn]
@@ -185,12 +195,13 @@ def _check_answers(name: str, made: Sequence[Any], reference: Sequence[str]) -> 
 
 def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dict[str, float | None]:
     """200 candidates of a relation after each of a few prompts."""
-    given = candidates(200)
+    given = candidates(asked.candidates)
     some = prompts[:: max(1, len(prompts) // 8)][:8]
     peer = Transformers(reference_model_path(model.path.removeprefix("sandbox:")))
     backend: Any = load_backend(model)
 
     def ours() -> list[list[float]]:
+        backend.forget()
         scored = backend.score(some, [given] * len(some))
         return [[score.log_likelihood for score in scores] for scores in scored]
 

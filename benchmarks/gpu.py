@@ -30,27 +30,23 @@ _BATCH_SIZE = 32
 _BATCH_TOKENS = 65_536
 
 
-def race_on(device: str, rounds: int, *, tiny: bool = False, harness: bool = True) -> dict[str, float | None]:
-    """All shapes, one after the other; the figures of the slowest ratio over shapes."""
-    found: list[dict[str, float | None]] = []
+def race_on(device: str, rounds: int, *, every: int, tiny: bool, harness: bool) -> dict[str, float | None]:
+    """All shapes, one after the other: of each figure the least over shapes. `every`: every n-th question."""
+    found: list[dict[str, float]] = []
     for shape in (TINY,) if tiny else (OPT_6_7B, NEOX_20B):
+        dtype = "float32" if tiny else "bfloat16"
         with tempfile.TemporaryDirectory(prefix="longtail-bench-") as folder:
-            found.append(
-                _race(shape, Path(folder), device, "float32" if tiny else "bfloat16", rounds, harness)
-            )
-    names = {name for figures in found for name in figures}
-    return {
-        name: min((figures[name] for figures in found if figures.get(name) is not None), default=None)  # type: ignore[type-var]
-        for name in sorted(names)
-    }
+            found.append(_race(shape, Path(folder), device, dtype, rounds, every, harness))
+    names = sorted({name for figures in found for name in figures})
+    return {name: min(figures[name] for figures in found if name in figures) for name in names}
 
 
 def _race(
-    shape: Shape, folder: Path, device: str, dtype: str, rounds: int, with_harness: bool
-) -> dict[str, float | None]:
+    shape: Shape, folder: Path, device: str, dtype: str, rounds: int, every: int, with_harness: bool
+) -> dict[str, float]:
     say(f"{shape.name}: writing random weights …")
     n_parameters = write_model(shape, folder, device, dtype)
-    questions = sandbox_questions()
+    questions = sandbox_questions()[::every]
     shared, own = fifteen_shot(questions, "per_relation"), fifteen_shot(questions, "per_question")
     peer = Transformers(folder, device, dtype)
     backend = load_backend(
@@ -78,7 +74,7 @@ def _race(
         ("contestant", "prompts", "prompts a second", "spread, seconds"),
         [(c.name, c.n, f"{rates[c.name]:.1f}", spread(c)) for c in contestants],
     )
-    figures: dict[str, float | None] = {
+    figures: dict[str, float] = {
         "gpu_loop_ratio": rates["Longtail, per_relation"] / rates["one prompt at a time, per_relation"],
         "gpu_loop_ratio_per_question": rates["Longtail, per_question"]
         / rates["one prompt at a time, per_question"],
@@ -91,6 +87,7 @@ def _race(
 
 
 def _answers(backend: Any, prompts: Sequence[str]) -> list[str]:
+    backend.forget()  # no round profits from the one before
     made = backend.generate(prompts, Decoding(NEW_TOKENS))
     return [cut_answer(one.text) if isinstance(one, Generation) else one.reason for one in made]
 
@@ -109,9 +106,7 @@ def _checker(
     return check
 
 
-def _near_the_limits(
-    backend: Any, prompts: list[str], n_parameters: int, device: str
-) -> dict[str, float | None]:
+def _near_the_limits(backend: Any, prompts: list[str], n_parameters: int, device: str) -> dict[str, float]:
     """Share of the chip's bf16 peak in prefill (no prompt shared), and of its memory bandwidth in decoding 8 rows."""
     import torch
 
@@ -135,6 +130,7 @@ def _timed(backend: Any, prompts: list[str], new_tokens: int) -> tuple[float, in
     times, tokens = [], 0
     for _ in range(5):
         started = time.perf_counter()
+        backend.forget()
         made = backend.generate(prompts, Decoding(new_tokens))
         times.append(time.perf_counter() - started)
         tokens = sum(one.prompt_tokens - one.shared_tokens for one in made)

@@ -54,7 +54,7 @@ class StreamedPrompt:
 def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
     """`n` prompts of 15 shots: the questions of a larger world in all their wordings."""
     n_wordings = len(PARAPHRASES) + sum(map(len, PARAPHRASES.values()))
-    world = World(0, n // n_wordings + 1)
+    world = World(0, max(8, n // n_wordings + 1))
     pool = Demonstrations("sandbox", sandbox_questions(), seed=0)
     prompt = Prompt(name="15_shot", shots=SHOTS, draw="per_relation")
     found = [

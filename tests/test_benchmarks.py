@@ -20,7 +20,19 @@ class Absent:
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
 """
-SMALL = ["--every", "160", "--rounds", "1", "--stream", "40", "--no-harness", "--gpu", "tiny"]
+SMALL = [
+    "--every",
+    "300",
+    "--rounds",
+    "1",
+    "--candidates",
+    "12",
+    "--stream",
+    "40",
+    "--no-harness",
+    "--gpu",
+    "tiny",
+]
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
