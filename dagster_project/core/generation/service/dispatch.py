@@ -38,7 +38,10 @@ class Rows:
 def dispatch(
     asker: Asker, pool: ThreadPoolExecutor, width: int, rows: Rows, call: Call
 ) -> Iterator[tuple[int, Result]]:
-    """Each row's index and result. Errors: `BackendError` once all that was under way has been handed on."""
+    """Each row's index and result. Errors: `BackendError` once all that was under way has been handed on.
+
+    So it is with Ctrl-C or an ended run too, as what is under way is paid for; a second one is heeded at once.
+    """
     flying: dict[Future[Result], int] = {}
     end: BaseException | None = None
     waiting = ((i, rows.question(i, call)) for i in range(len(rows.prompts)))
@@ -57,7 +60,15 @@ def dispatch(
                 else:
                     yield index, Postponed(NO_BUDGET)
                 head = next(waiting, None)
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+            try:
+                done = wait(flying, return_when=FIRST_COMPLETED).done
+            except BaseException as interruption:
+                if end is not None:
+                    raise
+                end = interruption
+                call.stop.set()
+                continue
+            for future in done:
                 index, failed = flying.pop(future), future.exception()
                 if failed is None:
                     yield index, future.result()

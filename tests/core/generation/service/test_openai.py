@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import math
 import socket
 import threading
@@ -253,6 +254,19 @@ def test_a_service_that_goes_down_ends_the_run_and_keeps_what_came(open_backend:
             results.update(stream)
     assert sum(isinstance(result, list) for result in results.values()) == 10
     assert set(server.books.sold.values()) == {1}
+
+
+def test_an_interrupted_run_still_gets_what_is_under_way(open_backend: Open) -> None:
+    with FlakyServer(seconds=0.3) as server:
+        backend = open_backend(server.base_url, max_concurrency=4)
+        stream = backend.stream(PROMPTS, GREEDY, None, names=NAMES, budget_usd=None)
+        results: dict[int, object] = dict([next(stream)])
+        threading.Timer(0.15, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt):
+            results.update(stream)
+    kept = [result for result in results.values() if isinstance(result, list)]
+    assert 1 < len(kept) <= 5
+    assert len(kept) == len(server.books.sold)
 
 
 def test_one_row_that_is_never_answered_does_not_end_the_run(open_backend: Open) -> None:
