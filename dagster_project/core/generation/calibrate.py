@@ -28,7 +28,7 @@ import numpy as np
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.base import GENERATE, Backend, Decoding, Failure
-from dagster_project.core.generation.partition import one_at_a_time
+from dagster_project.core.generation.partition import one_at_a_time, without_rows
 from dagster_project.core.generation.plan import PlannedRow, plan_answers, prompt_slice
 from dagster_project.core.generation.progress import Progress
 from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, bare_prompt
@@ -36,7 +36,7 @@ from dagster_project.core.generation.registry import entry
 from dagster_project.core.generation.run import answer_inputs
 from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import Model, Study
+from dagster_project.core.study import IMPORTED, Model, Study
 from dagster_project.core.threads import thread_count
 
 N_QUESTIONS = 50
@@ -76,10 +76,13 @@ def calibrate_latency(
     """Materialise partition `model|method` of `latency_calibrations`: one row a prompt.
 
     It is current as long as weights, prompts, questions, code and the machine are the same, whatever the clock says.
+    Of a model whose answers are imported the partition is empty.
     Errors: `LakeError` where an input is missing (of a service also its answers), `BackendError` where the model
     cannot be loaded or answers none of a prompt's questions.
     """
     model = study.model(model_name)
+    if model.backend == IMPORTED:
+        return without_rows(lake, _TABLE, f"{model_name}|{method}")
     entry(model, GENERATE)
     c = _Calibration(study, lake, model, method, session, run_id, log)
     stamp = _fingerprint(c)

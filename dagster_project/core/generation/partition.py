@@ -28,7 +28,7 @@ from dagster_project.core.generation.resume import complete_prompts
 from dagster_project.core.generation.row_cache import RowCache
 from dagster_project.core.generation.session import ModelSession, model_lock
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.study import Model, Study
+from dagster_project.core.study import IMPORTED, Model, Study
 from dagster_project.core.tables import TABLES
 
 _MODULES = ("generation", "scoring")
@@ -74,6 +74,11 @@ def materialise(p: Partition) -> Outcome:
     """
     stamp = _fingerprint(p)
     return one_at_a_time(p.study, p.lake, p.table, p.name, stamp, p.model, lambda: _compute(p, stamp), p.log)
+
+
+def without_rows(lake: Lake, table: str, name: str) -> Outcome:
+    """Materialise a partition of no rows: of a model whose answers are imported nothing is generated or timed."""
+    return lake.materialise(table, fingerprint(table, name, IMPORTED), lambda: Computed([]), name)
 
 
 def one_at_a_time(

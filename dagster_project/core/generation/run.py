@@ -13,7 +13,7 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.base import GENERATE, SAMPLE, Decoding
-from dagster_project.core.generation.partition import Partition, materialise
+from dagster_project.core.generation.partition import Partition, materialise, without_rows
 from dagster_project.core.generation.plan import (
     PlannedRow,
     plan_answers,
@@ -75,8 +75,11 @@ def answer_paraphrases(
 ) -> Outcome:
     """Materialise partition `model` of `paraphrase_answers`: all paraphrases (0 = the question), closed-book.
 
-    Without a prompt that asks paraphrases the partition is empty. Errors as in `answer_questions`.
+    Without a prompt that asks paraphrases the partition is empty, and so it is of a model whose answers are imported.
+    Errors as in `answer_questions`.
     """
+    if study.model(model_name).backend == IMPORTED:
+        return without_rows(lake, "paraphrase_answers", model_name)
     model = _model(study, model_name, GENERATE)
     return materialise(
         Partition(
@@ -103,9 +106,11 @@ def sample_answers(
 ) -> Outcome:
     """Materialise partition `model` of `sampled_answers`: `sampling.n` answers a question at its temperature.
 
-    Without a prompt that asks samples the partition is empty. Errors as in `answer_questions`, and where the
-    model's backend cannot sample.
+    Without a prompt that asks samples the partition is empty, and so it is of a model whose answers are imported.
+    Errors as in `answer_questions`, and where the model's backend cannot sample.
     """
+    if study.model(model_name).backend == IMPORTED:
+        return without_rows(lake, "sampled_answers", model_name)
     temperature = study.sampling.temperature
     model = _model(study, model_name, SAMPLE)
     return materialise(

@@ -15,7 +15,9 @@ import pytest
 from small_study import (
     answer,
     answer_in_other_words,
+    calibrate,
     fill_lake,
+    sample,
     small_study,
     with_model,
 )
@@ -23,7 +25,7 @@ from small_study import (
 from dagster_project.core.errors import BackendError, LakeError, StudyError
 from dagster_project.core.generation.session import model_lock
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Prompt, Study
+from dagster_project.core.study import IMPORTED, Prompt, Study
 
 
 @pytest.fixture
@@ -47,6 +49,15 @@ def test_one_row_per_question_and_prompt_in_order(study: Study) -> None:
     assert table["passage_id"].null_count == table.num_rows
     assert not any(table["is_reused"].to_pylist())
     assert outcome.notes["computed"] == 40
+
+
+def test_of_imported_answers_nothing_else_is_generated_or_timed(study: Study) -> None:
+    """So that a run over the partitions of all models does not end at such a one."""
+    others = with_model(study, backend=IMPORTED, path=IMPORTED)
+    for make in (answer_in_other_words, sample, calibrate):
+        outcome = make(others)
+        assert (outcome.stamp.n_rows, outcome.was_current) == (0, False)
+        assert make(others).was_current
 
 
 def test_retrieval_puts_the_passage_first_and_scores_it(study: Study) -> None:
