@@ -58,9 +58,7 @@ WORLD_TABLES = (
             column("month", pa.string(), "YYYY-MM"),
             column("views", pa.int64(), "page views; null = missing, which is not zero", null=True),
             column("source", pa.string(), "sandbox or wikimedia"),
-            column(
-                "views_from", pa.string(), "api or dump; null = imported", null=True
-            ),
+            column("views_from", pa.string(), "api or dump; null = imported", null=True),
         ),
         partitioned_by=("month",),
     ),
