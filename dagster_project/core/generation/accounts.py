@@ -22,10 +22,22 @@ _OF_GENERATION = (
 )  # fmt: skip
 
 
-def accounts(generation: Generation, model: Model) -> dict[str, Any]:
-    """The accounting columns that a generation decides; `cost_usd` in US dollars, None without a price."""
+def accounts(
+    generation: Generation, model: Model, n_copies: int = 1, is_first: bool = True
+) -> dict[str, Any]:
+    """The accounting columns that a generation decides; `cost_usd` in US dollars, None without a price.
+
+    Rows of equal prompts are copies of one generation: each bears its share of time and cost, the first one the
+    prompt's tokens. The time of a service's request is nobody's share: each copy waited for all of it.
+    """
     own = {name: getattr(generation, name) for name in _OF_GENERATION}
-    return {**own, "cost_usd": cost_usd(generation, model)}
+    if not is_first:
+        own["shared_tokens"] = generation.prompt_tokens
+    if generation.device_seconds is not None:
+        own["device_seconds"] = generation.device_seconds / n_copies
+        own["latency_ms"] = generation.latency_ms / n_copies
+    cost = cost_usd(generation, model)
+    return {**own, "cost_usd": None if cost is None else cost / n_copies}
 
 
 def cost_usd(generation: Generation, model: Model) -> float | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -145,27 +146,37 @@ def _table(p: Partition, plan: Plan, done: Completed, stamp: str) -> pa.Table:
     schema = TABLES[p.table].schema
     constants = _constants(p)
     progress = Progress(f"{p.label}: rows", len(plan.rows), len(plan.rows), p.log)
+    copies = Counter(done.distinct.keys)
+    first = {key: number for number, key in reversed(list(enumerate(done.distinct.keys)))}
     chunks = [schema.empty_table()]
     for start in range(0, len(plan.rows), _CHUNK_ROWS):
         numbers = range(start, min(start + _CHUNK_ROWS, len(plan.rows)))
         rows = [
-            {**constants, **_row(p, plan.rows[i], done, i, stamp)}
+            {**constants, **_row(p, plan.rows[i], done, i, stamp, copies[key], first[key] == i)}
             for i in numbers
-            if done.distinct.keys[i] in done.rows
+            if (key := done.distinct.keys[i]) in done.rows
         ]
         chunks.append(pa.Table.from_pylist(rows, schema=schema))
         progress.advance(len(numbers), len(numbers))
     return pa.concat_tables(chunks)
 
 
-def _row(p: Partition, planned: PlannedRow, done: Completed, number: int, stamp: str) -> dict[str, Any]:
+def _row(
+    p: Partition,
+    planned: PlannedRow,
+    done: Completed,
+    number: int,
+    stamp: str,
+    n_copies: int,
+    is_first: bool,
+) -> dict[str, Any]:
     cached = done.rows[done.distinct.keys[number]]
     raw_text = cached.generation.text.encode("utf-8", "replace").decode()
     seed = planned.sample_seed
     return {
         **planned.keys,
         **p.written(planned, raw_text),
-        **accounts(cached.generation, p.model),
+        **accounts(cached.generation, p.model, n_copies, is_first),
         "raw_text": raw_text,
         "prompt_hash": done.distinct.of_row[number].digest.hex(),
         "seed": p.study.seed if seed is None else seed,

@@ -51,6 +51,21 @@ def test_one_row_per_question_and_prompt_in_order(study: Study) -> None:
     assert outcome.notes["computed"] == 40
 
 
+def test_rows_of_one_generation_share_its_cost(tmp_path: Path) -> None:
+    alike = small_study(tmp_path, "fake:digest?seconds_per_prompt=0.001", device_hour_usd=3600.0)
+    fill_lake(Lake(alike.home.lake), 4, dict.fromkeys(range(20), "Springfield"))
+    notes = answer(alike).notes
+    found = [row for row in rows(alike).to_pylist() if row["prompt"] == "zero_shot"]
+    assert len({row["prompt_hash"] for row in found}) == 5
+    for digest in {row["prompt_hash"] for row in found}:
+        own = [row for row in found if row["prompt_hash"] == digest]
+        assert len({row["device_seconds"] for row in own}) == 1
+        assert sum(row["device_seconds"] for row in own) == pytest.approx(sum(row["cost_usd"] for row in own))
+        assert sum(row["device_seconds"] for row in own) == pytest.approx(0.001)
+        assert [row["shared_tokens"] == row["prompt_tokens"] for row in own] == [False, True, True, True]
+    assert notes["distinct_prompts"] < notes["rows"]
+
+
 def test_of_imported_answers_nothing_else_is_generated_or_timed(study: Study) -> None:
     """So that a run over the partitions of all models does not end at such a one."""
     others = with_model(study, backend=IMPORTED, path=IMPORTED)
