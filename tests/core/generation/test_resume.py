@@ -71,7 +71,7 @@ def test_kill_9_in_the_middle_then_resume(
         sys.executable,
         str(PROGRAM),
         str(tmp_path),
-        "fake:digest?seconds_per_call=0.06",
+        "fake:digest?seconds_per_call=0.25",
         "6",
         "fake",
         "64",
