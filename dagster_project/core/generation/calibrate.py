@@ -9,12 +9,15 @@ dropped before each question: a user who comes alone finds no demonstrations com
 of a cold prefix. Method genread writes its background text first, and the time is of both. Finding passages takes
 time of its own, which is not in it.
 
+Paraphrases and samples are answered closed-book: their prompts are timed with that method.
+
 A service is asked nothing, as that would cost money: its time is that of the requests that answered the same
-questions, each one question, made while others were under way.
+questions, each one question, made while others were under way. Its prompts that ask no questions have none.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import platform
@@ -84,9 +87,17 @@ def calibrate_latency(
     if model.backend == IMPORTED:
         return without_rows(lake, _TABLE, f"{model_name}|{method}")
     entry(model, GENERATE)
+    if method == "closed_book" and model.service is None:
+        study = _with_all_prompts(study)
     c = _Calibration(study, lake, model, method, session, run_id, log)
     stamp = _fingerprint(c)
     return one_at_a_time(study, lake, _TABLE, c.partition, stamp, model, lambda: _compute(c), log)
+
+
+def _with_all_prompts(study: Study) -> Study:
+    """The study, asking questions with the prompts of paraphrases and samples too: they are answered closed-book."""
+    prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in study.prompts)
+    return dataclasses.replace(study, prompts=prompts)
 
 
 def _fingerprint(c: _Calibration) -> str:
