@@ -7,7 +7,7 @@ are checked equal before their time counts. The last line is JSON:
 - `batched_ratio`: times as fast as `generate` on padded batches, at the fastest of several batch sizes
 - `sampling_cost`: time of ten samples a question over the time of one greedy pass
 - `scoring_ratio`: times as fast as scoring each candidate by its own forward pass
-- `gpu_…`: the same on a CUDA device (`benchmarks.gpu`), where there is one
+- `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), where there is one
 - `peak_overhead_mb`: most memory while many prompts stream through engine and row cache, the loaded model left out
 """
 

@@ -17,18 +17,22 @@ from dagster_project.core.study import Prompt
 SHOTS = 15
 
 
-def sandbox_questions(facts_per_relation: int = 140) -> list[Question]:
-    """The questions of a sandbox world, in the order of relations: 16 × `facts_per_relation`."""
-    world = World(0, facts_per_relation)
-    return [
-        Question(
+def sandbox_questions(n_per_relation: int = 140) -> list[Question]:
+    """16 × `n_per_relation` questions of a sandbox world, in the order of relations, no two of the same wording.
+
+    Namesakes make equal questions, which Longtail computes once: nobody is to profit from that here.
+    """
+    world = World(0, 2 * n_per_relation)
+    found: dict[str, dict[str, Question]] = {}
+    for fact in world.facts():
+        question = Question(
             question_id=f"{fact.subject_id}-{fact.relation.property_id}",
             relation=fact.relation.name,
             question=fact.relation.question(world.label_of(fact.subject_id)),
             answer=world.entity(fact.object_ids[0]).label,
         )
-        for fact in world.facts()
-    ]
+        found.setdefault(fact.relation.name, {}).setdefault(question.question, question)
+    return [question for own in found.values() for question in list(own.values())[:n_per_relation]]
 
 
 def fifteen_shot(questions: list[Question], draw: str) -> list[str]:
