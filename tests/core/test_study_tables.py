@@ -56,7 +56,7 @@ def test_tables_restate_every_kind_of_model_and_prompt(
     text = hand_text.replace(
         "{name: tiny, path: nowhere, backend: fake}",
         "{name: tiny, path: nowhere, rambles: true, device_hour_usd: 1.5},"
-        " {name: listed, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1'}},"
+        " {name: listed, path: davinci-002, backend: openai, service: {base_url: 'https://api.openai.com/v1'}},"
         " {name: unlisted, path: who-knows, backend: openai, service: {base_url: 'http://x/v1'}},"
         " {name: priced, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1',"
         " prompt_usd_per_million: 3, completion_usd_per_million: 4}}",

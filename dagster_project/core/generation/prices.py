@@ -1,4 +1,4 @@
-"""What services bill, by model and date: the price table `prices.csv`, and the study's own prices.
+"""What services bill, by host, model and date: the price table `prices.csv`, and the study's own prices.
 
 What belongs here: reading and choosing prices. What does not: counting tokens, and local devices' prices (a key
 of study.yaml).
@@ -12,6 +12,7 @@ import importlib.resources
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from urllib.parse import urlsplit
 
 from dagster_project.core.study import Model
 
@@ -37,14 +38,23 @@ class Price:
 
 
 def prices_of(model: Model) -> tuple[Price, ...]:
-    """All known prices of a service's model, oldest first: the study's own, else those of the table by `path`."""
+    """All known prices of a service's model, oldest first: the study's own, else the table's.
+
+    The table goes by the host of `base_url` and the model's `path`: a model of the same name on another server has
+    another price, or none.
+    """
     service = model.service
     if service is None:
         return ()
     own = service.prompt_usd_per_million, service.completion_usd_per_million
     if own[0] is not None and own[1] is not None:
         return (Price(_ALWAYS, own[0], own[1], _STUDY),)
-    return tuple(sorted(_table().get(model.path, ()), key=lambda price: price.valid_from))
+    return tuple(
+        sorted(
+            _table().get((urlsplit(service.base_url).hostname or "", model.path), ()),
+            key=lambda price: price.valid_from,
+        )
+    )
 
 
 def price_on(model: Model, day: date) -> Price | None:
@@ -54,13 +64,13 @@ def price_on(model: Model, day: date) -> Price | None:
 
 
 @functools.cache
-def _table() -> dict[str, list[Price]]:
-    """Model name at the service → its prices."""
-    found: dict[str, list[Price]] = {}
+def _table() -> dict[tuple[str, str], list[Price]]:
+    """Host and model name there → its prices."""
+    found: dict[tuple[str, str], list[Price]] = {}
     file = importlib.resources.files("dagster_project.core.generation") / "prices.csv"
     with file.open(encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            found.setdefault(row["path"], []).append(
+            found.setdefault((row["host"], row["path"]), []).append(
                 Price(
                     row["valid_from"],
                     float(row["prompt_usd_per_million"]),

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from dagster_project.core.generation.prices import price_on, prices_of
 from dagster_project.core.study import Model, Service
 
+URL = "https://api.openai.com/v1"
+
 
 def _model(path: str, prompt: float | None = None, completion: float | None = None) -> Model:
-    service = Service("http://x/v1", prompt_usd_per_million=prompt, completion_usd_per_million=completion)
+    service = Service(URL, prompt_usd_per_million=prompt, completion_usd_per_million=completion)
     return Model("m", path, "openai", service=service)
 
 
@@ -24,7 +26,7 @@ def test_every_row_of_the_table_is_whole_and_has_its_source() -> None:
     file = importlib.resources.files("dagster_project.core.generation") / "prices.csv"
     with file.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    assert len({(row["path"], row["valid_from"]) for row in rows}) == len(rows)
+    assert len({(row["host"], row["path"], row["valid_from"]) for row in rows}) == len(rows)
     for row in rows:
         assert date(2020, 1, 1) < date.fromisoformat(row["valid_from"]) <= date(2026, 11, 20)
         assert 0 < float(row["prompt_usd_per_million"]) <= float(row["completion_usd_per_million"]) < 1000
@@ -47,6 +49,7 @@ def test_the_studys_own_price_comes_first_and_unknown_is_none() -> None:
     assert own.exact_usd(1_000_000, 500_000) == Fraction("0.2")
     assert price_on(_model("no-such-model"), date(2026, 1, 1)) is None
     assert prices_of(Model("m", "gpt-4o")) == ()
+    assert prices_of(Model("m", "gpt-4o", "openai", service=Service("http://127.0.0.1:8000/v1"))) == ()
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**6))
