@@ -84,7 +84,7 @@ def test_a_refresh_moves_popularity_and_touches_no_answer(tmp_path: Path) -> Non
             'snapshot: "2026-10"': f'snapshot: "{NEWEST}"',
             'n_months: 2, last_month: "2026-10"': pinned,
             "[closed_book, genread, bm25, oracle]": "[closed_book, bm25]",
-            "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases]}\n": "",
+            "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": "",
         },
     )
     home = tmp_path / "home"
