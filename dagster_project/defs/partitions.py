@@ -28,7 +28,9 @@ retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrievers))
 model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
 
 
-def model_and_method(partition_key: str) -> tuple[str, str]:
-    """Model and method of a key of `model_by_method`, whose text joins dimensions in alphabetical order."""
+def names_of(partition_key: str) -> tuple[str, ...]:
+    """(model,) of a key of `models`; (model, method) of one of `model_by_method`, whose text joins them by a bar."""
+    if "|" not in partition_key:
+        return (partition_key,)
     keys = model_by_method.get_partition_key_from_str(partition_key).keys_by_dimension
     return keys["model"], keys["method"]

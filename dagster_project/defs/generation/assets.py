@@ -1,8 +1,12 @@
 """Answers of language models: one partition per model × method, the model loaded once a run."""
 
+from collections.abc import Callable
+from typing import Any
+
 import dagster as dg
 
 from dagster_project.core.embedding.answers import embed_answers
+from dagster_project.core.generation.audit import count_faults
 from dagster_project.core.generation.calibrate import calibrate_latency
 from dagster_project.core.generation.run import (
     answer_paraphrases,
@@ -11,22 +15,38 @@ from dagster_project.core.generation.run import (
     sample_answers,
 )
 from dagster_project.core.imports.answers import import_answers
-from dagster_project.core.lake import Lake
-from dagster_project.defs.partitions import model_and_method, model_by_method, models
+from dagster_project.core.lake import Outcome
+from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval.assets import passages, retrieved_passages
 
+_BY_MODEL: dict[str, Any] = {
+    "key_prefix": "lake",
+    "group_name": "generation",
+    "partitions_def": models,
+    "backfill_policy": dg.BackfillPolicy.single_run(),
+}
+_GENERATED = {**_BY_MODEL, "kinds": {"parquet", "torch"}, "pool": "gpu"}
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet"},
-    partitions_def=models,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    deps=[questions],
-)
+
+def _all_partitions(asset: dg.AssetsDefinition) -> dg.AssetDep:
+    return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())
+
+
+def _generate(
+    context: dg.AssetExecutionContext, study: StudyResource, stage: Callable[..., Outcome]
+) -> dg.MaterializeResult:
+    """Run a stage of `core.generation` for each partition of the run, the model kept loaded from one to the next."""
+    keys = sorted(names_of(key) for key in context.partition_keys)
+    with clear_errors(), model_session() as session:
+        more = {"session": session, "run_id": context.run_id, "log": LOG}
+        outcomes = [stage(study.study, study.lake, *names, **more) for names in keys]
+    return result(study.lake, outcomes)
+
+
+@dg.asset(**_BY_MODEL, kinds={"parquet"}, deps=[questions])
 def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt) of an imported result file; of other models none."""
     keys = sorted(context.partition_keys)
@@ -34,126 +54,50 @@ def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) ->
         return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    partitions_def=models,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
-    deps=[questions, imported_answers],
-)
+@dg.asset(**_GENERATED, deps=[questions, imported_answers])
 def generated_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model): the background text that stands before a question of method genread."""
-    keys = sorted(context.partition_keys)
-    with clear_errors(), model_session() as session:
-        outcomes = [
-            generate_passages(study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG)
-            for model in keys
-        ]
-    return result(study.lake, outcomes)
+    return _generate(context, study, generate_passages)
 
 
 @dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    partitions_def=model_by_method,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
+    **_GENERATED | {"partitions_def": model_by_method},
     deps=[
         questions,
         passages,
-        dg.AssetDep(retrieved_passages, partition_mapping=dg.AllPartitionMapping()),
-        dg.AssetDep(generated_passages, partition_mapping=dg.AllPartitionMapping()),
-        dg.AssetDep(imported_answers, partition_mapping=dg.AllPartitionMapping()),
+        _all_partitions(retrieved_passages),
+        _all_partitions(generated_passages),
+        _all_partitions(imported_answers),
     ],
 )
 def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt)."""
-    keys = sorted(model_and_method(key) for key in context.partition_keys)
-    with clear_errors(), model_session() as session:
-        outcomes = [
-            answer_questions(
-                study.study, study.lake, model, method, session=session, run_id=context.run_id, log=LOG
-            )
-            for model, method in keys
-        ]
-    return result(study.lake, outcomes)
+    return _generate(context, study, answer_questions)
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    partitions_def=models,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
-    deps=[paraphrases],
-)
+@dg.asset(**_GENERATED, deps=[paraphrases])
 def paraphrase_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase, model, prompt), answered closed-book."""
-    keys = sorted(context.partition_keys)
-    with clear_errors(), model_session() as session:
-        outcomes = [
-            answer_paraphrases(
-                study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG
-            )
-            for model in keys
-        ]
-    return result(study.lake, outcomes)
+    return _generate(context, study, answer_paraphrases)
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    partitions_def=models,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
-    deps=[questions],
-)
+@dg.asset(**_GENERATED, deps=[questions])
 def sampled_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, sample, model, prompt), answered closed-book at a temperature."""
-    keys = sorted(context.partition_keys)
-    with clear_errors(), model_session() as session:
-        outcomes = [
-            sample_answers(study.study, study.lake, model, session=session, run_id=context.run_id, log=LOG)
-            for model in keys
-        ]
-    return result(study.lake, outcomes)
+    return _generate(context, study, sample_answers)
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    partitions_def=model_by_method,
-    backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
-    deps=[answers],
-)
+@dg.asset(**_GENERATED | {"partitions_def": model_by_method}, deps=[answers])
 def latency_calibrations(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (model, method, prompt): one user waiting, from questions asked one at a time."""
-    keys = sorted(model_and_method(key) for key in context.partition_keys)
-    with clear_errors(), model_session() as session:
-        outcomes = [
-            calibrate_latency(
-                study.study, study.lake, model, method, session=session, run_id=context.run_id, log=LOG
-            )
-            for model, method in keys
-        ]
-    return result(study.lake, outcomes)
+    return _generate(context, study, calibrate_latency)
 
 
 @dg.asset(
     key_prefix="lake",
     group_name="generation",
     kinds={"parquet", "torch"},
-    deps=[
-        dg.AssetDep(paraphrase_answers, partition_mapping=dg.AllPartitionMapping()),
-        dg.AssetDep(sampled_answers, partition_mapping=dg.AllPartitionMapping()),
-    ],
+    deps=[_all_partitions(paraphrase_answers), _all_partitions(sampled_answers)],
 )
 def answer_embeddings(study: StudyResource) -> dg.MaterializeResult:
     """One row per distinct answer text of paraphrase_answers and sampled_answers."""
@@ -174,20 +118,3 @@ def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResour
         + ("; materialise the partitions again" if n_doubled or n_unknown else ""),
         metadata={"n_doubled": n_doubled, "n_of_questions_not_asked": n_unknown},
     )
-
-
-def count_faults(lake: Lake, run_id: str) -> tuple[int, int]:
-    """Doubled rows of all answers, and rows that run `run_id` wrote for questions that are not in the lake."""
-    asked = {
-        (row["dataset"], row["question_id"])
-        for row in lake.read("questions", columns=["dataset", "question_id"]).to_pylist()
-    }
-    n_doubled, n_unknown = 0, 0
-    for partition in lake.partitions("answers"):
-        columns = ["dataset", "question_id", "prompt", "run_id"]
-        rows = lake.read("answers", partition, columns).to_pylist()
-        n_doubled += len(rows) - len({(row["dataset"], row["question_id"], row["prompt"]) for row in rows})
-        n_unknown += sum(
-            row["run_id"] == run_id and (row["dataset"], row["question_id"]) not in asked for row in rows
-        )
-    return n_doubled, n_unknown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dagster_project.core.generation.audit import count_faults
 from dagster_project.core.lake import Lake
-from dagster_project.defs.generation.assets import count_faults
 from tests.lakes import LakePlan, make_lake
 
 
