@@ -1,0 +1,48 @@
+{#- What the marts' yml says of them, as SQL literals: what model catalogue is made of. -#}
+
+{#- The marts of the project, by name. -#}
+{% macro marts() -%}
+    {%- set found = [] -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.schema == 'marts' -%}
+        {%- do found.append(node) -%}
+    {%- endfor -%}
+    {{ return(found | sort(attribute='name')) }}
+{%- endmacro %}
+
+{#- The lake tables that a model is computed from, through whatever stands between. -#}
+{% macro lake_tables(node) -%}
+    {%- set reached, tables = [node.unique_id], [] -%}
+    {%- for unique_id in reached -%}
+        {#- The list grows while it is read: what is appended here is visited too. -#}
+        {%- for parent in graph.nodes.get(unique_id, {}).get('depends_on', {}).get('nodes', []) -%}
+            {%- if parent not in reached -%}{%- do reached.append(parent) -%}{%- endif -%}
+        {%- endfor -%}
+        {%- if unique_id in graph.sources -%}{%- do tables.append(graph.sources[unique_id].name) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return(tables | sort) }}
+{%- endmacro %}
+
+{#- A text literal, on one line; null for a text that is missing or empty. -#}
+{% macro text_literal(text) -%}
+    {%- if text -%}'{{ text.split() | join(' ') | replace("'", "''") }}'{%- else -%}null{%- endif -%}
+{%- endmacro %}
+
+{#- One row of literals per mart, each with a comma behind it; none where there is no graph: when dbt parses. -#}
+{% macro catalogue_rows() -%}
+    {%- if execute and graph is defined -%}
+    {%- for mart in marts() %}
+    {%- set meta = mart.config.get('meta', {}).get('longtail', {}) %}
+    (
+        '{{ mart.name }}',
+        '{{ mart.fqn[-2] }}',
+        '{{ "view" if mart.config.materialized == "view" else "table" }}',
+        {{ text_literal(meta.get('grain')) }},
+        {{ text_literal(meta.get('source')) }},
+        {{ text_literal(mart.description) }},
+        {{ text_literal(meta.get('example')) }},
+        {{ mart.columns | length }},
+        {{ lake_tables(mart) }}
+    ),
+    {%- endfor %}
+    {%- endif %}
+{%- endmacro %}
