@@ -3,6 +3,9 @@
 What belongs here: bytes to records, each with its number, and what is wrong with those that are none. What does not:
 what the columns mean (one module a format). A file is read a line at a time; one bad row is put aside with its
 reason, a file that cannot be one of these at all is refused.
+
+Lines end as the file's first one does: in LF (CRLF with it), or, where there is no LF at all, in CR. In a file with LF
+a CR that ends no line is a character of its field like any other, quoted or not, so that no row is torn in two.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +27,7 @@ LONGEST_LINE = 1 << 24
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SHOWN = 2_000
+_LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
 
 
 @dataclass
@@ -71,9 +76,10 @@ def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: A
     try:
         with path.open("rb") as stream:
             _refuse_other_encodings(path, stream)
-            reader = csv.reader(_lines(stream), delimiter=delimiter, strict=True)
+            reader = csv.reader(map(_hidden_cr, _lines(stream)), delimiter=delimiter, strict=True)
             columns = _header(path, reader, required)
-            for row, values in _rows(path, reader, aside):
+            for row, hidden in _rows(path, reader, aside):
+                values = [value.replace(_LONE_CR, "\r") for value in hidden]
                 reason = _fault(values, columns)
                 if reason:
                     aside.put(row, reason, _printed(delimiter.join(values)))
@@ -129,14 +135,45 @@ def _refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:
     """Lines, bytes that are not UTF-8 kept as surrogates; of an overlong line only the beginning."""
-    while line := stream.readline(LONGEST_LINE):
-        if not line.endswith(b"\n") and len(line) == LONGEST_LINE:
-            while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+    is_cr = _ends_in_cr(stream)
+    lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
+    end = b"\r" if is_cr else b"\n"
+    for line in lines:
+        if len(line) >= LONGEST_LINE and not line.endswith(end):
+            while (rest := next(lines, b"")) and not rest.endswith(end):
                 pass
-            line = (
-                line[: 2 * LONGEST_FIELD] + b"\n"
-            )  # one field of it is then too large, and the row put aside
+            line = line[: 2 * LONGEST_FIELD] + end  # one field of it is then too large, and the row put aside
         yield line.decode("utf-8", "surrogateescape")
+
+
+def _ends_in_cr(stream: IO[bytes]) -> bool:
+    """Whether the file's lines end in CR alone: its beginning has some and no LF."""
+    place = stream.tell()
+    start = stream.read(LONGEST_FIELD)
+    stream.seek(place)
+    return b"\r" in start and b"\n" not in start
+
+
+def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines with the CR that ends them; an overlong one in pieces."""
+    rest = b""
+    while block := stream.read(LONGEST_FIELD):
+        *lines, rest = (rest + block).split(b"\r")
+        yield from (line + b"\r" for line in lines)
+        if len(rest) >= LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _hidden_cr(line: str) -> str:
+    """The line with every CR replaced that does not end it."""
+    if "\r" not in line:
+        return line
+    end = len(line) - len(line.rstrip("\n"))
+    end += line[: len(line) - end].endswith("\r")
+    return line[: len(line) - end].replace("\r", _LONE_CR) + line[len(line) - end :]
 
 
 def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
@@ -182,7 +219,9 @@ def _rows(path: Path, reader: Any, aside: Aside) -> Iterator[tuple[int, list[str
 def _fault(values: Sequence[str], columns: Sequence[str]) -> str | None:
     """Why a row cannot be used whatever its columns mean."""
     if len(values) != len(columns):
-        return f"{len(values)} fields where the header has {len(columns)}"
+        has_cr = any("\r" in value.replace("\r\n", "") for value in values)
+        hint = "; a CR in it is no end of a row, as the file's rows end in LF" if has_cr else ""
+        return f"{len(values)} fields where the header has {len(columns)}{hint}"
     for column, value in zip(columns, values, strict=True):
         if "\0" in value:
             return f"column {column}: holds a NUL character"

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,7 @@ def rows(
     table=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8),
     delimiter=st.sampled_from([",", "\t"]),
     end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
     bom=st.booleans(),
 )
 def test_what_python_writes_comes_back(
@@ -50,11 +52,12 @@ def test_what_python_writes_comes_back(
     table: list[tuple[str, str]],
     delimiter: str,
     end: str,
+    quoting: Literal[0, 1],
     bom: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "file"
     with path.open("w", encoding="utf-8-sig" if bom else "utf-8", newline="") as stream:
-        writer = csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=quoting)
         writer.writerows([("a", "b"), *table])
     found, aside = rows(path, delimiter=delimiter)
     assert [(row["a"], row["b"]) for row in found] == table
@@ -111,7 +114,10 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
         (b"1,2,3", "3 fields where the header has 2"),
         (b"caf\xe9,2", "column a: byte 0xe9 is not UTF-8 (is the file Latin-1? save it as UTF-8)"),
         (b"1,a\0b", "column b: holds a NUL character"),
-        (b"1,a\rb", "line 3: not a row of this format: new-line character seen in unquoted field"),
+        (
+            b"1,a\r2,b",
+            "3 fields where the header has 2; a CR in it is no end of a row, as the file's rows end in LF",
+        ),
         (b'1,"x"y', "line 3: not a row of this format: ',' expected after '\"'"),
         (b"1," + b"x" * (LONGEST_FIELD + 1), "field larger than field limit"),
     ],
@@ -122,6 +128,38 @@ def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: byte
     (row,) = aside.rows
     assert row.row_key == "file.csv row 2"
     assert reason in row.reason
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: str) -> None:
+    content = end.join(["a,b", f"{quote}one\rtwo{quote},x", "\ry,z", ""])
+    found, aside = rows(written(tmp_path / "file.csv", content))
+    assert found == [{"a": "one\rtwo", "b": "x"}, {"a": "\ry", "b": "z"}]
+    assert aside.rows == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(table=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8))
+def test_a_file_whose_lines_end_in_cr(
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
+) -> None:
+    table = [(a.replace("\n", " "), b.replace("\n", " ")) for a, b in table]
+    path = tmp_path_factory.mktemp("csv") / "file"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\r", quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
+    found, aside = rows(path)
+    assert [(row["a"], row["b"]) for row in found] == table
+    assert aside.rows == []
+
+
+def test_lines_ending_in_cr_are_read_in_pieces(tmp_path: Path) -> None:
+    long = b"x" * (LONGEST_LINE + 5)
+    path = written(tmp_path / "file.csv", b"a,b\r" + b"1,2\r" * 400_000 + b"3," + long + b"\r5,6")
+    found, aside = rows(path)
+    assert len(found) == 400_001
+    assert found[-1] == {"a": "5", "b": "6"}
+    assert len(aside.rows) == 1
 
 
 def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
@@ -155,6 +193,31 @@ def test_json_lines_by_number(tmp_path: Path) -> None:
     aside = Aside(path.name)
     assert list(read_json_lines(path, aside)) == [(1, {"a": 1}), (6, {"c": 2})]
     assert [row.row_key for row in aside.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
+
+
+def test_json_lines_that_end_in_cr(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", b'{"a": 1}\r\r{"b": 2}\rbroken')
+    aside = Aside(path.name)
+    assert list(read_json_lines(path, aside)) == [(1, {"a": 1}), (3, {"b": 2})]
+    assert [row.row_key for row in aside.rows] == ["log.jsonl row 4"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(content=st.binary(max_size=120))
+def test_any_line_of_json_lines_is_an_object_or_put_aside(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = written(tmp_path_factory.mktemp("log") / "log.jsonl", b'{"a": 1}\n' + content.replace(b"\r", b""))
+    aside = Aside(path.name)
+    try:
+        found = list(read_json_lines(path, aside))
+    except SourceError as error:
+        assert str(error).startswith(str(path))
+        return
+    n_lines = sum(
+        bool(line.strip()) for line in path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    )
+    assert len(found) + len(aside.rows) == n_lines
 
 
 def test_hashes_know_names_and_bytes(tmp_path: Path) -> None:
