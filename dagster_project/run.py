@@ -33,6 +33,7 @@ from dagster_project.core.wikimedia.pageviews import newest_complete_month, newe
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
+_QUESTIONS = ("lake/questions", "lake/paraphrases")
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
@@ -126,18 +127,22 @@ def plan(study: Study) -> list[Stage]:
     if study.popularity.measure == "page_views":
         first, last = window(study)
         stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views",), first, last))
-    indexes = [f"indexes/{name}" for name in study.retrievers if name != "oracle"]
-    texts = ("lake/questions", "lake/paraphrases", "lake/passages", *indexes)
-    stages.append(Stage("questions, paraphrases, passages, indexes", texts))
-    if study.retrievers:
-        first, last = study.retrievers[0], study.retrievers[-1]
-        stages.append(Stage("retrieval", ("lake/retrieved_passages",), first, last))
+    generates = any(model.backend != IMPORTED for model in study.models)
+    stages += _texts(study) if generates else [Stage("questions, paraphrases", _QUESTIONS)]
     for model in study.models:
         stages += _generation(study, model)
-    generates = any(model.backend != IMPORTED for model in study.models)
     if generates and (study.paraphrase_prompts or study.sample_prompts):
         stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
     return [*stages, Stage("warehouse: dbt, tests, publication, report", WAREHOUSE)]
+
+
+def _texts(study: Study) -> Iterator[Stage]:
+    """Questions, and what is read to answer them; imported answers were given without our passages."""
+    indexes = [f"indexes/{name}" for name in study.retrievers if name != "oracle"]
+    yield Stage("questions, paraphrases, passages, indexes", (*_QUESTIONS, "lake/passages", *indexes))
+    if study.retrievers:
+        first, last = study.retrievers[0], study.retrievers[-1]
+        yield Stage("retrieval", ("lake/retrieved_passages",), first, last)
 
 
 def _generation(study: Study, model: Model) -> Iterator[Stage]:
