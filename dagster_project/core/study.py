@@ -12,12 +12,14 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
-from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Results
+from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Place, Results
 from dagster_project.core.questions.relations import RELATIONS
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
 FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
 VIEW_ORIGINS = ("auto", "api", "dump")
+FREQUENCIES = ("popularity", "text")
+MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 IMPORTED = "imported"
 BACKENDS = ("transformers", "openai", "fake", IMPORTED)
@@ -38,6 +40,22 @@ RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 
 @dataclass(frozen=True)
+class FactSample:
+    """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
+
+    `frequency` is how often the subject's names occur in `text`, rescaled to 800 MB (`match`: as `whole_words`, or
+    `anywhere`), or its `popularity` by the study's measure, page views being those of `month`. At most `per_relation`
+    facts of a relation stay. The draw is seeded by the study's `seed`.
+    """
+
+    frequency: str
+    per_relation: int = 2_000
+    month: str | None = None
+    text: Place | None = None
+    match: str = "whole_words"
+
+
+@dataclass(frozen=True)
 class Source:
     """Where facts, views and texts come from.
 
@@ -51,7 +69,7 @@ class Source:
     truthy dump in `dump_env`, which is downloaded where that variable is not set. `views_from`: the page view
     API, the monthly dumps in the folder `page_view_dumps_env` (downloaded where it is not set), or `auto`: the
     dumps where there are many articles. Of a dump that breaks off what comes before is used only with
-    `accept_cut_dumps`.
+    `accept_cut_dumps`. Without `sample` all facts are asked about.
     """
 
     kind: str
@@ -66,6 +84,7 @@ class Source:
     dump_env: str = "LONGTAIL_TRUTHY_DUMP"
     page_view_dumps_env: str = "LONGTAIL_PAGE_VIEW_DUMPS"
     accept_cut_dumps: bool = False
+    sample: FactSample | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from dagster_project.core.study import (
     RELATION_NAMES,
     RETRIEVERS,
     Dataset,
+    FactSample,
     Popularity,
     Prompt,
     Sampling,
@@ -95,17 +96,38 @@ def _check_whole(read: Reader, study: Study) -> None:
         raise read.fail(
             "popularity.measure", f"without a source nothing else is known; allowed here: {IMPORTED}"
         )
+    if study.source.sample is not None:
+        _check_sample(read, study, study.source.sample)
     if study.popularity.measure == "page_views":
         _check_window(read, study)
 
 
+def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
+    """What a sample of facts is weighted by must be there to be had."""
+    if not study.datasets_of_source:
+        raise read.fail("source.sample", "no dataset is built from the source: there is nothing to sample")
+    measure = study.popularity.measure
+    if sample.frequency == "popularity" and measure == IMPORTED:
+        raise read.fail(
+            "source.sample.frequency",
+            "the source's own facts have no imported popularity; allowed here: text, or another popularity.measure",
+        )
+    is_dated = sample.frequency == "popularity" and measure == "page_views"
+    if is_dated and sample.month is None:
+        raise read.fail("source.sample.month", "is missing: the month whose page views weight the sample")
+    if sample.month is not None and not is_dated:
+        raise read.fail("source.sample.month", "goes with frequency: popularity, measured in page_views")
+    newest = _newest_month(study)
+    if sample.month is not None and not FIRST_MONTH <= sample.month <= newest:
+        raise read.fail(
+            "source.sample.month",
+            f"{sample.month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'",
+        )
+
+
 def _check_window(read: Reader, study: Study) -> None:
-    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
-    newest = newest_complete_month(date.today())
-    if (
-        study.source.kind == "sandbox"
-    ):  # its time is the study's: a machine whose clock is behind can still run it
-        newest = max(newest, study.source.snapshot)
+    """The window lies within the months that have page views."""
+    newest = _newest_month(study)
     last = study.popularity.last_month or newest
     if not FIRST_MONTH <= last <= newest:
         raise read.fail(
@@ -118,6 +140,13 @@ def _check_window(read: Reader, study: Study) -> None:
             f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
             f" page views; allowed: 1 to {most}",
         )
+
+
+def _newest_month(study: Study) -> str:
+    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
+    newest = newest_complete_month(date.today())
+    # A sandbox's time is the study's: a machine whose clock is behind can still run it.
+    return max(newest, study.source.snapshot) if study.source.kind == "sandbox" else newest
 
 
 def _month_number(month: str) -> int:

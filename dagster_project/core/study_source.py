@@ -5,8 +5,17 @@ What belongs here: its keys, their defaults, and what does not go together. What
 
 from __future__ import annotations
 
+from dagster_project.core.imports.declared import Place
 from dagster_project.core.reader import Reader
-from dagster_project.core.study import FACT_ORIGINS, SOURCE_KINDS, VIEW_ORIGINS, Source
+from dagster_project.core.study import (
+    FACT_ORIGINS,
+    FREQUENCIES,
+    MATCHES,
+    SOURCE_KINDS,
+    VIEW_ORIGINS,
+    FactSample,
+    Source,
+)
 
 
 def read_source(read: Reader) -> Source:
@@ -18,7 +27,7 @@ def read_source(read: Reader) -> Source:
         "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *dumps),
         "rdf_file": ("path_env", *dumps),
     }[kind]
-    read.only("kind", "snapshot", *keys)
+    read.only("kind", "snapshot", "sample", *keys)
     source = Source(
         kind=kind,
         snapshot=read.month("snapshot"),
@@ -32,6 +41,7 @@ def read_source(read: Reader) -> Source:
         dump_env=read.text("dump_env", Source.dump_env),
         page_view_dumps_env=read.text("page_view_dumps_env", Source.page_view_dumps_env),
         accept_cut_dumps=read.flag("accept_cut_dumps"),
+        sample=_sample(read.child("sample")) if "sample" in read.raw else None,
     )
     _check_source(read, source)
     return source
@@ -48,3 +58,28 @@ def _check_source(read: Reader, source: Source) -> None:
     ):
         if key in read.raw and not has_effect:
             raise read.fail(key, f"goes with {needed}")
+
+
+def _sample(read: Reader) -> FactSample:
+    frequency = read.choice("frequency", FREQUENCIES)
+    of_text = ("text", "text_env", "match")
+    for key in of_text if frequency != "text" else ():
+        if key in read.raw:
+            raise read.fail(key, "goes with frequency: text")
+    read.only("frequency", "per_relation", "month", *of_text)
+    return FactSample(
+        frequency=frequency,
+        per_relation=read.number("per_relation", FactSample.per_relation, 1),
+        month=read.optional("month", read.month),
+        text=_text(read) if frequency == "text" else None,
+        match=read.choice("match", MATCHES, FactSample.match),
+    )
+
+
+def _text(read: Reader) -> Place:
+    path, variable = read.optional("text", read.text), read.optional("text_env", read.environment_name)
+    if (path is None) == (variable is None):
+        raise read.fail(
+            "text", "exactly one of text and text_env must name the text sample: a file or a folder"
+        )
+    return Place(path, variable)
