@@ -44,14 +44,19 @@ def warehouse_inputs(study: Study) -> str:
 
     Lake table adaptive_gains is left out: the build itself makes it, from the rest.
     """
-    dbt = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml", ".md"})
     return fingerprint(
         _lake_files(study.home.lake),
-        [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in dbt],
+        dbt_sources(),
         code_version("warehouse", "statistics", "report"),
         (study.seed, study.description),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )
+
+
+def dbt_sources() -> list[tuple[str, str]]:
+    """Path and text of every file of the dbt project."""
+    files = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml", ".md"})
+    return [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in files]
 
 
 def _lake_files(lake: Path) -> list[tuple[str, int]]:

@@ -1,0 +1,164 @@
+"""What a published warehouse holds: the build's marts, copied with all that is known of them, and what the file is.
+
+What belongs here: copying tables, views and comments, the table `publication`, the catalogue's row counts. What
+does not: files, versions, and who may publish (`publish`), and what a mart holds (`dbt/models/marts`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+import duckdb
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.lake import code_version
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import DBT_PROJECT, BuildVerdict
+
+SCHEMA = "marts"
+_PUBLICATION_TABLE = "One row: what this file is, and when it was made."
+
+
+def fill(
+    connection: duckdb.DuckDBPyConnection, study: Study, verdict: BuildVerdict, published_at: datetime
+) -> dict[str, int]:
+    """Fill the database `target` from the one attached as `build`; returns the number of rows by table.
+
+    Errors: `PublishError` where the build holds no marts, or a view reads what is not published.
+    """
+    connection.execute(f"create schema target.{SCHEMA}")
+    n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection, "table")}
+    if not n_rows:
+        raise PublishError("the build holds no marts; build the warehouse first")
+    views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
+    _copy_comments(connection, [*n_rows, *views])
+    if "catalogue" in n_rows:
+        n_rows["catalogue"] += 1  # the row of `publication`
+        _count_in_catalogue(connection, n_rows)
+    _stamp(connection, study, verdict, published_at, n_rows)
+    return n_rows
+
+
+def _marts(connection: duckdb.DuckDBPyConnection, kind: str) -> list[tuple[str, str]]:
+    """Name and `create` statement of every mart of a kind, table or view, that is a model of the last build.
+
+    dbt leaves the table of a deleted or renamed model where it is; the audit knows today's models only.
+    """
+    return connection.execute(
+        f"select {kind}_name, sql from duckdb_{kind}s() "  # noqa: S608
+        f"where database_name = 'build' and schema_name = ? and {kind}_name in "
+        f"(select name from build.audit.results where resource_type = 'model') order by {kind}_name",
+        [SCHEMA],
+    ).fetchall()
+
+
+def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> int:
+    """Copy one mart with its constraints (`create table as` would drop them); returns its number of rows."""
+    connection.execute(ddl)
+    quoted = f'{SCHEMA}."{name}"'
+    connection.execute(f"insert into target.{quoted} select * from build.{quoted} order by all")  # noqa: S608
+    row = connection.execute(f"select count(*) from target.{quoted}").fetchone()  # noqa: S608
+    return int(row[0]) if row else 0
+
+
+def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> str:
+    """Copy one mart that is a view over other marts; returns its name. DuckDB binds it here, so what is missing shows."""
+    try:
+        connection.execute(ddl)
+    except duckdb.CatalogException as error:
+        reason = str(error).splitlines()[0]
+        raise PublishError(
+            f"view {name} reads what is not published ({reason}); name its tables by `published`"
+        ) from error
+    return name
+
+
+def _copy_comments(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
+    for kind in ("table", "view"):
+        commented = connection.execute(
+            f"select {kind}_name, comment from duckdb_{kind}s() "  # noqa: S608
+            "where database_name = 'build' and schema_name = ? and comment is not null "
+            f"and list_contains(?, {kind}_name)",
+            [SCHEMA, names],
+        ).fetchall()
+        for name, comment in commented:
+            connection.execute(f'comment on {kind} {SCHEMA}."{name}" is {literal(comment)}')
+    columns = connection.execute(
+        "select table_name, column_name, comment from duckdb_columns() "
+        "where database_name = 'build' and schema_name = ? and comment is not null "
+        "and list_contains(?, table_name)",
+        [SCHEMA, names],
+    ).fetchall()
+    for table, column, comment in columns:
+        connection.execute(f'comment on column {SCHEMA}."{table}"."{column}" is {literal(comment)}')
+
+
+def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:
+    """Rows by table, which are known only now, and the table that is no model."""
+    connection.execute(
+        f"update {SCHEMA}.catalogue set n_rows = counted.n "  # noqa: S608
+        "from (select unnest(?) as name, unnest(?) as n) as counted where table_name = counted.name",
+        [list(n_rows), list(n_rows.values())],
+    )
+    connection.execute(
+        f"insert into {SCHEMA}.catalogue by name select 'publication' as table_name, 'catalogue' as topic, "  # noqa: S608
+        "'table' as kind, 'one row' as grain, 'README: publishing' as source, ? as description, "
+        "'select * from publication' as example_query, ? as n_columns, 1 as n_rows, [] as lake_tables",
+        [_PUBLICATION_TABLE, len(_PUBLICATION)],
+    )
+
+
+_PUBLICATION = {
+    "study": ("varchar", "name of the study"),
+    "description": ("varchar", "what the study is about, as its file says"),
+    "published_at": ("timestamptz", "when this file was published"),
+    "dbt_invocation_id": ("varchar", "dbt run that finished the build"),
+    "dbt_version": ("varchar", "version of dbt-core"),
+    "duckdb_version": ("varchar", "version of DuckDB that wrote this file"),
+    "code_version": ("varchar", "hash of the platform's Python sources and dbt models"),
+    "n_rows": ("map(varchar, bigint)", "number of rows by published table"),
+}
+
+
+def _stamp(
+    connection: duckdb.DuckDBPyConnection,
+    study: Study,
+    verdict: BuildVerdict,
+    published_at: datetime,
+    n_rows: dict[str, int],
+) -> None:
+    columns = ", ".join(f"{name} {type_} not null" for name, (type_, _) in _PUBLICATION.items())
+    connection.execute(f"create table {SCHEMA}.publication ({columns})")
+    connection.execute(
+        f"insert into {SCHEMA}.publication values (?, ?, ?, ?, ?, ?, ?, map(?, ?))",  # noqa: S608
+        [
+            study.name,
+            study.description,
+            published_at,
+            verdict.invocation_id,
+            verdict.dbt_version,
+            duckdb.__version__,
+            platform_version(),
+            list(n_rows),
+            list(n_rows.values()),
+        ],
+    )
+    connection.execute(f"comment on table {SCHEMA}.publication is {literal(_PUBLICATION_TABLE)}")
+    for name, (_, comment) in _PUBLICATION.items():
+        connection.execute(f"comment on column {SCHEMA}.publication.{name} is {literal(comment)}")
+
+
+def platform_version() -> str:
+    """A hash of all that computes: the modules of `core` and the dbt project."""
+    digest = hashlib.sha256(code_version(".").encode())
+    for file in sorted(file for pattern in ("*.sql", "*.yml") for file in DBT_PROJECT.rglob(pattern)):
+        digest.update(str(file.relative_to(DBT_PROJECT)).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal, for statements that take no parameters."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"

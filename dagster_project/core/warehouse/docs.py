@@ -1,0 +1,99 @@
+"""dbt's documentation as one page beside the published warehouse: every table, column, test and line of SQL.
+
+What belongs here: having dbt make the page, and making it fit to be handed on: no network, no path of this machine.
+What does not: what it says (the yml files and `models/overview.md` in `dbt/`).
+
+The page depends on the dbt project alone. Where that is as it was, dbt is not asked again: the page only gets the
+name of the new build.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import re
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import atomic_file, code_version, fingerprint
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import dbt_command, dbt_environment, dbt_sources
+from dagster_project.core.warehouse.publication import read_publication
+
+_PAGE = "static_index.html"
+_NO_NETWORK = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
+)
+_HEAD = re.compile(r"<head>(?:<!-- longtail -->.*?<!-- /longtail -->)?", re.DOTALL)
+_INPUTS = re.compile(r'<meta name="longtail:inputs" content="([0-9a-f]+)">')
+_ICON = re.compile(r"<link rel=\"(?:shortcut icon|canonical)\"[^>]*>")
+
+
+@dataclass(frozen=True)
+class DocsReport:
+    """The page, and whether dbt made it now (or only the build's name changed)."""
+
+    path: Path
+    invocation_id: str
+    n_bytes: int
+    was_made: bool
+
+
+def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
+    """Put `docs.html` beside the study's published warehouse.
+
+    Errors: `PublishError` where nothing is published yet, or dbt fails; `LakeError` where the disk does. The page
+    that was there stays.
+    """
+    publication = read_publication(study.home.published_warehouse)
+    target = study.home.published / "docs.html"
+    inputs = fingerprint(
+        dbt_sources(), version("dbt-core"), version("dbt-duckdb"), code_version("warehouse/docs")
+    )
+    page = _page_of(target, inputs)
+    was_made = page is None
+    if page is None:
+        log.info("dbt writes the documentation of the warehouse")
+        page = _generate(study)
+    stamped = _stamped(page, inputs, publication.invocation_id, publication.study)
+    with atomic_file(target) as temporary:
+        temporary.write_text(stamped, encoding="utf-8")
+    return DocsReport(target, publication.invocation_id, target.stat().st_size, was_made)
+
+
+def _page_of(target: Path, inputs: str) -> str | None:
+    """The page at `target`, if it is of these inputs."""
+    if not target.exists():
+        return None
+    page = target.read_text(encoding="utf-8")
+    found = _INPUTS.search(page, 0, 4_000)
+    return page if found and found[1] == inputs else None
+
+
+def _generate(study: Study) -> str:
+    done = dbt_command(study, ["--quiet", "docs", "generate", "--static"])
+    if done.returncode:
+        reason = " ".join((done.stdout + done.stderr).split())[-1000:]
+        raise PublishError(f"dbt docs generate failed: {reason}")
+    page = (Path(dbt_environment(study)["DBT_TARGET_PATH"]) / _PAGE).read_text(encoding="utf-8")
+    # Paths stand in JSON strings; where this home lies is nobody's business.
+    for path, shown in ((study.home.root, "data"), (study.home.home, "data"), (PROJECT_ROOT, "longtail")):
+        page = page.replace(json.dumps(str(path))[1:-1], shown)
+    return _ICON.sub("", page)
+
+
+def _stamped(page: str, inputs: str, invocation_id: str, study: str) -> str:
+    """The page with a policy that forbids the network, its inputs and the build that it describes."""
+    marks = {"longtail:inputs": inputs, "longtail:dbt-invocation-id": invocation_id, "longtail:study": study}
+    metas = "".join(f'<meta name="{name}" content="{html.escape(value)}">' for name, value in marks.items())
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_NO_NETWORK}">'
+    head = f"<head><!-- longtail -->{policy}{metas}<!-- /longtail -->"
+    stamped, n = _HEAD.subn(lambda _: head, page, count=1)
+    if not n:
+        raise PublishError("dbt's documentation page has no <head>; it cannot be published")
+    return stamped

@@ -1,0 +1,51 @@
+"""What a published warehouse says of itself: its table `publication`, for all that is made from the file.
+
+What belongs here: reading it. What does not: writing it (`contents`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from dagster_project.core.errors import PublishError
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The one row of table `publication`: which study, which dbt run, when, by which versions."""
+
+    study: str
+    description: str
+    published_at: datetime
+    invocation_id: str
+    dbt_version: str
+    duckdb_version: str
+    code_version: str
+    n_rows: dict[str, int]
+
+
+def read_publication(published: Path) -> Publication:
+    """What the published file at `published` says of itself. Errors: `PublishError` where it is missing or unreadable."""
+    if not published.exists():
+        raise PublishError(f"{published}: nothing is published yet; run `make run`")
+    try:
+        with duckdb.connect(str(published), read_only=True) as connection:
+            return publication_of(connection)
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+
+
+def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
+    """The same of an open connection, whose file stays what it was although another one takes its place."""
+    row = connection.execute(
+        "select study, description, published_at, dbt_invocation_id, dbt_version, duckdb_version, code_version, n_rows "
+        "from marts.publication"
+    ).fetchone()
+    if row is None:
+        raise PublishError("table publication of the published warehouse is empty; publish it again")
+    return Publication(*row)
