@@ -15,11 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.imports.facts import CODE, file_slice
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
 from dagster_project.core.imports.questions import imported_paraphrases, imported_questions, wordings
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.questions.asked import asked_entities, asked_facts, sample_content
 from dagster_project.core.questions.paraphrases import PARAPHRASES
 from dagster_project.core.questions.relations import RELATIONS, SUBJECT, Relation
 from dagster_project.core.study import Dataset, Study
@@ -55,6 +59,7 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         lake.content("entities"),
         _imports(study, lake),
         code_version("questions/build", "questions/relations"),
+        *sample_content(study, lake),
     )
     return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
 
@@ -121,7 +126,7 @@ def draw(
 
 def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     wanted = {name for dataset in study.datasets_of_source for name in dataset.relations}
-    built = _build([relation for relation in RELATIONS if relation.name in wanted], lake)
+    built = _build([relation for relation in RELATIONS if relation.name in wanted], study, lake)
     rows = [row for dataset in study.datasets_of_source for row in _of_dataset(dataset, built, study.seed)]
     if not rows and study.datasets_of_source:
         raise LakeError(
@@ -159,13 +164,13 @@ def _imports(study: Study, lake: Lake) -> list[Any]:
     return [*files, *named, code_version(*CODE)]
 
 
-def _build(relations: list[Relation], lake: Lake) -> _Built:
+def _build(relations: list[Relation], study: Study, lake: Lake) -> _Built:
     entities = {
         row["entity_id"]: _Entity(one_line(row["label"]), tuple(row["aliases"]))
-        for row in lake.read("entities", columns=["entity_id", "label", "aliases"]).to_pylist()
+        for row in _terms(study, lake).to_pylist()
     }
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in lake.read("triples", columns=["subject_id", "property_id", "object_id"]).to_pylist():
+    for row in asked_facts(study, lake, ["subject_id", "property_id", "object_id"]).to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
     by_property = {relation.property_id: relation for relation in relations}
     built = _Built()
@@ -174,6 +179,13 @@ def _build(relations: list[Relation], lake: Lake) -> _Built:
         if relation:
             _add_question(built, relation, subject_id, sorted(object_ids), entities)
     return built
+
+
+def _terms(study: Study, lake: Lake) -> pa.Table:
+    """Labels and aliases of all entities, or of those that a sample asks about."""
+    asked = asked_entities(study, lake)
+    only = None if asked is None else pc.field("entity_id").isin(asked.combine_chunks())
+    return lake.read("entities", columns=["entity_id", "label", "aliases"], only=only)
 
 
 def _add_question(

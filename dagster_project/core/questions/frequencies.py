@@ -1,0 +1,196 @@
+"""How frequent the subjects of facts are: what a sample of facts is weighted by (SPEC §1).
+
+What belongs here: lake table subject_frequencies. What does not: what frequency decides (`sampling`), counting in texts
+(`text_matches`), fetching page views (`wikimedia.views`).
+
+A subject's names are its label and its aliases, white space at their ends left out. Their occurrences are added up, so
+a text's "New York City" counts twice for who is called both "New York" and "New York City".
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.records import file_hashes
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.questions.sampling import known
+from dagster_project.core.questions.text_matches import count_names, text_files
+from dagster_project.core.sandbox.world import WORLD_CODE
+from dagster_project.core.study import Study
+from dagster_project.core.tables import TABLES
+from dagster_project.core.wikimedia.ingest import check_months
+from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
+
+TABLE = "subject_frequencies"
+PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"
+_TEXT_BYTES = 800_000_000  # what counts are rescaled to
+_CODE = ("questions/frequencies", "questions/text_matches")
+_VIEWS = tuple(
+    f"wikimedia/{name}" for name in ("pageviews", "pageview_dumps", "redirects", "title_index", "views")
+)
+
+
+def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: date | None = None) -> Outcome:
+    """Write lake table subject_frequencies: nothing without a sample of facts.
+
+    Errors: `LakeError` without triples and entities; `SourceError` where text or page views cannot be had.
+    """
+    sample = study.source.sample
+    if sample is None:
+        return lake.materialise(TABLE, fingerprint(TABLE, "no sample"), lambda: Computed([]))
+    if sample.text is not None:
+        return _of_text(sample.text.find(study.path), sample.match, lake, log)
+    if sample.month is not None:
+        check_months(study, [sample.month], today or date.today())
+        return _of_page_views(study, sample.month, lake, log)
+    subjects = _subjects(lake, ["sitelinks"])
+    stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code_version(*_CODE))
+
+    def compute() -> Computed:
+        counts = known(subjects["sitelinks"].cast(pa.float64()).to_numpy())
+        return _computed(subjects, SITELINKS, counts, "entities")
+
+    return lake.materialise(TABLE, stamp, compute)
+
+
+def _subjects(lake: Lake, columns: list[str]) -> pa.Table:
+    """The entities that are subjects of facts, sorted by id: `entity_id` and `columns`."""
+    ids = pc.unique(lake.read("triples", columns=["subject_id"])["subject_id"])
+    entities = lake.read("entities", columns=["entity_id", *columns]).replace_schema_metadata(None)
+    return entities.filter(pc.is_in(entities["entity_id"], value_set=ids)).sort_by("entity_id")
+
+
+def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) -> Outcome:
+    subjects = _subjects(lake, ["article_title"])
+    has_article = pc.is_valid(subjects["article_title"])
+    titled = subjects.filter(has_article)
+    stamp = fingerprint(
+        TABLE,
+        PAGE_VIEWS,
+        month,
+        content_hash(subjects),
+        _counted_by(study, titled.num_rows),
+        code_version(*_CODE),
+    )
+
+    def compute() -> Computed:
+        with open_services(study.source, study.home) as services:
+            articles = resolve_articles(study, services, titled["article_title"].to_pylist(), log)
+            found = fetch_views(study, services, articles, [month], log)[month]
+        views = np.full(subjects.num_rows, np.nan)
+        views[has_article.to_numpy()] = [np.nan if n is None else n for n in found.by_title]
+        if subjects.num_rows and np.isnan(views).all():
+            raise SourceError(
+                f"source.sample.month: the source has no views of any subject in {month}; nothing was written."
+                " It may not have counted that month yet: choose an earlier one"
+            )
+        computed = _computed(subjects, PAGE_VIEWS, known(views), found.origin, month=month)
+        notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **found.notes}
+        return Computed(computed.rows, found.aside, notes)
+
+    return lake.materialise(TABLE, stamp, compute)
+
+
+def _counted_by(study: Study, n_articles: int) -> list[Any]:
+    """What decides the page views of given articles, for a fingerprint."""
+    source, redirects = study.source, study.popularity.redirects
+    is_world = source.kind == "sandbox"
+    return [
+        [source.kind, *([source.seed, source.facts_per_relation] if is_world else [])],
+        [redirects, views_origin(source, n_articles, redirects), source.accept_cut_dumps],
+        code_version(*_VIEWS, *(WORLD_CODE if is_world else ())),
+    ]
+
+
+def _of_text(place: Path, match: str, lake: Lake, log: logging.Logger) -> Outcome:
+    files = text_files(place)
+    subjects = _subjects(lake, ["label", "aliases"])
+    hashes = [digest for _, digest in file_hashes(files)]
+    is_json = [file.name.partition(".")[2] for file in files]  # what a file is called decides how it is read
+    stamp = fingerprint(
+        TABLE,
+        ALIAS_FREQUENCY,
+        match,
+        hashes,
+        is_json,
+        content_hash(subjects),
+        code_version(*_CODE, "wikimedia/rdf"),
+    )
+    return lake.materialise(TABLE, stamp, lambda: _count(subjects, match, files, log))
+
+
+def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logger) -> Computed:
+    owners, codes, names = _names(subjects)
+    counts = count_names(files, names, log)
+    n = subjects.num_rows
+
+    def added_up(of_name: np.ndarray) -> np.ndarray:
+        return np.bincount(owners, of_name[codes], n).astype(np.int64)
+
+    whole, anywhere = added_up(counts.whole_words), added_up(counts.anywhere)
+    chosen = whole if match == "whole_words" else anywhere
+    frequency = chosen * (_TEXT_BYTES / max(counts.n_bytes, 1))
+    more = {
+        "n_names": pa.array(np.bincount(owners, minlength=n), pa.int32()),
+        "n_whole_words": whole,
+        "n_anywhere": anywhere,
+        "n_text_bytes": pa.repeat(pa.scalar(counts.n_bytes, pa.int64()), n),
+    }
+    computed = _computed(subjects, ALIAS_FREQUENCY, frequency, "text", **more)
+    notes = {
+        "names": len(names),
+        "text_bytes": counts.n_bytes,
+        "occurrences_as_whole_words": int(counts.whole_words.sum()),
+        "occurrences_anywhere": int(counts.anywhere.sum()),
+        "subjects_never_named": int((chosen == 0).sum()),
+        **counts.aside.notes(),
+    }
+    return Computed(computed.rows, counts.aside.rows, {**computed.notes, **notes})
+
+
+def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
+    """(subject's row, name's place) of each distinct pair, and the distinct names; blank ones are left out."""
+    aliases = subjects["aliases"].combine_chunks()
+    owners = np.concatenate([np.arange(len(aliases)), pc.list_parent_indices(aliases).to_numpy()])
+    texts = pa.concat_arrays(
+        [subjects["label"].combine_chunks().cast(pa.string()), pc.list_flatten(aliases).cast(pa.string())]
+    )
+    texts = pc.fill_null(pc.utf8_trim_whitespace(texts), "")
+    encoded = texts.dictionary_encode()
+    pairs = np.unique(owners.astype(np.int64) * len(encoded.dictionary) + encoded.indices.to_numpy())
+    owners, codes = np.divmod(pairs, max(len(encoded.dictionary), 1))
+    names = encoded.dictionary.cast(pa.binary()).to_pylist()
+    if b"" in names:
+        blank = names.index(b"")
+        owners, codes = owners[codes != blank], codes[codes != blank]
+        codes = codes - (codes > blank)
+        del names[blank]
+    return owners, codes, names
+
+
+def _computed(subjects: pa.Table, measure: str, popularity: np.ndarray, origin: str, **more: Any) -> Computed:
+    schema = TABLES[TABLE].schema
+    constants = {"popularity_measure": measure, "measured_from": origin, "month": None}
+    columns = {
+        "entity_id": subjects["entity_id"],
+        "popularity": pa.array(popularity, pa.float64(), from_pandas=True),
+    }
+    for field in schema:
+        if field.name not in columns:
+            value = more.get(field.name, constants.get(field.name))
+            is_one = value is None or isinstance(value, str)
+            columns[field.name] = (
+                pa.repeat(pa.scalar(value, field.type), subjects.num_rows) if is_one else value
+            )
+    missing = int(np.isnan(popularity).sum())
+    notes = {"subjects": subjects.num_rows, "missing": missing, "zero": int((popularity == 0).sum())}
+    return Computed(pa.table({name: columns[name] for name in schema.names}), notes=notes)
