@@ -29,6 +29,7 @@ from benchmarks.harness import last_line, machine, say, table
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study_file import load_study
@@ -169,7 +170,7 @@ def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[flo
 def refresh(folder: Path, facts: int, n_requests: int) -> tuple[float, float]:
     """(share of the threads' time spent waiting for the limiter, seconds) of a refresh of `n_requests` titles."""
     world = World(0, facts)
-    titles = [entity.article_title for entity in world.entities() if entity.article_title][:n_requests]
+    titles = [title for entity in world.entities() if (title := Pages(world).title(entity))][:n_requests]
     with SandboxServer(world) as server, HttpClient(limits=folder / "limits", limits_loopback=True) as client:
         server.content.monthly_views(titles[0], MONTH)  # the first call reads all titles
         url = f"{server.base_url}/api/rest_v1/metrics/pageviews/per-article"
@@ -201,7 +202,7 @@ def _run(folder: Path, chosen: argparse.Namespace) -> None:
     views = page_view_dump(world, folder / "views.bz2", chosen.megabytes * 1_000_000)
     truthy = truthy_dump(world, folder / "truthy.nt.bz2", chosen.megabytes * 1_000_000)
     expected = {
-        entity.article_title: world.monthly_views(entity.entity_id, MONTH)
+        Pages(world).title(entity): world.monthly_views(entity.entity_id, MONTH)
         for entity in world.entities()
         if entity.article_title
     }

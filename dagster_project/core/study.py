@@ -36,6 +36,7 @@ DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
+REDIRECTS = ("ignore", "resolve", "sum")
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 
@@ -187,10 +188,15 @@ class Popularity:
     Measure `imported` is the one number an entity that an imported file gives, without a month.
     """
 
+    Page views of a redirect are counted apart from its article's. `redirects`: `resolve` asks where an article stands
+    now and takes the views there; `sum` adds those of all redirects that lead to the article; `ignore` takes the title
+    that the entity links to, whatever became of it.
+
     measure: str = "page_views"
     n_months: int = 12
     last_month: str | None = None
 
+    redirects: str = "resolve"
 
 @dataclass(frozen=True)
 class Study:

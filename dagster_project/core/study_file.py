@@ -28,6 +28,7 @@ from dagster_project.core.study import (
     NO_SOURCE,
     PROMPT_FORMATS,
     RELATION_NAMES,
+    REDIRECTS,
     RETRIEVERS,
     Dataset,
     FactSample,
@@ -198,7 +199,7 @@ def _sampling(read: Reader) -> Sampling:
 
 def _popularity(read: Reader) -> Popularity:
     read.only(*(f.name for f in dataclasses.fields(Popularity)))
-    return Popularity(
+    popularity = Popularity(
         measure=read.choice("measure", MEASURES, "page_views"),
         n_months=read.number("n_months", 12, 1, 240),
         last_month=read.optional("last_month", read.month),
@@ -212,3 +213,7 @@ def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
             raise read.fail(key, f"{item.name!r} is there twice")
         seen.add(item.name)
     return items
+        redirects=read.choice("redirects", REDIRECTS, Popularity.redirects),
+    if "redirects" in read.raw and popularity.measure != "page_views":
+        raise read.fail("redirects", "goes with measure: page_views")
+    return popularity

@@ -63,7 +63,7 @@ VALID: dict[str, Any] = {
         },
     ],
     "methods": ["closed_book", "genread", "oracle"],
-    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09"},
+    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
     "top_k": 2,
     "max_new_tokens": 7,
     "background_tokens": 90,

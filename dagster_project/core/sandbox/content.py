@@ -20,6 +20,7 @@ import pyoxigraph as ox
 from dagster_project.core.home import longtail_home
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.sandbox import dumps
+from dagster_project.core.sandbox.pages import Pages, Redirect
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.rdf import Reading, read_triples
 
@@ -53,7 +54,16 @@ class Content(Protocol):
         """The triples; loaded at the first call."""
 
     def monthly_views(self, title: str, month: str) -> int | None:
-        """Views of an article (title with spaces) in YYYY-MM; None where there is no article."""
+        """Views under a title (with spaces) in YYYY-MM, redirects' own included; None where none were counted."""
+
+    def page(self, title: str) -> tuple[str, str | None] | None:
+        """(title, section) of the page that one reads at `title`, a redirect followed; None where there is none."""
+
+    def redirects_to(self, title: str) -> tuple[Redirect, ...]:
+        """The redirects to the article at `title`."""
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """(name, article title) for every label and alias of what has an article."""
 
     def articles(self) -> Iterator[ServedArticle]:
         """All articles."""
@@ -117,6 +127,7 @@ class WorldContent(_StoreOwner):
     def __init__(self, world: World) -> None:
         super().__init__(is_large=world.n_entities > _LARGE_WORLD)
         self._world = world
+        self._pages = Pages(world)
         self._titles_lock = threading.Lock()
 
     def _load(self, store: ox.Store) -> None:
@@ -127,8 +138,20 @@ class WorldContent(_StoreOwner):
 
     def monthly_views(self, title: str, month: str) -> int | None:
         with self._titles_lock:  # the first call builds the world's table of titles
-            entity = self._world.entity_by_title(title)
-        return self._world.monthly_views(entity.entity_id, month) if entity else None
+            return self._pages.views(title, month)
+
+    def page(self, title: str) -> tuple[str, str | None] | None:
+        with self._titles_lock:
+            return self._pages.lead_to(title)
+
+    def redirects_to(self, title: str) -> tuple[Redirect, ...]:
+        with self._titles_lock:
+            return self._pages.redirects_to(title)
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        for entity in self._world.entities():
+            if entity.article_title:
+                yield from ((name, entity.article_title) for name in (entity.label, *entity.aliases))
 
     def articles(self) -> Iterator[ServedArticle]:
         for entity_id, article in self._world.articles():
@@ -163,6 +186,15 @@ class RdfContent(_StoreOwner):
 
     def monthly_views(self, title: str, month: str) -> int | None:
         return None
+
+    def page(self, title: str) -> tuple[str, str | None] | None:
+        return None
+
+    def redirects_to(self, title: str) -> tuple[Redirect, ...]:
+        return ()
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        return iter(())
 
     def articles(self) -> Iterator[ServedArticle]:
         return iter(())

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox import rdf
+from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.randomness import mix
 from dagster_project.core.sandbox.world import World, WorldEntity
 
@@ -48,7 +49,8 @@ def truthy_lines(world: World) -> Iterator[str]:
 
 
 def page_view_lines(world: World, month: str) -> Iterator[str]:
-    """The month's lines of agent user, sorted by project as the real ones are."""
+    """The month's lines of agent user, sorted by project as the real ones are; redirects have lines of their own."""
+    pages = Pages(world)
     for project, factor in (
         ("de.wikipedia", 3),
         ("en.m.wikipedia", 5),
@@ -57,16 +59,13 @@ def page_view_lines(world: World, month: str) -> Iterator[str]:
     ):
         yield f"{project} - null desktop 17 A9B8\n"
         for entity in world.entities():
-            yield from _article_lines(world, project, entity, month, factor)
+            for title, views in pages.counted(entity, month):
+                yield from _article_lines(project, entity, title, views, factor)
     yield "en.wiktionary water 100 desktop 12 C12\n"
 
 
-def _article_lines(world: World, project: str, entity: WorldEntity, month: str, factor: int) -> Iterator[str]:
-    views = world.monthly_views(entity.entity_id, month)
-    if views is None or entity.article_title is None:
-        return
-    number = int(entity.entity_id[1:])
-    title = entity.article_title.replace(" ", "_")
+def _article_lines(project: str, entity: WorldEntity, name: str, views: int, factor: int) -> Iterator[str]:
+    number, title = int(entity.entity_id[1:]), name.replace(" ", "_")
     app, desktop = views // 20, views * 2 // 5
     of_no_page = mix(number, 811) % 3 * (desktop // 9)  # counted before the page had its id
     for page_id, device, part in (

@@ -24,7 +24,7 @@ from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.sandbox import rest, sparql, wikibase
+from dagster_project.core.sandbox import mediawiki, rest, sparql, tagme, wikibase
 from dagster_project.core.sandbox.content import Content, RdfContent, WorldContent
 from dagster_project.core.sandbox.faults import Fault, Faults
 from dagster_project.core.sandbox.replies import Reply
@@ -86,6 +86,10 @@ class SandboxServer:
             return sparql.answer(self.content.store(), params.get("query", ""), "" if is_json else accept)
         if path == "/w/api.php":
             return wikibase.answer(self.content.store(), params)
+        if path == mediawiki.PATH and self.content.has_articles:
+            return mediawiki.answer(self.content, params)
+        if path == tagme.PATH and self.content.has_articles:
+            return tagme.answer(self.content, params)
         if path.startswith(rest.PER_ARTICLE) and self.content.has_articles:
             return rest.page_views(self.content, path)
         if path == rest.DUMP and self.content.has_articles:

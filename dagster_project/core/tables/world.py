@@ -122,6 +122,25 @@ WORLD_TABLES = (
         (
             DATASET,
             QUESTION_ID,
+            column(
+                "redirects",
+                pa.string(),
+                "ignore: views of the title that the entity links to; resolve: of the article where it stands now;"
+                " sum: those and its redirects'; null = imported",
+                null=True,
+            ),
+            column(
+                "resolved_title",
+                pa.string(),
+                "title at which the article stands now; null = no such page, or not asked",
+                null=True,
+            ),
+            column(
+                "n_redirects",
+                pa.int32(),
+                "redirects whose views were added up; null = not asked for",
+                null=True,
+            ),
             column("retriever", pa.string(), "bm25, dense or oracle: the method that uses it"),
             column("rank", pa.int32(), "1 = best"),
             column("passage_id", pa.string(), "passage"),

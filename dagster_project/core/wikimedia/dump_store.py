@@ -88,7 +88,8 @@ def _in_folder(folder: Path, month: str, variable: str) -> Path:
 def _world(source: Source) -> str:
     if source.kind == "sandbox":
         # Another version of the sandbox makes another world, and other dumps of it.
-        return f"sandbox-{source.seed}-{source.facts_per_relation}-{code_version(*WORLD_CODE, 'sandbox/dumps')[:8]}"
+        code = code_version(*WORLD_CODE, "sandbox/dumps", "sandbox/pages")
+        return f"sandbox-{source.seed}-{source.facts_per_relation}-{code[:8]}"
     return f"{source.kind}-{source.snapshot}"
 
 

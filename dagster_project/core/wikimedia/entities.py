@@ -75,7 +75,7 @@ def entity_documents(
         "languages": "en|mul",
         "sitefilter": "enwiki",
     }
-    document = client.get_json(ENTITY_API, url, params, accept=_busy)
+    document = client.get_json(ENTITY_API, url, params, accept=busy)
     error = document.get("error") if isinstance(document, dict) else None
     if error and error.get("code") == "no-such-entity" and len(ids) > 1:
         # One identifier that the service cannot even read spoils the whole batch: ask for the halves.
@@ -93,7 +93,7 @@ def entity_documents(
     return entities
 
 
-def _busy(document: Any) -> str | None:
+def busy(document: Any) -> str | None:
     """The API reports overload inside an answer of status 200."""
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None

@@ -29,7 +29,8 @@ from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.services import open_services
-from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, views_origin
+from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, resolve_articles, views_origin
+from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.wikidata import sorted_ids
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
@@ -131,17 +132,21 @@ def ingest_page_view_months(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
     """Several partitions of table page_views for the price of one: a request covers all its months."""
-    _check_months(study, months, today or date.today())
+    check_months(study, months, today or date.today())
     if not lake.partitions("entities"):
         lake.read("entities")  # says what is missing
     entities = lake.read_all("entities", columns=["entity_id", "article_title"]).to_pylist()
     asked = [entity for entity in entities if entity["article_title"] is not None]
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
-    code = code_version("wikimedia/pageviews", *_world_code(study.source))
-    origin = views_origin(study.source, len(asked))
+    world_code = (*_world_code(study.source), "sandbox/pages") if study.source.kind == "sandbox" else ()
+    code = code_version("wikimedia/pageviews", *world_code)
+    redirects = study.popularity.redirects
+    origin = views_origin(study.source, len(asked), redirects)
     # The API's fingerprints are those of a time before dumps: what was fetched then stays.
     more = [origin, code_version(*_DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
     stamps = {
+    # So are those of a time before redirects were looked at.
+    more += [redirects, code_version("wikimedia/redirects")] if redirects != "ignore" else []
         month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code, *more)
         for month in months
     }
@@ -158,27 +163,51 @@ def _page_views(
 ) -> dict[str, Computed]:
     titles = [entity["article_title"] for entity in entities]
     with open_services(study.source, study.home) as services:
-        found = fetch_views(study, services, titles, months, log)
+        articles = resolve_articles(study, services, titles, log)
+        found = fetch_views(study, services, articles, months, log)
         # A world has no delay in counting: there, a month without views is what the world holds.
         source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
     for month in months:
         views = found[month]
         rows = [
-            {**entity, "month": month, "views": n, "source": source, "views_from": views.origin}
-            for entity, n in zip(entities, views.by_title, strict=True)
+            {**entity, "month": month, "views": n, "source": source, "views_from": views.origin, **where}
+            for entity, n, where in zip(entities, views.by_title, found_at, strict=True)
         ]
-        notes = {"articles": len(rows), "missing": sum(n is None for n in views.by_title), **views.notes}
+        notes = {"articles": len(rows), "missing": sum(n is None for n in views.by_title)}
+        notes |= {**_moved(titles, articles), **views.notes}
         if source == "wikimedia" and rows and notes["missing"] == len(rows):
             raise SourceError(
                 f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
+    found_at = [_where(article, study.popularity.redirects) for article in articles]
             )
         computed[month] = Computed(rows, views.aside, notes)
     return computed
 
 
-def _check_months(study: Study, months: Sequence[str], today: date) -> None:
+def _where(article: Resolved, redirects: str) -> dict[str, Any]:
+    """How a row's views were counted."""
+    is_known = redirects != "ignore" and article.exists
+    return {
+        "redirects": redirects,
+        "resolved_title": article.title if is_known else None,
+        "n_redirects": len(article.counted) - 1 if redirects == "sum" else None,
+    }
+
+
+def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
+    """Counts for people, of what there is to count."""
+    counts = {
+        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
+        "without_page": sum(not article.exists for article in articles),
+        "redirects_added": sum(len(article.counted) - 1 for article in articles),
+    }
+    return {name: n for name, n in counts.items() if n}
+
+
+def check_months(study: Study, months: Sequence[str], today: date) -> None:
+    """Errors: `SourceError` for a month that is not complete, and for a source without page views."""
     if study.source.kind == NO_SOURCE:
         raise SourceError("a study without a source has no page views; set popularity.measure to imported")
     if study.source.kind == "rdf_file":

@@ -31,6 +31,7 @@ class Service:
 QUERY_SERVICE = Service("SPARQL query service", quota="queries", max_parallel=1, interval_s=1.0)
 ENTITY_API = Service("entity API (wbgetentities)")
 PAGE_VIEW_API = Service("page view API")
+TITLE_API = Service("title API (action=query)")
 DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 

@@ -24,6 +24,7 @@ _ENTITIES = "https://www.wikidata.org/w/api.php"
 _TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
 _PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
 _DUMPS = "https://dumps.wikimedia.org"
+_TITLES = "https://en.wikipedia.org/w/api.php"
 _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 
 
@@ -40,9 +41,11 @@ class Services:
     sparql_url: str
     entities_url: str
     pageviews_url: str | None = None
+    titles_url: str | None = None
     articles_url: str | None = None
     truthy_url: str | None = None
     page_view_dumps_url: str | None = None
+    tagme_url: str | None = None
     broken_lines: Callable[[], tuple[QuarantinedRow, ...]] = tuple
 
 
@@ -65,6 +68,7 @@ def open_services(source: Source, home: StudyHome, client: HttpClient | None = N
                 _SPARQL,
                 _ENTITIES,
                 pageviews_url=f"https://wikimedia.org{_PAGE_VIEWS}",
+                titles_url=_TITLES,
                 truthy_url=f"{_DUMPS}{_TRUTHY}",
                 page_view_dumps_url=f"{_DUMPS}{_PAGE_VIEW_DUMPS}",
             )
@@ -75,6 +79,7 @@ def open_services(source: Source, home: StudyHome, client: HttpClient | None = N
 
 @contextlib.contextmanager
 def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
+    from dagster_project.core.sandbox import mediawiki, tagme
     from dagster_project.core.sandbox.content import RdfContent, WorldContent
     from dagster_project.core.sandbox.rest import DUMP
     from dagster_project.core.sandbox.server import SandboxServer
@@ -95,8 +100,10 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             sparql_url=f"{server.base_url}/sparql",
             entities_url=f"{server.base_url}/w/api.php",
             pageviews_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
+            titles_url=f"{server.base_url}{mediawiki.PATH}" if is_world else None,
             articles_url=f"{server.base_url}{DUMP}" if is_world else None,
             truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,
             page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
+            tagme_url=f"{server.base_url}{tagme.PATH}" if is_world else None,
             broken_lines=lambda: content.broken,
         )

@@ -1,13 +1,13 @@
 """Monthly page views of articles from wherever the study takes them: the API, or the monthly dumps.
 
-What belongs here: which of the two is asked, and that both give the same. What does not: the protocols
-(`pageviews`, `pageview_dumps`), fingerprints and the lake (`ingest`).
+What belongs here: which of the two is asked, for which titles an article is counted, and that both give the same.
+What does not: the protocols (`pageviews`, `pageview_dumps`, `redirects`), fingerprints and the lake (`ingest`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,19 @@ from dagster_project.core.study import Source, Study
 from dagster_project.core.wikimedia.dump_store import page_view_dump
 from dagster_project.core.wikimedia.pageview_dumps import read_page_views
 from dagster_project.core.wikimedia.pageviews import fetch_page_views
+from dagster_project.core.wikimedia.redirects import Resolved, resolve_titles
 from dagster_project.core.wikimedia.services import Services
 
 MOST_BY_API = 20_000  # titles: above, a month's dump costs Wikimedia less than the requests would
+TITLES_AN_ARTICLE = (
+    4  # about, its redirects included; how many it really are is known only once they are asked for
+)
 NO_VIEWS = "a study with an rdf_file has no page views; set popularity.measure to sitelinks"
 
 
 @dataclass(frozen=True)
 class MonthViews:
-    """Views of one month in the order of the titles; None = missing, which is not zero."""
+    """Views of one month in the order of the articles; None = missing, which is not zero."""
 
     origin: str
     by_title: list[int | None]
@@ -33,29 +37,62 @@ class MonthViews:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def views_origin(source: Source, n_titles: int) -> str:
-    """`api` or `dump`."""
+def views_origin(source: Source, n_articles: int, redirects: str = "resolve") -> str:
+    """`api` or `dump`; with `redirects` `sum` an article has several titles to ask for."""
     if source.views_from != "auto":
         return source.views_from
-    return "dump" if n_titles > MOST_BY_API else "api"
+    return "dump" if n_articles * (TITLES_AN_ARTICLE if redirects == "sum" else 1) > MOST_BY_API else "api"
+
+
+def resolve_articles(
+    study: Study, services: Services, titles: Sequence[str], log: logging.Logger
+) -> list[Resolved]:
+    """Where the study's articles stand, as its popularity.redirects wants it. Errors: `SourceError`."""
+    setting = study.popularity.redirects
+    if setting == "ignore" or not titles:
+        return [Resolved(title) for title in titles]
+    if services.titles_url is None:
+        raise SourceError(NO_VIEWS)
+    distinct = list(dict.fromkeys(titles))
+    found = resolve_titles(
+        services.client, services.titles_url, distinct, log, with_redirects=setting == "sum"
+    )
+    by_title = dict(zip(distinct, found, strict=True))
+    return [by_title[title] for title in titles]
 
 
 def fetch_views(
-    study: Study, services: Services, titles: Sequence[str], months: Sequence[str], log: logging.Logger
+    study: Study, services: Services, articles: Sequence[Resolved], months: Sequence[str], log: logging.Logger
 ) -> dict[str, MonthViews]:
-    """Month → views of `titles`. Errors: `SourceError`."""
+    """Month → views of `articles`, those of all their titles added up. Errors: `SourceError`."""
     if services.pageviews_url is None:
         raise SourceError(NO_VIEWS)
-    if views_origin(study.source, len(titles)) == "dump":
-        return {month: _of_dump(study, services, titles, month, log) for month in months}
+    titles = list(dict.fromkeys(title for article in articles for title in article.counted))
+    if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
+        return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
     found = fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
-    return {month: MonthViews("api", [views[month] for views in found]) for month in months}
+    by_title = dict(zip(titles, found, strict=True))
+    return {
+        month: MonthViews("api", _added(articles, {title: views[month] for title, views in by_title.items()}))
+        for month in months
+    }
+
+
+def _added(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
+    """The views of each article; missing only where none of its titles has any."""
+    counts = ([n for title in article.counted if (n := views.get(title)) is not None] for article in articles)
+    return [sum(known) if known else None for known in counts]
 
 
 def _of_dump(
-    study: Study, services: Services, titles: Sequence[str], month: str, log: logging.Logger
+    study: Study,
+    services: Services,
+    articles: Sequence[Resolved],
+    titles: Sequence[str],
+    month: str,
+    log: logging.Logger,
 ) -> MonthViews:
     path = page_view_dump(study.source, study.home, services, month, log)
     read = read_page_views(path, titles, log, study.source.accept_cut_dumps)
     notes = {"dump_lines": read.n_lines, **read.aside.notes(), **({"dump_cut": read.cut} if read.cut else {})}
-    return MonthViews("dump", [read.views.get(title) for title in titles], read.aside.rows, notes)
+    return MonthViews("dump", _added(articles, read.views), read.aside.rows, notes)

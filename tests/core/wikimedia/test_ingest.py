@@ -100,7 +100,9 @@ def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
         if found[entity_id]["article_title"]
     }
     assert {(row["month"], row["source"]) for row in rows} == {("2026-09", "sandbox")}
-    assert views.notes == {"articles": len(rows), "missing": 0}
+    moved = sum(row["resolved_title"] != row["article_title"] for row in rows)
+    assert moved > 0
+    assert views.notes == {"articles": len(rows), "missing": 0, "moved": moved}
     assert lake.partitions("quarantine") == []
 
 
@@ -247,6 +249,9 @@ class _LateCounts:
     def monthly_views(self, title: str, month: str) -> int | None:
         return 7 if month < "2026-09" and title == "Ada" else None
 
+    def page(self, title: str) -> tuple[str, str | None] | None:
+        return title, None
+
     def articles(self) -> Iterator[ServedArticle]:
         return iter(())
 
@@ -270,7 +275,7 @@ def test_a_live_month_without_any_views_is_refused(make_study, log, client, monk
         @contextlib.contextmanager
         def local(*_: object) -> Iterator[Services]:
             views = f"{base}/api/rest_v1/metrics/pageviews/per-article"
-            yield Services("wikidata", client, base, base, views)
+            yield Services("wikidata", client, base, base, views, f"{base}/en/w/api.php")
 
         monkeypatch.setattr(ingest, "open_services", local)
         with pytest.raises(

@@ -11,6 +11,7 @@ import pytest
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.content import ServedArticle
+from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.wikimedia.pageviews import (
     fetch_page_views,
@@ -56,7 +57,7 @@ class _OddTitles:
 
 def test_views_equal_the_world(world, server, client, log) -> None:
     entities = [entity for entity in world.entities() if entity.article_title]
-    titles = [entity.article_title for entity in entities]
+    titles = [Pages(world).title(entity) for entity in entities]
     months = ["2026-01", "2026-02", "2025-12"]
     found = fetch_page_views(client, server.base_url + ROUTE, titles, months, log)
     assert found == [

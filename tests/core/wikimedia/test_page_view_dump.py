@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
+from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.wikimedia.dumps import download_dump
 from dagster_project.core.wikimedia.pageview_dumps import address, read_page_views
 
@@ -24,13 +25,14 @@ MONTH = "2026-03"
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_views_equal_the_world(world, tmp_path: Path, log, suffix: str) -> None:
     path = write_dump(page_view_lines(world, MONTH), tmp_path / f"pageviews{suffix}")
-    titles = [entity.article_title for entity in world.entities() if entity.article_title]
-    read = read_page_views(path, titles, log)
-    assert read.views == {
-        entity.article_title: world.monthly_views(entity.entity_id, MONTH)
+    pages = Pages(world)
+    expected = {
+        pages.title(entity): world.monthly_views(entity.entity_id, MONTH)
         for entity in world.entities()
         if entity.article_title
     }
+    read = read_page_views(path, list(expected), log)
+    assert read.views == expected
     assert (read.cut, read.aside.counts) == (None, Counter())
 
 

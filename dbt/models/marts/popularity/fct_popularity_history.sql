@@ -23,7 +23,10 @@ final as (
         'page_views' as measure,
         month,
         views::double as popularity,
-        source
+        source,
+        redirects,
+        resolved_title,
+        n_redirects
     from page_views
     union all
     select
@@ -31,7 +34,10 @@ final as (
         'sitelinks' as measure,
         null::varchar as month,
         sitelinks::double as popularity,
-        source
+        source,
+        null::varchar as redirects,
+        null::varchar as resolved_title,
+        null::integer as n_redirects
     from entities
     union all
     select
@@ -39,7 +45,10 @@ final as (
         'imported' as measure,
         null::varchar as month,
         popularity,
-        dataset as source
+        dataset as source,
+        null::varchar as redirects,
+        null::varchar as resolved_title,
+        null::integer as n_redirects
     from imported
 
 )

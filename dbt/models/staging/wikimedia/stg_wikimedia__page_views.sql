@@ -19,7 +19,11 @@ final as (
         source.article_title,
         source.month,
         source.views,
-        source.source
+        source.source,
+        -- Months of a time before redirects were looked at are of the title that the entity linked to.
+        coalesce(source.redirects, 'ignore') as redirects,
+        source.resolved_title,
+        source.n_redirects
     from source
     inner join entities
         on

@@ -1,0 +1,250 @@
+"""Titles that were moved, and redirects: where they lead, and whose views count under each setting."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import SourceError, StudyError
+from dagster_project.core.lake import Lake
+from dagster_project.core.sandbox import faults, mediawiki
+from dagster_project.core.sandbox.dumps import page_view_lines
+from dagster_project.core.sandbox.pages import Pages
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.redirects import Resolved, resolve_titles
+from dagster_project.core.wikimedia.views import views_origin
+
+API = mediawiki.PATH
+TODAY = date(2026, 11, 20)
+SEED, FACTS = 5, 12
+
+
+def _pages(world: World) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
+    """(title in the graph, title now, redirects to all of the article, redirects to a section) of each article."""
+    pages = Pages(world)
+    return [
+        (
+            entity.article_title,
+            pages.title(entity) or "",
+            tuple(sorted(one.title for one in pages.redirects(entity) if one.section is None)),
+            tuple(one.title for one in pages.redirects(entity) if one.section),
+        )
+        for entity in world.entities()
+        if entity.article_title
+    ]
+
+
+def test_titles_lead_to_where_the_articles_stand(world, server, client, log) -> None:
+    listed = _pages(world)
+    titles = [old for old, *_ in listed]
+    found = resolve_titles(client, server.base_url + API, titles, log)
+    assert found == [Resolved(now) for _, now, *_ in listed]
+    assert 0 < sum(old != now for old, now, *_ in listed) < len(listed) / 10
+    assert len(server.requests) < len(titles) / 40
+    found = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
+    assert found == [Resolved(now, redirects=redirects) for _, now, redirects, _ in listed]
+    assert sum(len(one.redirects) for one in found) > len(found) / 4
+
+
+def test_any_redirect_leads_to_its_article_and_one_to_a_section_stays(world, server, client, log) -> None:
+    whole = {title: now for _, now, redirects, _ in _pages(world) for title in redirects}
+    sections = [title for *_, titles in _pages(world) for title in titles]
+    found = resolve_titles(client, server.base_url + API, [*whole, *sections, "No such page"], log)
+    assert [one.title for one in found] == [*whole.values(), *sections, "No such page"]
+    assert [one.exists for one in found] == [True] * (len(found) - 1) + [False]
+
+
+def test_redirects_that_come_in_parts_are_put_together(world, server, client, log, monkeypatch) -> None:
+    titles = [old for old, *_ in _pages(world)][:120]
+    whole = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
+    server.requests.clear()
+    monkeypatch.setattr(mediawiki, "_MOST_REDIRECTS", 7)
+    parts = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
+    assert parts == whole
+    assert len(server.requests) > 6
+
+
+def _answered(server, client, log, document: object, *titles: str) -> list[Resolved]:
+    body = json.dumps(document).encode()
+    server.faults.add(API, faults.Fault(200, body, "application/json; charset=utf-8"))
+    return resolve_titles(client, server.base_url + API, titles, log)
+
+
+def test_what_the_api_says_of_odd_titles(server, client, log) -> None:
+    """Underscores, decomposed letters, double and circular redirects, other wikis, what cannot be a title."""
+    document = {
+        "query": {
+            "normalized": [
+                {"fromencoded": False, "from": "ada_lovelace", "to": "Ada lovelace"},
+                {"fromencoded": True, "from": "E%CC%81lan", "to": "Élan"},
+            ],
+            "redirects": [
+                {"from": "Ada lovelace", "to": "Ada"},
+                {"from": "Ada", "to": "Ada Lovelace"},
+                {"from": "Left", "to": "Right"},
+                {"from": "Right", "to": "Left"},
+                {"from": "Away", "to": "Elsewhere", "tointerwiki": "de"},
+            ],
+            "pages": [
+                {"pageid": 974, "ns": 0, "title": "Ada Lovelace"},
+                {"pageid": 5, "ns": 0, "title": "Élan"},
+                {"pageid": 6, "ns": 0, "title": "Left"},
+                {"pageid": 7, "ns": 0, "title": "Right"},
+                {"title": "a[b", "invalidreason": "invalid characters", "invalid": True},
+                {"ns": 0, "title": "Gone", "missing": True},
+            ],
+        }
+    }
+    asked = ["ada_lovelace", "E\u0301lan", "Left", "Away", "a[b", "Gone"]
+    found = _answered(server, client, log, document, *asked)
+    assert [(one.title, one.exists) for one in found] == [
+        ("Ada Lovelace", True),
+        ("Élan", True),
+        ("Left", True),
+        ("Away", True),
+        ("a[b", False),
+        ("Gone", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"query": {"pages": []}}, "answered nothing about the title 'Ada'"),
+        ({"error": {"code": "toomanyvalues", "info": "Too many."}}, "toomanyvalues: Too many"),
+        ([], "JSON without query"),
+        ({"query": {"pages": [7]}}, "JSON without query"),
+    ],
+)
+def test_answers_of_another_shape_are_refused(server, client, log, document: object, says: str) -> None:
+    with pytest.raises(SourceError, match=says):
+        _answered(server, client, log, document, "Ada")
+
+
+def test_long_titles_are_asked_for_in_smaller_batches(server, client, log) -> None:
+    titles = [f"{number} {'東' * 80}" for number in range(50)]
+    found = resolve_titles(client, server.base_url + API, titles, log)
+    assert [one.exists for one in found] == [False] * 50
+    assert len(server.requests) > 5
+    assert max(len(request.path) for request in server.requests) < 8_000
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+
+    def make(name: str, redirects: str, views_from: str = "api", measure: str = "page_views") -> Study:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"name: {name}\ndescription: for tests\n"
+            f'source: {{kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS}, snapshot: "2026-10",'
+            f" views_from: {views_from}}}\n"
+            "datasets: [{name: all}]\nprompts: [{name: zero_shot}]\n"
+            "models: [{name: m, path: fake, backend: fake}]\n"
+            f"popularity: {{measure: {measure}, redirects: {redirects}}}\n",
+            encoding="utf-8",
+        )
+        return load_study(path)
+
+    return make
+
+
+def _expected(world: World, setting: str, month: str) -> dict[str, int | None]:
+    """Views by entity, from the lines of the month's dump, read in the plainest way."""
+    by_title: dict[str, int] = {}
+    for line in page_view_lines(world, month):
+        project, title, _, _, views, _ = line.split(" ")
+        if project == "en.wikipedia":
+            name = title.replace("_", " ")
+            by_title[name] = by_title.get(name, 0) + int(views)
+    expected: dict[str, int | None] = {}
+    for entity in world.entities():
+        now = Pages(world).title(entity)
+        if now is None or entity.article_title is None:
+            continue
+        added = [one.title for one in Pages(world).redirects(entity) if one.section is None]
+        titles = {"ignore": [entity.article_title], "resolve": [now], "sum": [now, *added]}[setting]
+        counts = [by_title[title] for title in titles if title in by_title]
+        expected[entity.entity_id] = sum(counts) if counts else None
+    return expected
+
+
+def _titles_now(world: World, lake: Lake) -> list[tuple[dict, str | None]]:
+    rows = [row for row in lake.read("entities").to_pylist() if row["article_title"]]
+    return [(row, Pages(world).title(world.entity(row["entity_id"]))) for row in rows]
+
+
+def test_api_and_dumps_give_the_same_views_under_every_setting(make_study, log) -> None:
+    world, found = World(SEED, FACTS), {}
+    months = ["2020-12", "2021-01", "2026-09"]  # before, amid and after the moves
+    for setting in ("ignore", "resolve", "sum"):
+        for origin in ("api", "dump"):
+            study = make_study(f"{setting}_{origin}", setting, origin)
+            lake = Lake(study.home.lake)
+            lake.ensure_schemas()
+            ingest_triples(study, lake, log)
+            ingest_entities(study, lake, log)
+            outcomes = ingest_page_view_months(study, lake, months, log, TODAY)
+            moved = sum(one["article_title"] != where for one, where in _titles_now(world, lake))
+            assert {one.notes.get("moved", 0) for one in outcomes} == {0 if setting == "ignore" else moved}
+            for month in months:
+                rows = lake.read("page_views", month).to_pylist()
+                expected = _expected(world, setting, month)
+                assert {row["entity_id"]: row["views"] for row in rows} == {
+                    row["entity_id"]: expected[row["entity_id"]] for row in rows
+                }
+                assert {(row["redirects"], row["views_from"]) for row in rows} == {(setting, origin)}
+                found[setting, origin, month] = [
+                    (row["entity_id"], row["views"], row["resolved_title"], row["n_redirects"])
+                    for row in rows
+                ]
+    for setting, origin, month in found:
+        assert found[setting, origin, month] == found[setting, "api", month]
+    total = {
+        setting: sum(row[1] or 0 for row in found[setting, "api", "2026-09"])
+        for setting in ("ignore", "resolve", "sum")
+    }
+    assert total["ignore"] < total["resolve"] < total["sum"]
+    assert any(row[1] is None for row in found["resolve", "api", "2020-12"])  # it stood elsewhere then
+    assert not any(row[1] is None for row in found["sum", "api", "2020-12"])
+    assert all(row[2:] == (None, None) for row in found["ignore", "api", "2026-09"])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10_000), month=st.integers(0, 140))
+def test_no_two_pages_share_a_title_and_each_is_found_again(seed: int, month: int) -> None:
+    world = World(seed, 8)
+    pages, seen = Pages(world), set()
+    name = f"{2015 + month // 12}-{month % 12 + 1:02d}"
+    for entity in world.entities():
+        if entity.article_title is None:
+            continue
+        titles = {entity.article_title, pages.title(entity), *(one.title for one in pages.redirects(entity))}
+        assert not titles & seen
+        seen |= titles
+        counted = dict(pages.counted(entity, name))
+        for title in titles:
+            assert pages.views(title, name) == counted.get(title)
+            assert pages.lead_to(title)[0] == pages.title(entity)
+        assert world.monthly_views(entity.entity_id, name) in counted.values()
+
+
+def test_a_sum_is_read_from_dumps_earlier(make_study) -> None:
+    source = make_study("auto", "sum", "auto").source
+    assert [views_origin(source, n, "sum") for n in (5_000, 5_001)] == ["api", "dump"]
+    assert [views_origin(source, n, "resolve") for n in (20_000, 20_001)] == ["api", "dump"]
+
+
+def test_redirects_without_page_views_are_refused(make_study) -> None:
+    with pytest.raises(StudyError, match="redirects: goes with measure: page_views"):
+        make_study("links", "sum", measure="sitelinks")
+    with pytest.raises(StudyError, match="resolve"):
+        make_study("typo", "follow")
