@@ -31,7 +31,7 @@ def asked_facts(study: Study, lake: Lake, columns: list[str]) -> pa.Table:
     return triples.filter(pc.is_in(_keys(triples), value_set=_keys(candidates))).select(columns)
 
 
-def asked_entities(study: Study, lake: Lake) -> pa.ChunkedArray | None:
+def asked_entities(study: Study, lake: Lake) -> pa.Array | None:
     """The ids of the subjects and objects of `asked_facts`, each once; None where any entity may be asked about.
 
     That is so without a sample, and where questions of files are linked to whatever entities there are. Errors: as in

@@ -184,7 +184,7 @@ def _build(relations: list[Relation], study: Study, lake: Lake) -> _Built:
 def _terms(study: Study, lake: Lake) -> pa.Table:
     """Labels and aliases of all entities, or of those that a sample asks about."""
     asked = asked_entities(study, lake)
-    only = None if asked is None else pc.field("entity_id").isin(asked.combine_chunks())
+    only = None if asked is None else pc.field("entity_id").isin(asked)
     return lake.read("entities", columns=["entity_id", "label", "aliases"], only=only)
 
 

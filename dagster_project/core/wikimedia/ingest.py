@@ -16,9 +16,11 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.questions.asked import asked_entities
 from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import NO_SOURCE, Source, Study
@@ -28,9 +30,9 @@ from dagster_project.core.wikimedia.entities import Entity
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
+from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.services import open_services
 from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, resolve_articles, views_origin
-from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.wikidata import sorted_ids
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
@@ -135,8 +137,7 @@ def ingest_page_view_months(
     check_months(study, months, today or date.today())
     if not lake.partitions("entities"):
         lake.read("entities")  # says what is missing
-    entities = lake.read_all("entities", columns=["entity_id", "article_title"]).to_pylist()
-    asked = [entity for entity in entities if entity["article_title"] is not None]
+    asked = _articles(study, lake).to_pylist()
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
     world_code = (*_world_code(study.source), "sandbox/pages") if study.source.kind == "sandbox" else ()
     code = code_version("wikimedia/pageviews", *world_code)
@@ -144,9 +145,9 @@ def ingest_page_view_months(
     origin = views_origin(study.source, len(asked), redirects)
     # The API's fingerprints are those of a time before dumps: what was fetched then stays.
     more = [origin, code_version(*_DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
-    stamps = {
     # So are those of a time before redirects were looked at.
     more += [redirects, code_version("wikimedia/redirects")] if redirects != "ignore" else []
+    stamps = {
         month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code, *more)
         for month in months
     }
@@ -156,6 +157,16 @@ def ingest_page_view_months(
         lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
         for month in months
     ]
+
+
+def _articles(study: Study, lake: Lake) -> pa.Table:
+    """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
+    entities = lake.read_all("entities", columns=["entity_id", "article_title"])
+    asked = asked_entities(study, lake)
+    wanted = pc.is_valid(entities["article_title"])
+    if asked is not None:
+        wanted = pc.and_(wanted, pc.is_in(entities["entity_id"], value_set=asked))
+    return entities.filter(wanted)
 
 
 def _page_views(
@@ -168,6 +179,7 @@ def _page_views(
         # A world has no delay in counting: there, a month without views is what the world holds.
         source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
+    found_at = [_where(article, study.popularity.redirects) for article in articles]
     for month in months:
         views = found[month]
         rows = [
@@ -180,7 +192,6 @@ def _page_views(
             raise SourceError(
                 f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
-    found_at = [_where(article, study.popularity.redirects) for article in articles]
             )
         computed[month] = Computed(rows, views.aside, notes)
     return computed
