@@ -50,6 +50,69 @@ WORLD_TABLES = (
         ),
     ),
     Table(
+        "subject_frequencies",
+        "One row per subject of the source's facts that has a label, where the study samples facts; else none.",
+        (
+            column("entity_id", pa.string(), "entity id of the subject, Q…"),
+            column(
+                "popularity_measure",
+                pa.string(),
+                "page_views, sitelinks, or alias_frequency: what the sample is weighted by",
+            ),
+            column(
+                "month", pa.string(), "month of the page views, YYYY-MM; null for other measures", null=True
+            ),
+            column(
+                "popularity",
+                pa.float64(),
+                "page views of the month, number of site links, or occurrences of the names in 800 MB of text; null ="
+                " missing, which is not zero",
+                null=True,
+            ),
+            column("n_names", pa.int32(), "distinct names searched for; null without a text", null=True),
+            column(
+                "n_whole_words",
+                pa.int64(),
+                "occurrences of the names as whole words; null without a text",
+                null=True,
+            ),
+            column(
+                "n_anywhere",
+                pa.int64(),
+                "occurrences, also inside longer words; null without a text",
+                null=True,
+            ),
+            column("n_text_bytes", pa.int64(), "size of the text; null without one", null=True),
+            column("measured_from", pa.string(), "api, dump, entities or text"),
+        ),
+    ),
+    Table(
+        "candidate_triples",
+        "One row per fact of the source, where the study samples facts (SPEC §1): what became of it; else none.",
+        (
+            column("subject_id", pa.string(), "entity id, Q…"),
+            column("property_id", pa.string(), "property id, P…"),
+            column("object_id", pa.string(), "entity id, Q…"),
+            column("relation", pa.string(), "name of the relation (SPEC §1)"),
+            column("popularity_measure", pa.string(), "measure of popularity, as in subject_frequencies"),
+            column("popularity", pa.float64(), "popularity of the subject; null = missing", null=True),
+            column(
+                "factor",
+                pa.float64(),
+                "frequency / popularity: gives the median candidate frequency 1; 1 where occurrences are counted",
+            ),
+            column("frequency", pa.float64(), "f of the subject; null = missing", null=True),
+            column("draw", pa.float64(), "R: a hash of the study's seed and the triple, in [0, 1)"),
+            column("threshold", pa.float64(), "exp(8R - 6): accepted if and only if frequency lies above it"),
+            column(
+                "outcome",
+                pa.string(),
+                "kept; or dropped by frequency (not above the threshold), cap (the relation has enough), no_frequency"
+                " (missing) or no_label (subject or object has no English label)",
+            ),
+        ),
+    ),
+    Table(
         "page_views",
         "One row per (entity with an article, month): monthly page views of its article, agent user, all access.",
         (
@@ -59,6 +122,25 @@ WORLD_TABLES = (
             column("views", pa.int64(), "page views; null = missing, which is not zero", null=True),
             column("source", pa.string(), "sandbox or wikimedia"),
             column("views_from", pa.string(), "api or dump; null = imported", null=True),
+            column(
+                "redirects",
+                pa.string(),
+                "ignore: views of the title that the entity links to; resolve: of the article where it stands now;"
+                " sum: those and its redirects'; null = imported",
+                null=True,
+            ),
+            column(
+                "resolved_title",
+                pa.string(),
+                "title at which the article stands now; null = no such page, or not asked",
+                null=True,
+            ),
+            column(
+                "n_redirects",
+                pa.int32(),
+                "redirects whose views were added up; null = not asked for",
+                null=True,
+            ),
         ),
         partitioned_by=("month",),
     ),
@@ -122,25 +204,6 @@ WORLD_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column(
-                "redirects",
-                pa.string(),
-                "ignore: views of the title that the entity links to; resolve: of the article where it stands now;"
-                " sum: those and its redirects'; null = imported",
-                null=True,
-            ),
-            column(
-                "resolved_title",
-                pa.string(),
-                "title at which the article stands now; null = no such page, or not asked",
-                null=True,
-            ),
-            column(
-                "n_redirects",
-                pa.int32(),
-                "redirects whose views were added up; null = not asked for",
-                null=True,
-            ),
             column("retriever", pa.string(), "bm25, dense or oracle: the method that uses it"),
             column("rank", pa.int32(), "1 = best"),
             column("passage_id", pa.string(), "passage"),
