@@ -14,6 +14,7 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Place, Results
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.reference.declared import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
 FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
@@ -35,8 +36,8 @@ PROMPT_FORMATS = ("qa", "question_answer", "question")
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
-MEASURES = ("page_views", "sitelinks", IMPORTED)
 REDIRECTS = ("ignore", "resolve", "sum")
+MEASURES = ("page_views", "sitelinks", IMPORTED)
 RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 
@@ -186,23 +187,24 @@ class Popularity:
     """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
 
     Measure `imported` is the one number an entity that an imported file gives, without a month.
-    """
 
     Page views of a redirect are counted apart from its article's. `redirects`: `resolve` asks where an article stands
     now and takes the views there; `sum` adds those of all redirects that lead to the article; `ignore` takes the title
     that the entity links to, whatever became of it.
+    """
 
     measure: str = "page_views"
     n_months: int = 12
     last_month: str | None = None
-
     redirects: str = "resolve"
+
 
 @dataclass(frozen=True)
 class Study:
     """One study: everything that `make run` does is named here.
 
-    `max_new_tokens` bounds an answer, `background_tokens` the background text of method genread.
+    `max_new_tokens` bounds an answer, `background_tokens` the background text of method genread. No model is asked
+    `reference_questions`: how popular their entities are is set beside the datasets (PopQA, Figure 3).
     """
 
     name: str
@@ -219,6 +221,7 @@ class Study:
     background_tokens: int = 150
     sampling: Sampling = Sampling()
     seed: int = 0
+    reference_questions: tuple[ReferenceQuestions, ...] = ()
 
     @property
     def home(self) -> StudyHome:

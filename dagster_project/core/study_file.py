@@ -18,6 +18,7 @@ from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.imports import checks as imports
 from dagster_project.core.imports.declared import read_dataset_import, read_paraphrase_import
 from dagster_project.core.reader import Reader
+from dagster_project.core.reference.declared import read_reference_questions
 from dagster_project.core.study import (
     ASKS,
     DEMONSTRATION_POOLS,
@@ -27,8 +28,8 @@ from dagster_project.core.study import (
     METHODS,
     NO_SOURCE,
     PROMPT_FORMATS,
-    RELATION_NAMES,
     REDIRECTS,
+    RELATION_NAMES,
     RETRIEVERS,
     Dataset,
     FactSample,
@@ -76,6 +77,13 @@ def _study(read: Reader) -> Study:
         background_tokens=read.number("background_tokens", 150, 1, 4096),
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
         seed=read.number("seed", 0, 0),
+        reference_questions=_unique(
+            read,
+            "reference_questions",
+            tuple(read_reference_questions(r) for r in read.children("reference_questions"))
+            if "reference_questions" in read.raw
+            else (),
+        ),
     )
     imports.check(read, study)
     _check_whole(read, study)
@@ -89,6 +97,9 @@ def _check_whole(read: Reader, study: Study) -> None:
                 f"prompts[{i}].asks",
                 "paraphrases and samples are asked without demonstrations (SPEC §3): set shots to 0",
             )
+    shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
+    if shared:
+        raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     if not study.answer_prompts:
         raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
@@ -203,7 +214,11 @@ def _popularity(read: Reader) -> Popularity:
         measure=read.choice("measure", MEASURES, "page_views"),
         n_months=read.number("n_months", 12, 1, 240),
         last_month=read.optional("last_month", read.month),
+        redirects=read.choice("redirects", REDIRECTS, Popularity.redirects),
     )
+    if "redirects" in read.raw and popularity.measure != "page_views":
+        raise read.fail("redirects", "goes with measure: page_views")
+    return popularity
 
 
 def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -213,7 +228,3 @@ def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
             raise read.fail(key, f"{item.name!r} is there twice")
         seen.add(item.name)
     return items
-        redirects=read.choice("redirects", REDIRECTS, Popularity.redirects),
-    if "redirects" in read.raw and popularity.measure != "page_views":
-        raise read.fail("redirects", "goes with measure: page_views")
-    return popularity

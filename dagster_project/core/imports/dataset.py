@@ -30,16 +30,34 @@ class ImportedEntity:
 
 
 @dataclass
+class LinkingCounts:
+    """Questions that a file holds, and those linked to an entity; the others by their reason."""
+
+    n_questions: int = 0
+    n_linked: int = 0
+    n_no_entity: int = 0
+    n_several_entities: int = 0
+    n_put_aside: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share linked; None without questions."""
+        return round(self.n_linked / self.n_questions, 4) if self.n_questions else None
+
+
+@dataclass
 class ImportedDataset:
     """A file's content. `questions` are rows of lake table questions without `dataset`, by the file's own ids.
 
-    `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used.
+    `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
+    counts, by relation, what linking subjects by their names came to; empty where the file names entities.
     """
 
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
     entities: dict[str, ImportedEntity] = field(default_factory=dict)
     facts: list[tuple[str, str, str, str]] = field(default_factory=list)
     aside: list[QuarantinedRow] = field(default_factory=list)
+    linking: dict[str, LinkingCounts] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
 

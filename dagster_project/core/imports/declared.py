@@ -96,13 +96,13 @@ def read_dataset_import(read: Reader) -> DatasetImport:
     more = ("split",) if format_ == ENTITY_QUESTIONS else ()
     read.only("format", "path", "path_env", *more)
     split = read.choice("split", SPLITS, "test") if format_ == ENTITY_QUESTIONS else None
-    return DatasetImport(format_, _place(read), split)
+    return DatasetImport(format_, read_place(read), split)
 
 
 def read_paraphrase_import(read: Reader) -> ParaphraseImport:
     """The mapping under `paraphrases` of a dataset."""
     read.only("format", "path", "path_env")
-    return ParaphraseImport(read.choice("format", PARAPHRASE_FORMATS), _place(read))
+    return ParaphraseImport(read.choice("format", PARAPHRASE_FORMATS), read_place(read))
 
 
 def read_results(read: Reader, methods: tuple[str, ...]) -> Results:
@@ -115,7 +115,7 @@ def read_results(read: Reader, methods: tuple[str, ...]) -> Results:
     texts = {key: read.optional(key, read.text) for key in ("prompt", "model", "input", "filter", "metric")}
     return Results(
         format=format_,
-        place=_place(read),
+        place=read_place(read),
         dataset=read.text("dataset"),
         method=read.choice("method", methods, "closed_book"),
         id_field=read.text("id_field", "id"),
@@ -128,7 +128,8 @@ def slice_of(declared: DatasetImport | ParaphraseImport | Results) -> dict[str, 
     return {f.name: getattr(declared, f.name) for f in dataclasses.fields(declared) if f.name != "place"}
 
 
-def _place(read: Reader) -> Place:
+def read_place(read: Reader) -> Place:
+    """Keys path and path_env, of which exactly one is given."""
     path, variable = read.optional("path", read.text), read.optional("path_env", read.environment_name)
     if (path is None) == (variable is None):
         raise read.fail("path", "exactly one of path and path_env must name the file to import")

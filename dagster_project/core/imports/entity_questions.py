@@ -7,6 +7,7 @@ mention is kept only where it is the label or an alias of exactly one.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedDataset, clean, reasons
+from dagster_project.core.imports.dataset import (
+    LONGEST_QUESTION,
+    ImportedDataset,
+    LinkingCounts,
+    clean,
+    reasons,
+)
 from dagster_project.core.imports.records import Aside
 
 SUBJECT = "[X]"
@@ -62,28 +69,35 @@ def read_entity_questions(
     """
     dataset = ImportedDataset()
     wanted = set(relations)
-    counts = {"read": 0, "no_entity": 0, "several_entities": 0}
     for file in find_files(folder, split):
         property_id = file.name.split(".")[0]
         name = TEMPLATES.get(property_id, ("", ""))[0]
         if not name or name in wanted:
+            counts = dataset.linking.setdefault(name or property_id, LinkingCounts())
             _add_file(dataset, file, property_id, entities, counts)
-    linked = len(dataset.questions)
-    if not linked:
+    total = _total(dataset.linking.values())
+    if not dataset.questions:
         first = f"; {dataset.aside[0].row_key}: {dataset.aside[0].reason}" if dataset.aside else ""
         raise SourceError(
-            f"{folder}: none of {counts['read']} questions could be linked to an entity{first}; the study's source or a"
-            " popqa dataset must know the entities they are about"
+            f"{folder}: none of {total.n_questions} questions could be linked to an entity{first}; the study's source or"
+            " a popqa dataset must know the entities they are about"
         )
-    share = round(linked / counts["read"], 4)
     dataset.notes.update(
-        counts,
-        linked=linked,
-        linked_share=share,
+        read=total.n_questions,
+        no_entity=total.n_no_entity,
+        several_entities=total.n_several_entities,
+        linked=total.n_linked,
+        linked_share=total.share,
+        linked_share_by_relation={relation: counts.share for relation, counts in dataset.linking.items()},
         put_aside=len(dataset.aside),
         reasons=reasons(dataset.aside),
     )
     return dataset
+
+
+def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
+    columns = zip(*(dataclasses.astuple(one) for one in counts), strict=True)
+    return LinkingCounts(*map(sum, columns))
 
 
 def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
@@ -126,15 +140,17 @@ def _add_file(
     file: Path,
     property_id: str,
     entities: Mapping[str, Iterable[str]],
-    counts: dict[str, int],
+    counts: LinkingCounts,
 ) -> None:
     aside = Aside(file.name)
     for number, item in enumerate(_load(file), 1):
-        counts["read"] += 1
+        counts.n_questions += 1
         fault = _question_fault(item)
         if not fault and property_id not in TEMPLATES:
             fault = f"no template is known of property {property_id}"
-        if not fault:
+        if fault:
+            counts.n_put_aside += 1
+        else:
             fault = _link(dataset, item, property_id, entities, counts)
         if fault:
             aside.put(number, fault, item)
@@ -175,22 +191,28 @@ def _link(
     item: Mapping[str, Any],
     property_id: str,
     entities: Mapping[str, Iterable[str]],
-    counts: dict[str, int],
+    counts: LinkingCounts,
 ) -> str | None:
     """Add the question under its entity, or say why not."""
     relation, template = TEMPLATES[property_id]
     question = clean(item["question"], LONGEST_QUESTION)
     name = mention(question, template)
     if name is None:
+        counts.n_put_aside += 1
         return f"key question: not of the relation's template, {template}"
     ids = sorted(entities.get(name, ()))
-    if len(ids) != 1:
-        counts["several_entities" if ids else "no_entity"] += 1
-        return f"subject matches {'several entities' if ids else 'no entity'}"
+    if not ids:
+        counts.n_no_entity += 1
+        return "subject matches no entity"
+    if len(ids) > 1:
+        counts.n_several_entities += 1
+        return "subject matches several entities"
     question_id = f"{ids[0]}-{property_id}"
     if question_id in dataset.questions:
+        counts.n_put_aside += 1
         return f"asked already: another question is about {property_id} of {ids[0]}; that one is kept"
     answers = list(dict.fromkeys(text for answer in item["answers"] if (text := clean(answer))))
+    counts.n_linked += 1
     dataset.questions[question_id] = {
         "question_id": question_id,
         "relation": relation,

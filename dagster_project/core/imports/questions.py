@@ -26,9 +26,7 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
     Errors: `SourceError` where the file is missing, is no such file, or holds nothing that can be used.
     """
     if dataset.imported and dataset.imported.format == ENTITY_QUESTIONS:
-        entities = by_name(lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist())
-        folder, split = place_of(study, dataset.imported), dataset.imported.split or "test"
-        found = read_entity_questions(folder, split, dataset.relations, entities)
+        found = linked_questions(study, dataset, lake)
         log.info(
             "%s: %.1f %% of the questions linked to an entity",
             dataset.name,
@@ -44,6 +42,15 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
             found.notes["reasons"],
         )
     return found
+
+
+def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
+    """The content of an EntityQuestions folder, its subjects linked to the lake's entities. Errors: `SourceError`."""
+    entities = by_name(lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist())
+    split = dataset.imported.split if dataset.imported else None
+    return read_entity_questions(
+        place_of(study, dataset.imported), split or "test", dataset.relations, entities
+    )
 
 
 def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> ImportedParaphrases:

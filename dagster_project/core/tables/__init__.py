@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dagster_project.core.tables.generation import GENERATION_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
+from dagster_project.core.tables.reference import REFERENCE_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
 from dagster_project.core.tables.study import STUDY_TABLES
 from dagster_project.core.tables.world import WORLD_TABLES
@@ -33,5 +34,12 @@ _QUARANTINE = (
 
 TABLES: dict[str, Table] = {
     table.name: table
-    for table in (*STUDY_TABLES, *WORLD_TABLES, *IMPORT_TABLES, *GENERATION_TABLES, *_QUARANTINE)
+    for table in (
+        *STUDY_TABLES,
+        *WORLD_TABLES,
+        *IMPORT_TABLES,
+        *REFERENCE_TABLES,
+        *GENERATION_TABLES,
+        *_QUARANTINE,
+    )
 }

@@ -7,14 +7,16 @@ a user reads in the end. What does not: attempts and pauses (`http`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import requests
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.http import retry_after_seconds, snippet
 
+_SHORTEST_TELLING = 6  # characters of a secret
 _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
@@ -41,6 +43,27 @@ def caught(attempt: Callable[[], Any]) -> Any:
     except requests.RequestException as error:
         # A read time-out in the middle of a body arrives as a ConnectionError.
         return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
+
+
+def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
+    """The attempt's result; in what it says of a failure the secret is blotted out, which a service may repeat."""
+    if not secret:
+        return attempt()
+    try:
+        outcome = attempt()
+    except SourceError as error:
+        raise type(error)(blotted(str(error), secret)) from None
+    if isinstance(outcome, Failure):
+        return replace(outcome, what=blotted(outcome.what, secret))
+    return outcome
+
+
+def blotted(text: str, secret: str) -> str:
+    """`text` without `secret`, as it is or quoted, nor the beginning of it where the text was cut."""
+    for form in {secret, quote(secret), quote_plus(secret), quote(secret, safe="")}:
+        for length in range(len(form), min(len(form), _SHORTEST_TELLING) - 1, -1):
+            text = text.replace(form[:length], "…")
+    return text
 
 
 def refusal(response: requests.Response, now: float) -> Failure | None:

@@ -33,6 +33,7 @@ from dagster_project.core.wikimedia.failures import (
     refusal,
     short,
     unreadable,
+    without_secret,
 )
 from dagster_project.core.wikimedia.limits import Limiter, Pace, Service
 from dagster_project.core.wikimedia.shared_limits import SharedLimiter
@@ -47,6 +48,7 @@ class _Request:
     url: str
     params: Mapping[str, str] | None = None
     form: Mapping[str, str] | None = None
+    secret: str | None = None
 
 
 class HttpClient:
@@ -110,11 +112,24 @@ class HttpClient:
         return self._retry(request, lambda: self._json(request, missing_ok, accept))
 
     def post_json(
-        self, service: Service, url: str, form: Mapping[str, str], *, fail_fast_when_slow: bool = False
+        self,
+        service: Service,
+        url: str,
+        form: Mapping[str, str],
+        *,
+        fail_fast_when_slow: bool = False,
+        secret: str | None = None,
     ) -> Any:
-        """POST a form, get JSON. `fail_fast_when_slow`: a time-out is not tried again but raised at once."""
-        request = _Request(service, "POST", url, form=form)
-        return self._retry(request, lambda: self._json(request, False, None), fail_fast_when_slow)
+        """POST a form, get JSON. `fail_fast_when_slow`: a time-out is not tried again but raised at once.
+
+        `secret`: a token in the form. It shows in no message, and is not sent on to where a redirect leads.
+        """
+        request = _Request(service, "POST", url, form=form, secret=secret)
+        return self._retry(
+            request,
+            lambda: without_secret(secret, lambda: self._json(request, False, None)),
+            fail_fast_when_slow,
+        )
 
     def download(self, service: Service, url: str, write: Callable[[requests.Response], None]) -> None:
         """GET `url` as a stream and hand the response to `write`, anew for each attempt."""
@@ -190,7 +205,8 @@ class HttpClient:
             headers={"User-Agent": self._user_agent()},
             timeout=(self.policy.connect_s, self.policy.read_s),
             stream=stream,
-            allow_redirects=not is_local,  # nothing on this machine may send us, unannounced, to another
+            # nothing on this machine may send us, unannounced, to another
+            allow_redirects=not (is_local or request.secret),
         )
 
     def _session(self, is_local: bool) -> requests.Session:

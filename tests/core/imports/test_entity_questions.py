@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import LinkingCounts
 from dagster_project.core.imports.entity_questions import (
     RELATION_NAMES,
     SUBJECT,
@@ -75,8 +76,9 @@ def test_mentions_of_exactly_one_entity_are_kept(tmp_path: Path) -> None:
     }
     assert found.notes | {"reasons": 0} == {
         "read": 7, "no_entity": 1, "several_entities": 1, "linked": 2, "linked_share": 0.2857, "put_aside": 5,
-        "reasons": 0,
+        "reasons": 0, "linked_share_by_relation": {"place of birth": 0.1667, "child": 1.0},
     }  # fmt: skip
+    assert found.linking["place of birth"] == LinkingCounts(6, 1, 1, 1, 3)
 
 
 def test_split_and_relations_choose_files(tmp_path: Path) -> None:

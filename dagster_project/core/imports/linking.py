@@ -1,0 +1,68 @@
+"""How many questions could be linked to an entity by text alone: lake table entity_linking.
+
+What belongs here: counts by dataset and relation, of EntityQuestions and of reference questions. What does not: the
+linking itself (`entity_questions`, `reference.mentions`). Files that name their entities have no rows here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from dagster_project.core.imports.dataset import LinkingCounts
+from dagster_project.core.imports.declared import ENTITY_QUESTIONS
+from dagster_project.core.imports.facts import file_slice
+from dagster_project.core.imports.questions import linked_questions
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.reference.mentions import NAMES, TAGME
+from dagster_project.core.study import Dataset, Study
+
+ALL = "all"
+_TEMPLATE = "template"
+
+
+def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write table entity_linking. Errors: `LakeError` without entities, reference_questions or reference_mentions."""
+    datasets = [d for d in study.datasets_of_files if d.imported and d.imported.format == ENTITY_QUESTIONS]
+    files = [[d.name, d.relations, file_slice(study, d)] for d in datasets]
+    entities = [lake.content("entities", part) for part in lake.partitions("entities")] if datasets else []
+    references = [lake.content("reference_questions"), lake.content("reference_mentions")]
+    linkers = [[one.name, one.tagme is not None] for one in study.reference_questions]
+    stamp = fingerprint("entity_linking", files, entities, references, linkers, code_version("imports"))
+
+    def compute() -> Computed:
+        rows = [row for dataset in datasets for row in _of_dataset(study, dataset, lake)]
+        rows += _of_references(study, lake)
+        shares = {f"{row['dataset']}/{row['relation']}": _share(row) for row in rows}
+        log.info("entity linking: %s", ", ".join(f"{key} {share}" for key, share in shares.items()) or "none")
+        return Computed(rows, notes=shares)
+
+    return lake.materialise("entity_linking", stamp, compute)
+
+
+def _of_dataset(study: Study, dataset: Dataset, lake: Lake) -> Iterator[dict[str, Any]]:
+    for relation, counts in linked_questions(study, dataset, lake).linking.items():
+        yield _row(dataset.name, relation, _TEMPLATE, counts)
+
+
+def _of_references(study: Study, lake: Lake) -> Iterator[dict[str, Any]]:
+    questions = lake.read("reference_questions", columns=["dataset", "question_id"]).to_pylist()
+    columns = ["dataset", "question_id", "entity_id", "article_title"]
+    named: dict[tuple[str, str], bool] = {}
+    for row in lake.read("reference_mentions", columns=columns).to_pylist():
+        key = row["dataset"], row["question_id"]
+        named[key] = named.get(key, False) or bool(row["entity_id"] or row["article_title"])
+    for one in study.reference_questions:
+        found = [named.get((one.name, row["question_id"])) for row in questions if row["dataset"] == one.name]
+        counts = LinkingCounts(len(found), found.count(True), found.count(None), found.count(False))
+        yield _row(one.name, ALL, TAGME if one.tagme else NAMES, counts)
+
+
+def _row(dataset: str, relation: str, linker: str, counts: LinkingCounts) -> dict[str, Any]:
+    return {"dataset": dataset, "relation": relation, "linker": linker, **dataclasses.asdict(counts)}
+
+
+def _share(row: dict[str, Any]) -> str:
+    return f"{row['n_linked']} of {row['n_questions']}"

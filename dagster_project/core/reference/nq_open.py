@@ -1,0 +1,78 @@
+"""NQ-open: `NQ-open.*.jsonl`, one object {question, answer} a line, and lake table reference_questions.
+
+What belongs here: the file's keys and which lines cannot be used. What does not: the entities that questions name
+(`mentions`). The file has no ids: a question is known by the number of its line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import LONGEST_QUESTION, clean, reasons
+from dagster_project.core.imports.records import Aside, file_hashes, read_json_lines
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.study import Study
+
+_CODE = ("reference/nq_open", "imports/records", "imports/dataset", "wikimedia/terms")
+
+
+def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Table reference_questions: those of every file that the study names; empty without any.
+
+    Errors: `SourceError` where a file is missing, is no such file, or holds no question that can be used.
+    """
+    places = {one.name: one.place.find(study.path) for one in study.reference_questions}
+    files = [[name, file_hashes([path])] for name, path in places.items()]
+
+    def compute() -> Computed:
+        rows: list[dict[str, Any]] = []
+        aside: list[QuarantinedRow] = []
+        for name, path in places.items():
+            found, put_aside = read_nq_open(path)
+            log.info("%s: %d reference questions, put aside %d", name, len(found), len(put_aside))
+            rows += [{"dataset": name, **row} for row in found]
+            aside += put_aside
+        return Computed(rows, aside, {"reasons": reasons(aside)} if aside else {})
+
+    stamp = fingerprint("reference_questions", files, code_version(*_CODE))
+    return lake.materialise("reference_questions", stamp, compute)
+
+
+def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]]:
+    """The questions of a file, and the lines put aside: broken ones, and those that ask what an earlier one asks.
+
+    Errors: `SourceError` where it is no file of JSON lines, or none of its lines can be used.
+    """
+    if path.is_dir():
+        raise SourceError(f"{path}: is a folder; name one file, as in NQ-open.dev.jsonl")
+    aside = Aside(path.name)
+    rows: list[dict[str, Any]] = []
+    line_of: dict[str, int] = {}
+    for number, item in read_json_lines(path, aside):
+        fault = _fault(item)
+        question = "" if fault else clean(item["question"], LONGEST_QUESTION)
+        if not fault and question in line_of:
+            fault = f"asked already: in line {line_of[question]}; that one is kept"
+        if fault:
+            aside.put(number, fault, item)
+            continue
+        line_of[question] = number
+        golds = list(dict.fromkeys(text for answer in item["answer"] if (text := clean(answer))))
+        rows.append({"question_id": str(number), "question": question, "gold_answers": golds})
+    if not rows:
+        first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
+        raise SourceError(f"{path}: holds no question that can be used{first}")
+    return rows, aside.rows
+
+
+def _fault(item: Mapping[str, Any]) -> str | None:
+    question, answers = item.get("question"), item.get("answer")
+    if not isinstance(question, str) or not clean(question, LONGEST_QUESTION):
+        return "key question: a text was expected"
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        return "key answer: a list of texts was expected"
+    return None

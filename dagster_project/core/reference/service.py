@@ -1,0 +1,111 @@
+"""Linking by a service: what it has answered before, and asking for the rest.
+
+What belongs here: which service a study means, and when it is given up on. What does not: the protocol (`tagme`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow, code_version
+from dagster_project.core.reference.declared import TAGME_URL, TagMe
+from dagster_project.core.reference.link_cache import LinkCache
+from dagster_project.core.reference.tagme import Annotation, annotate, token_of
+from dagster_project.core.sandbox.world import WORLD_CODE
+from dagster_project.core.study import Study
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.progress import Progress
+from dagster_project.core.wikimedia.services import open_services
+
+_MOST_FAILURES_IN_A_ROW = 3
+
+Answers = dict[str, list[Annotation]]
+_Ask = Callable[[str], list[Annotation]]
+
+
+def service_name(study: Study, tagme: TagMe) -> str:
+    """What tells a service's answers from another's: its address; of the sandbox, which has none, its world."""
+    if _is_sandbox(study, tagme):
+        code = code_version(*WORLD_CODE, "sandbox/tagme", "reference/dictionary")
+        return f"sandbox {study.source.seed} {study.source.facts_per_relation} {code}"
+    return tagme.url or TAGME_URL
+
+
+def linked_by_service(
+    study: Study,
+    name: str,
+    tagme: TagMe,
+    questions: Mapping[str, str],
+    log: logging.Logger,
+    client: HttpClient | None = None,
+) -> tuple[Answers, list[QuarantinedRow]]:
+    """Annotations by question id, and the questions that the service would not answer.
+
+    Each answer is kept at once. Errors: `SourceError` where the token is missing, or the service leaves three questions
+    in a row without an answer.
+    """
+    with LinkCache(study.home.cache / "links", service_name(study, tagme), log) as cache:
+        known = cache.find(set(questions.values()))
+        missing = {key: text for key, text in questions.items() if text not in known}
+        aside: list[QuarantinedRow] = []
+        if missing:
+            log.info(
+                "%s: %d questions to link, %d linked before",
+                name,
+                len(missing),
+                len(questions) - len(missing),
+            )
+            with _service(study, name, tagme, client) as ask:
+                answered, aside = _asked(ask, name, missing, cache, log)
+            known.update(answered)
+    return {key: known[text] for key, text in questions.items() if text in known}, aside
+
+
+@contextlib.contextmanager
+def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -> Iterator[_Ask]:
+    """What asks the service about a text, while the context is open."""
+    if not _is_sandbox(study, tagme):
+        token, limits = token_of(tagme), study.home.home / "locks" / "wikimedia"
+        with client or HttpClient(study.source.contact_env, limits=limits) as http:
+            yield partial(annotate, http, tagme.url or TAGME_URL, token)
+        return
+    from dagster_project.core.sandbox.tagme import TOKEN
+
+    with open_services(study.source, study.home, client) as services:
+        if services.tagme_url is None:
+            raise SourceError(
+                f"{name}: the study's source has no TagMe service; give its address by tagme.url"
+            )
+        yield partial(annotate, services.client, services.tagme_url, TOKEN)
+
+
+def _asked(
+    ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
+) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
+    """Ask about one question after another; one alone that fails is put aside."""
+    progress = Progress(log, f"{name}: questions linked", len(questions))
+    found: dict[str, list[Annotation]] = {}
+    aside: list[QuarantinedRow] = []
+    n_failed_in_a_row = 0
+    for question_id, text in questions.items():
+        try:
+            found[text] = ask(text)
+        except SourceError as error:
+            n_failed_in_a_row += 1
+            if n_failed_in_a_row == _MOST_FAILURES_IN_A_ROW:
+                raise
+            aside.append(QuarantinedRow(f"{name} {question_id}", f"not linked: {error}", text))
+            continue
+        cache.store(text, found[text])
+        n_failed_in_a_row = 0
+        progress.add(1)
+    progress.done()
+    return found, aside
+
+
+def _is_sandbox(study: Study, tagme: TagMe) -> bool:
+    return tagme.url is None and study.source.kind == "sandbox"

@@ -1,0 +1,86 @@
+"""A TagMe-compatible service: what is asked, what its answer means, and that its token stays out of sight.
+
+What belongs here: the protocol (`POST <url>` with text, lang and gcube-token; annotations with spot, start, end,
+link_probability, rho, title and id). What does not: requests and retries (`wikimedia.http`), what was answered before
+(`link_cache`), and where links go (`mentions`). The token travels in the request's body, never in an address.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import clean
+from dagster_project.core.reference.declared import TagMe
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.limits import Service
+
+SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5)
+LANGUAGE = "en"  # of the Wikipedia whose page views are counted
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A spot of the text and the Wikipedia article that the service links it to; `rho` is its confidence, 0 to 1."""
+
+    start: int
+    end: int
+    spot: str
+    title: str
+    link_probability: float
+    rho: float
+
+
+def token_of(tagme: TagMe) -> str:
+    """The service's token. Errors: `SourceError` where its environment variable is empty."""
+    token = os.environ.get(tagme.token_env, "").strip()
+    if not token:
+        raise SourceError(
+            f"environment variable {tagme.token_env} is not set; set it to the token of the TagMe service, or leave key"
+            " tagme of reference_questions out to link by names of entities (nothing was requested)"
+        )
+    return token
+
+
+def annotate(client: HttpClient, url: str, token: str, text: str) -> list[Annotation]:
+    """All annotations of a text, whatever their rho. Errors: `SourceError`, in which no token shows."""
+    form = {"text": text, "lang": LANGUAGE, "gcube-token": token}
+    return read_annotations(url, client.post_json(SERVICE, url, form, secret=token))
+
+
+def read_annotations(url: str, document: Any) -> list[Annotation]:
+    """What an answer holds. Annotations without a title link to nothing and are left out. Errors: `SourceError`."""
+    found = document.get("annotations") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
+    try:
+        return [_annotation(one) for one in found if one.get("title")]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        raise SourceError(
+            f"{SERVICE.name} at {url}: answered an annotation without spot, start, end, title, link_probability and rho"
+        ) from None
+
+
+def _annotation(one: dict[str, Any]) -> Annotation:
+    annotation = Annotation(
+        start=int(one["start"]),
+        end=int(one["end"]),
+        spot=clean(str(one["spot"])),
+        title=article_title(str(one["title"])),
+        link_probability=float(one["link_probability"]),
+        rho=float(one["rho"]),
+    )
+    if not (
+        annotation.title and 0 <= annotation.start <= annotation.end and annotation.rho == annotation.rho
+    ):
+        raise ValueError
+    return annotation
+
+
+def article_title(title: str) -> str:
+    """A title as Wikipedia writes it: spaces for underscores, entities of HTML resolved, its first letter a capital."""
+    text = " ".join(clean(html.unescape(title)).replace("_", " ").split())
+    return text[:1].upper() + text[1:]

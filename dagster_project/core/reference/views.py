@@ -1,0 +1,86 @@
+"""Page views of articles that reference questions name and the lake has no entity of: table reference_page_views.
+
+What belongs here: which titles are asked for. What does not: asking (`wikimedia.views`), and the entities' own views
+(`wikimedia.ingest`). Missing is not zero, as there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.sandbox.world import WORLD_CODE
+from dagster_project.core.study import Study
+from dagster_project.core.wikimedia.ingest import check_months
+from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
+
+_CODE = ("reference/views", "wikimedia/pageviews")
+
+
+def ingest_reference_page_views(
+    study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
+) -> list[Outcome]:
+    """Partitions of table reference_page_views; without such articles they are empty and nothing is asked.
+
+    Errors: `SourceError` for a month that is not complete, or a live month without any views.
+    """
+    check_months(study, months, today or date.today())
+    titles = _titles(lake)
+    source = study.source
+    world = (
+        [source.seed, source.facts_per_relation, code_version(*WORLD_CODE)]
+        if source.kind == "sandbox"
+        else []
+    )
+    redirects = study.popularity.redirects
+    origin = [views_origin(source, len(titles), redirects), redirects, source.accept_cut_dumps]
+    stamps = {
+        month: fingerprint(
+            "reference_page_views", month, source.kind, world, titles, origin, code_version(*_CODE)
+        )
+        for month in months
+    }
+    stale = [m for m in months if not lake.current("reference_page_views", stamps[m], m)]
+    computed = _fetched(study, titles, stale, log) if stale else {}
+    return [
+        lake.materialise("reference_page_views", stamps[month], partial(computed.__getitem__, month), month)
+        for month in months
+    ]
+
+
+def _titles(lake: Lake) -> list[str]:
+    columns = ["entity_id", "article_title"]
+    rows = lake.read("reference_mentions", columns=columns).to_pylist()
+    return sorted({row["article_title"] for row in rows if row["article_title"] and not row["entity_id"]})
+
+
+def _fetched(
+    study: Study, titles: Sequence[str], months: Sequence[str], log: logging.Logger
+) -> dict[str, Computed]:
+    if not titles:
+        return {month: Computed([]) for month in months}
+    with open_services(study.source, study.home) as services:
+        articles = resolve_articles(study, services, titles, log)
+        found = fetch_views(study, services, articles, months, log)
+        source = "wikimedia" if services.label == "wikidata" else services.label
+    computed = {}
+    for month, views in found.items():
+        rows = [
+            {"article_title": title, "month": month, "views": n, "source": source, "views_from": views.origin}
+            for title, n in zip(titles, views.by_title, strict=True)
+        ]
+        missing = sum(n is None for n in views.by_title)
+        if source == "wikimedia" and missing == len(rows):
+            raise SourceError(
+                f"reference_page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was"
+                " written. It may not have counted that month yet: try again later, or ask for an earlier month"
+            )
+        computed[month] = Computed(
+            rows, views.aside, {"articles": len(rows), "missing": missing, **views.notes}
+        )
+    return computed

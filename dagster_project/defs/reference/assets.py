@@ -1,0 +1,54 @@
+"""Reference questions, which no model is asked: their entities and how popular those are; and shares linked by text."""
+
+import dagster as dg
+
+from dagster_project.core.imports.linking import describe_linking
+from dagster_project.core.reference.mentions import link_reference_questions
+from dagster_project.core.reference.nq_open import import_reference_questions
+from dagster_project.core.reference.views import ingest_reference_page_views
+from dagster_project.defs.ingest.assets import entities
+from dagster_project.defs.partitions import months
+from dagster_project.defs.questions.assets import questions
+from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.results import clear_errors, result
+
+
+@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"})
+def reference_questions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (reference dataset, question), out of files as NQ-open's; empty without any."""
+    with clear_errors():
+        return result(study.lake, [import_reference_questions(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"}, deps=[reference_questions, entities])
+def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per name in a reference question, and the entity or article that it is linked to."""
+    with clear_errors():
+        return result(study.lake, [link_reference_questions(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="reference",
+    kinds={"parquet", "wikipedia"},
+    partitions_def=months,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[reference_mentions],
+)
+def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (article, month) that reference questions name and no entity of the lake has."""
+    with clear_errors():
+        keys = list(context.partition_keys)
+        return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="reference",
+    kinds={"parquet"},
+    deps=[questions, entities, reference_mentions],
+)
+def entity_linking(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, relation) whose questions were linked to entities by text: how many could be."""
+    with clear_errors():
+        return result(study.lake, [describe_linking(study.study, study.lake, LOG)])
