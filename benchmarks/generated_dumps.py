@@ -22,26 +22,9 @@ from dagster_project.core.sandbox.world import World
 
 MONTH = "2026-10"
 _PART = 32_000_000  # bytes of filler text a process makes
-_LANGUAGES = (
-    "de",
-    "fr",
-    "es",
-    "it",
-    "nl",
-    "sv",
-    "pl",
-    "pt",
-    "ru",
-    "uk",
-    "zh",
-    "ja",
-    "ko",
-    "ar",
-    "fa",
-    "he",
-    "tr",
+_LANGUAGES = tuple(
+    "de fr es it nl sv pl pt ru uk zh ja ko ar fa he tr cs fi da nb hu ro ca eu gl id vi ast sl".split()
 )
-_LANGUAGES += ("cs", "fi", "da", "nb", "hu", "ro", "ca", "eu", "gl", "id", "vi", "ast", "sl")
 _PROJECTS = ("de.wikipedia", "en.wikipedia", "en.wiktionary", "fr.wikipedia", "ja.wikipedia", "ru.wikipedia")
 _WANTED = (17, 106, 19, 136, 57, 462)
 _OTHERS = (31, 21, 27, 735, 279, 361, 131, 569)
@@ -144,21 +127,4 @@ def _word(draw: random.Random) -> str:
     return "".join(draw.choice(_SYLLABLES) for _ in range(draw.randrange(2, 4))).capitalize()
 
 
-_SYLLABLES = (
-    "ka",
-    "ri",
-    "to",
-    "mel",
-    "an",
-    "dor",
-    "vi",
-    "sé",
-    "lun",
-    "gar",
-    "ö",
-    "th",
-    "wen",
-    "bra",
-    "co",
-    "pi",
-)
+_SYLLABLES = tuple("ka ri to mel an dor vi sé lun gar ö th wen bra co pi".split())

@@ -99,7 +99,7 @@ def read_facts(path: Path, threads: int) -> tuple[int, int]:
 def read_labels(path: Path, ids: Sequence[str], threads: int) -> int:
     """Entities of the world that have an English label in the dump."""
     terms = read_terms(DumpFile(path, threads=threads), ids, Aside(), _LOG)
-    return sum("en" in document["labels"] for document in terms.documents.values())
+    return sum(told is not None and "en" in told.document["labels"] for _, told in terms.of(ids))
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ def compare(
         read.append(measured(work, dump.path, *more, threads))
         if read[-1].found != expected:
             raise SystemExit(f"{name}: found {str(read[-1].found)[:200]}, expected {str(expected)[:200]}")
-    seconds = (statistics.median(one.seconds for one in part) for part in (bare, read))
-    cpu = (statistics.median(one.cpu_s for one in part) for part in (bare, read))
-    return Ratio(name, dump, *seconds, *cpu, max(one.peak_mb for one in read))
+    bare_s, read_s = (statistics.median(one.seconds for one in part) for part in (bare, read))
+    bare_cpu_s, read_cpu_s = (statistics.median(one.cpu_s for one in part) for part in (bare, read))
+    return Ratio(name, dump, bare_s, read_s, bare_cpu_s, read_cpu_s, max(one.peak_mb for one in read))
 
 
 def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[float, int]:

@@ -13,8 +13,11 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
@@ -22,31 +25,51 @@ from dagster_project.core.threads import thread_count
 from dagster_project.core.wikimedia.progress import Progress
 
 _BLOCK = 4 << 20
-_PIECE = 1 << 20
+_PIECE = 2 << 20  # more than the readers buffer themselves, so that they do not copy it
+_MARGIN = 64 << 10  # room before a block for the line that the block before it leaves open
 _BLOCKS_AHEAD = 3
 _LONGEST_LINE = 32 << 20
 _BZIP2_END = (
     0x177245385090  # marks the end of a bzip2 stream; 32 bits of checksum and up to 7 of padding follow
 )
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_ASIDE = 1_000
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some lines, each with its line break. `first_line` is the number of the first one, from 1."""
+    """Some lines, each with its line break. `first_line` is the number of the first one, from 1.
 
-    data: bytes
+    `view` shows a buffer that is used again: it is right until the next chunk is asked for.
+    """
+
+    view: memoryview
     first_line: int
+
+    @cached_property
+    def data(self) -> bytes:
+        """The lines, copied."""
+        return bytes(self.view)
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The bytes as numbers, not copied."""
+        return np.frombuffer(self.view, dtype=np.uint8)
+
+    @cached_property
+    def line_breaks(self) -> np.ndarray:
+        """Where the line breaks are."""
+        return np.flatnonzero(self.array == ord("\n"))
 
     def line_at(self, position: int) -> int:
         """The number of the line that holds the byte at `position`."""
-        return self.first_line + self.data.count(b"\n", 0, position)
+        return self.first_line + int(np.searchsorted(self.line_breaks, position))
 
 
 class Stream(Protocol):
     """Decompressed bytes, and how many compressed ones they took."""
 
-    def read(self, size: int) -> bytes: ...
+    def readinto(self, target: memoryview) -> int: ...
 
     def offset(self) -> int: ...
 
@@ -76,16 +99,16 @@ class DumpFile:
         stream = self._open()
         blocks = _read_ahead(stream)
         try:
-            for block in blocks:
-                progress.add(len(block) >> 20)
-                end = block.rfind(b"\n") + 1
-                if not end and len(rest) > _LONGEST_LINE:
+            for buffer, end in blocks:
+                progress.add((end - _MARGIN) >> 20)
+                last = buffer.rfind(b"\n", _MARGIN, end) + 1
+                if not last and len(rest) > _LONGEST_LINE:
                     raise SourceError(
                         f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: no such dump"
                     )
-                if end:
-                    yield self._chunk(rest + block[:end])
-                rest = block[end:] if end else rest + block
+                if last:
+                    yield self._chunk(_with_rest(rest, buffer, last))
+                rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[_MARGIN:end])
         except (RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._breaks_off(stream.offset(), str(error) or type(error).__name__, log)
             rest = b""
@@ -95,17 +118,19 @@ class DumpFile:
             blocks.close()  # nobody may be reading when the stream is closed
             stream.close()
         if rest.strip():
-            yield from self._last(rest, stream, log)
+            yield from self._last(rest, log)
         progress.done()
 
-    def _chunk(self, data: bytes) -> Chunk:
-        chunk = Chunk(data if self.n_lines else data.removeprefix(b"\xef\xbb\xbf"), self.n_lines + 1)
-        self.n_lines += data.count(b"\n")
+    def _chunk(self, view: memoryview) -> Chunk:
+        if not self.n_lines and view[: len(_BYTE_ORDER_MARK)] == _BYTE_ORDER_MARK:
+            view = view[len(_BYTE_ORDER_MARK) :]
+        chunk = Chunk(view, self.n_lines + 1)
+        self.n_lines += len(chunk.line_breaks)
         return chunk
 
-    def _last(self, rest: bytes, stream: Stream, log: logging.Logger) -> Iterator[Chunk]:
+    def _last(self, rest: bytes, log: logging.Logger) -> Iterator[Chunk]:
         if self.last_line_ends and rest.rstrip().endswith(self.last_line_ends):
-            yield self._chunk(rest + b"\n")
+            yield self._chunk(memoryview(rest + b"\n"))
         elif self.cut is None:
             self._breaks_off(self.path.stat().st_size, "the last line has no end", log)
 
@@ -158,41 +183,56 @@ class Aside:
 def decompress(path: Path, threads: int) -> int:
     """Decompress a whole file and throw it away; returns the number of bytes: what reading is measured against."""
     stream = DumpFile(path, threads=threads)._open()
+    target, n_bytes = memoryview(bytearray(_PIECE)), 0
     try:
-        return sum(len(block) for block in _read_ahead(stream))
+        while size := stream.readinto(target):
+            n_bytes += size
     finally:
         stream.close()
+    return n_bytes
 
 
-def _read_ahead(stream: Stream) -> Generator[bytes, None, None]:
-    """Blocks, read in a thread of their own: decompressors let go of the interpreter while they work.
+def _with_rest(rest: bytes, buffer: bytearray, end: int) -> memoryview:
+    """The block in `buffer` up to `end`, after the line that the block before it left open."""
+    if len(rest) > _MARGIN:
+        return memoryview(rest + bytes(buffer[_MARGIN:end]))
+    start = _MARGIN - len(rest)
+    buffer[start:_MARGIN] = rest
+    return memoryview(buffer)[start:end]
 
-    What was read before an error comes before the error.
+
+def _read_ahead(stream: Stream) -> Generator[tuple[bytearray, int], None, None]:
+    """(buffer, end of the block in it): blocks begin at `_MARGIN`, and are right until the next is asked for.
+
+    They are read in a thread of their own: decompressors let go of the interpreter while they work. What was read
+    before an error comes before the error.
     """
     with ThreadPoolExecutor(1, "decompress") as pool:
-        waiting = deque(pool.submit(_block, stream) for _ in range(_BLOCKS_AHEAD))
+        spare, *buffers = (bytearray(_MARGIN + _BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
+        waiting = deque((buffer, pool.submit(_fill, stream, buffer)) for buffer in buffers)
         try:
             while waiting:
-                block, error = waiting.popleft().result()
-                if block:
-                    waiting.append(pool.submit(_block, stream))
-                    yield block
+                buffer, future = waiting.popleft()
+                size, error = future.result()
+                if size:
+                    waiting.append((spare, pool.submit(_fill, stream, spare)))
+                    yield buffer, _MARGIN + size
+                    spare = buffer
                 if error:
                     raise error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _block(stream: Stream) -> tuple[bytes, Exception | None]:
-    pieces: list[bytes] = []
+def _fill(stream: Stream, buffer: bytearray) -> tuple[int, Exception | None]:
     size = 0
+    target = memoryview(buffer)[_MARGIN:]
     try:
-        while size < _BLOCK and (piece := stream.read(_PIECE)):
-            pieces.append(piece)
-            size += len(piece)
-    except Exception as error:  # whatever it is: raised by the reader, after the pieces
-        return b"".join(pieces), error
-    return b"".join(pieces), None
+        while size < _BLOCK and (n := stream.readinto(target[size : size + _PIECE])):
+            size += n
+    except Exception as error:  # whatever it is: raised by the reader, after the bytes
+        return size, error
+    return size, None
 
 
 def _has_bzip2_end(path: Path) -> bool:
@@ -205,14 +245,14 @@ def _has_bzip2_end(path: Path) -> bool:
 class _Plain:
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
-        self.read, self.offset, self.close = self._file.read, self._file.tell, self._file.close
+        self.readinto, self.offset, self.close = self._file.readinto, self._file.tell, self._file.close
 
 
 class _Gzip:
     def __init__(self, path: Path) -> None:
         self._raw = path.open("rb")
         self._file = gzip.GzipFile(fileobj=self._raw)
-        self.read, self.offset = self._file.read1, self._raw.tell
+        self.readinto, self.offset = self._file.readinto1, self._raw.tell
 
     def close(self) -> None:
         self._file.close()
@@ -226,7 +266,7 @@ class _Bzip2:
         import rapidgzip
 
         self._file = rapidgzip.IndexedBzip2File(str(path), parallelization=threads)
-        self.read, self.close = self._file.read, self._file.close
+        self.readinto, self.close = self._file.readinto1, self._file.close
 
     def offset(self) -> int:
         bits: int = self._file.tell_compressed()

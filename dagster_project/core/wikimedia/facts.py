@@ -7,8 +7,9 @@ What belongs here: what each origin is asked for, and that all give the same. Wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +22,23 @@ from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 from dagster_project.core.wikimedia.dump_store import truthy_dump
 from dagster_project.core.wikimedia.dump_terms import read_terms
 from dagster_project.core.wikimedia.entities import Entity, fetch_documents, fetch_entities, read_entity
+from dagster_project.core.wikimedia.entity_terms import EntityTerms
 from dagster_project.core.wikimedia.services import Services
 from dagster_project.core.wikimedia.truthy import read_statements
 from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements
 
 _COLUMNS = ("subject_id", "property_id", "object_id")
+_ENTITY_COLUMNS = pa.schema(
+    {
+        "entity_id": pa.string(),
+        "label": pa.string(),
+        "aliases": pa.list_(pa.string()),
+        "description": pa.string(),
+        "article_title": pa.string(),
+        "sitelinks": pa.int64(),
+    }
+)
+_ENTITIES_AT_ONCE = 20_000
 
 
 @dataclass
@@ -39,10 +52,10 @@ class Facts:
 
 @dataclass
 class Entities:
-    """Entities in the order of the ids asked for, and the numbers of their site links."""
+    """Entities in the order of the ids asked for: columns entity_id, label, aliases, description, article_title,
+    sitelinks (null: not known)."""
 
-    entities: list[Entity]
-    sitelinks: dict[str, int]
+    table: pa.Table
     aside: list[QuarantinedRow]
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -98,28 +111,53 @@ def read_entities(study: Study, services: Services, ids: Sequence[str], log: log
     if study.source.facts_from == "truthy_dump":
         return _entities_of_dump(study, services, ids, log)
     entities, aside = fetch_entities(services.client, services.entities_url, ids, log)
-    return Entities(entities, fetch_sitelinks(services.client, services.sparql_url, ids, log), aside)
+    sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
+    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), aside)
+
+
+def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
+    """Entities and their numbers of site links as rows, some thousands of them as objects at a time."""
+    left = iter(entities)
+    parts = []
+    while some := list(islice(left, _ENTITIES_AT_ONCE)):
+        rows = [{**vars(one), "sitelinks": number} for one, number in some]
+        parts.append(pa.RecordBatch.from_pylist(rows, schema=_ENTITY_COLUMNS))
+    return pa.Table.from_batches(parts, schema=_ENTITY_COLUMNS)
 
 
 def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
     """Terms from the dump; articles and numbers of site links from the services where it carries none."""
     dump, aside = _dump(study, services, log), Aside()
     terms = read_terms(dump, ids, aside, log)
-    documents: dict[str, Any] = terms.documents
-    redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
-    unknown = (
-        [] if terms.lists_all else [one for one in ids if one not in documents and one not in terms.redirects]
-    )
     client, url = services.client, services.entities_url
-    documents.update(fetch_documents(client, url, [*redirected, *unknown], log))
+    redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
+    unknown = [] if terms.lists_all else _untold(terms, ids)
+    instead = dict(fetch_documents(client, url, [*redirected, *unknown], log))
+    titles: dict[str, Any] = {}
+    sitelinks: Mapping[str, int] = {}
     if not terms.has_sitelinks:
-        known = [
-            entity_id for entity_id in ids if entity_id in documents and entity_id not in terms.redirects
-        ]
+        known = [one for one in ids if one not in instead]
         for entity_id, document in fetch_documents(client, url, known, log, props="sitelinks"):
-            documents[entity_id]["sitelinks"] = (document or {}).get("sitelinks")
-        terms.sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
+            titles[entity_id] = (document or {}).get("sitelinks")
+        sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
     put_aside = list(aside.rows)
-    read = (read_entity(entity_id, documents.get(entity_id), put_aside.append) for entity_id in ids)
+
+    def entities() -> Iterator[tuple[Entity, int | None]]:
+        for entity_id, told in terms.of(ids):
+            document = told.document if told else None
+            if entity_id in instead:
+                document = instead[entity_id]
+            elif document and entity_id in titles:
+                document["sitelinks"] = titles[entity_id]
+            number = told.sitelinks if told and terms.has_sitelinks else sitelinks.get(entity_id)
+            if entity := read_entity(entity_id, document, put_aside.append):
+                yield entity, number
+
+    table = _entity_table(entities())
     notes = {"redirected": len(redirected), "terms_put_aside": aside.counts.total(), **_read(dump)}
-    return Entities([entity for entity in read if entity], terms.sitelinks, put_aside, notes)
+    return Entities(table, put_aside, notes)
+
+
+def _untold(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
+    told = terms.tells_of(ids)
+    return [one for one, is_told in zip(ids, told, strict=True) if not is_told and one not in terms.redirects]

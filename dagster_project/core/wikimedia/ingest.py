@@ -10,7 +10,6 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import date
 from functools import partial
 from typing import Any
@@ -26,7 +25,6 @@ from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import NO_SOURCE, Source, Study
 from dagster_project.core.wikimedia.claims import listed_ids
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
-from dagster_project.core.wikimedia.entities import Entity
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
@@ -39,7 +37,16 @@ from dagster_project.core.wikimedia.wikidata import sorted_ids
 _ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf"))
 _DUMP_ROWS = tuple(
     f"wikimedia/{name}"
-    for name in ("dump_files", "truthy", "dump_terms", "pageview_dumps", "title_index", "views")
+    for name in (
+        "dump_files",
+        "ntriples",
+        "truthy",
+        "dump_terms",
+        "entity_terms",
+        "pageview_dumps",
+        "title_index",
+        "views",
+    )
 )
 
 
@@ -103,20 +110,14 @@ def _entities(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
     with open_services(study.source, study.home) as services:
         found = read_entities(study, services, ids, log)
-        label = services.label
-    more = {"source": label, "facts_from": study.source.facts_from}
-    rows = [_entity(one, found.sitelinks.get(one.entity_id)) | more for one in found.entities]
+        rows = _with_constants(found.table, source=services.label, facts_from=study.source.facts_from)
     notes = {
         **found.notes,
-        "entities": len(rows),
-        "without_article": sum(row["article_title"] is None for row in rows),
-        "without_sitelinks": sum(row["sitelinks"] is None for row in rows),
+        "entities": rows.num_rows,
+        "without_article": rows["article_title"].null_count,
+        "without_sitelinks": rows["sitelinks"].null_count,
     }
     return Computed(rows, found.aside, notes | _quarantine_notes(found.aside))
-
-
-def _entity(entity: Entity, sitelinks: int | None) -> dict[str, Any]:
-    return {**asdict(entity), "aliases": list(entity.aliases), "sitelinks": sitelinks}
 
 
 def ingest_page_views(

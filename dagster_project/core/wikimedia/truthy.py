@@ -3,9 +3,10 @@
 What belongs here: which lines count, and what they say. What does not: opening the file (`dump_files`), which
 entities are asked for and what the dump does not carry (`ingest`, `dump_terms`).
 
-A dump has thousands of millions of lines, of which few count: chunks are searched for the properties and
-predicates that do, and only lines found so are parsed, by a strict parser unless they are of the plainest form.
-Of all other lines beginning and end are looked at; what then is no N-Triples is put aside by its number.
+A dump has thousands of millions of lines, of which few count: chunks are searched for the properties that do, and
+what is found is read by arithmetic on whole arrays of lines (`ntriples`), or by a strict parser where a line is not
+of the plainest form. Of all other lines beginning and end are looked at; what then is no N-Triples is put aside by
+its number.
 """
 
 from __future__ import annotations
@@ -22,14 +23,27 @@ import pyoxigraph as ox
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.wikimedia.dump_files import Aside, Chunk, DumpFile
+from dagster_project.core.wikimedia.ntriples import ENTITY, ITEM, Lines
 
-ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
-_SUBJECT = re.compile(rb"<http://www\.wikidata\.org/entity/Q([1-9]\d{0,17})> <http://www\.wikidata\.org")
-_ITEM = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,17})")
-_OBJECT = re.compile(rb" <http://www\.wikidata\.org/entity/Q([1-9]\d{0,17})> \.\r?")
-_NEWLINE, _DOT, _CARRIAGE = b"\n.\r"
-_STARTS = np.frombuffer(b"<_", dtype=np.uint8)
+_TO_PROPERTY = f"> <{DIRECT}P".encode()
+_TO_OBJECT = b"> " + ITEM
+_ITEM_ID = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,17})")
+_PROPERTY_ID = re.compile(r"http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]{0,8})")
+_SURELY_NO_DUMP = 100_000  # lines, none of them a triple
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A chunk and its lines; `odd`: the indexes of lines already parsed strictly, `triples`: what they say."""
+
+    chunk: Chunk
+    lines: Lines
+    odd: np.ndarray
+    triples: list[tuple[int, ox.Quad]]
+
+    def line(self, index: int) -> bytes:
+        return bytes(self.chunk.view[self.lines.starts[index] : self.lines.breaks[index] + 1])
 
 
 @dataclass
@@ -63,44 +77,67 @@ def read_statements(
 
     Errors: `SourceError` where the file cannot be read or holds no triple.
     """
-    numbers = "|".join(property_id[1:] for property_id in property_ids)
+    wanted = frozenset(property_ids)
+    numbers = np.array(sorted(int(one[1:]) for one in wanted), dtype=np.int64)
     # Few lines hold the end of a direct property's address: found fast, its beginning is looked at afterwards.
-    pattern = re.compile(rf"/prop/direct/P({numbers})>([^\n]*)\n".encode())
+    pattern = re.compile(rf"/prop/direct/P(?:{'|'.join(one[1:] for one in wanted)})>".encode())
     found = Statements()
-    for chunk in checked(dump, aside, log):
-        rows: list[tuple[int, int, int]] = []
-        data = chunk.data
-        for match in pattern.finditer(data):
-            start = data.rfind(b"\n", 0, match.start()) + 1
-            subject = _SUBJECT.fullmatch(data, start, match.start())  # and the address's beginning
-            obj = _OBJECT.fullmatch(match[2])
-            if subject and obj:
-                rows.append((int(subject[1]), int(match[1]), int(obj[1])))
-            else:
-                rows.extend(_strictly_read(data[start : match.end()], chunk, start, aside))
-        if rows:
-            found.parts.append(np.array(rows, dtype=np.int64))
+    for part in checked(dump, aside, log):
+        marks = np.fromiter((match.start() for match in pattern.finditer(part.chunk.view)), np.int64)
+        marked = np.setdiff1d(np.searchsorted(part.lines.breaks, marks), part.odd)
+        rows, others = _plain_statements(part.lines, marked)
+        found.parts.append(rows[np.isin(rows[:, 1], numbers)])
+        triples = [*part.triples, *strictly_read(part, others, aside)]
+        strict = (_statement(part.line(i), triple, wanted, aside) for i, triple in triples)
+        if few := [row for row in strict if row]:
+            found.parts.append(np.array(few, dtype=np.int64))
     return found
 
 
-def _strictly_read(line: bytes, chunk: Chunk, start: int, aside: Aside) -> Iterator[tuple[int, int, int]]:
-    """The statement of a line that is not of the plainest form, if there is one between items."""
-    triple = parse_line(line, chunk, start, aside)
-    if triple is None or not triple.predicate.value.startswith(DIRECT):
-        return
-    property_id = triple.predicate.value.removeprefix(DIRECT)
+def _plain_statements(lines: Lines, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of those lines of `which` that are statements written as Wikidata writes them; indexes of the others."""
+    at = lines.starts[which]
+    is_plain = lines.holds(at, ITEM)
+    columns = []
+    for text in (ITEM, _TO_PROPERTY, _TO_OBJECT):
+        at = at + len(text)
+        values, widths = lines.numbers(at)
+        at = at + widths
+        columns.append(values)
+        is_plain &= widths > 0
+        if text is not _TO_OBJECT:
+            is_plain &= lines.holds(at, _TO_PROPERTY if text is ITEM else _TO_OBJECT)
+    is_plain &= lines.end_with(b"> .", which) & (at + len(b"> .") == lines.ends[which])
+    return np.stack(columns, axis=1)[is_plain], which[~is_plain]
+
+
+def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tuple[int, ox.Quad]]:
+    """(index, triple) of lines; those that are none are put aside."""
+    for index in which.tolist():
+        triple = parse_line(part.line(index), part.chunk.first_line + index, aside)
+        if triple is not None:
+            yield index, triple
+
+
+def _statement(
+    line: bytes, triple: ox.Quad, wanted: frozenset[str], aside: Aside
+) -> tuple[int, int, int] | None:
+    """The statement between items of a triple; put aside where it is of a wanted property but of no items."""
+    predicate = _PROPERTY_ID.fullmatch(triple.predicate.value)
+    if predicate is None or predicate[1] not in wanted:
+        return None
     subject, obj = (_number(term) for term in (triple.subject, triple.object))
     if subject and obj:
-        yield subject, int(property_id[1:]), obj
-        return
+        return subject, int(predicate[1][1:]), obj
     node = triple.subject
     name = node.value.removeprefix(ENTITY) if isinstance(node, ox.NamedNode) else str(node)
     reason = f"object is no item but {_what(triple.object)}" if subject else "subject is no item"
-    aside.add(f"{name} {property_id}", reason, line)
+    aside.add(f"{name} {predicate[1]}", reason, line)
+    return None
 
 
 def _number(term: object) -> int | None:
-    match = _ITEM.fullmatch(term.value) if isinstance(term, ox.NamedNode) else None
+    match = _ITEM_ID.fullmatch(term.value) if isinstance(term, ox.NamedNode) else None
     return int(match[1]) if match else None
 
 
@@ -110,35 +147,30 @@ def _what(term: object) -> str:
     return "a literal" if isinstance(term, ox.Literal) else "another resource"
 
 
-def parse_line(line: bytes, chunk: Chunk, position: int, aside: Aside) -> ox.Quad | None:
-    """The triple of a line, strictly read; None, and the line put aside, where it is none."""
+def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
+    """The triple of line `number`, strictly read; None, and the line put aside, where it is none."""
     try:
         return next(iter(ox.parse(line, format=ox.RdfFormat.N_TRIPLES)), None)
     except SyntaxError as error:
         text = str(error.msg or error)
         reason = text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text
-        aside.add(str(chunk.line_at(position)), f"not N-Triples: {reason}", line)
+        aside.add(str(number), f"not N-Triples: {reason}", line)
         return None
 
 
-def checked(dump: DumpFile, aside: Aside, log: logging.Logger) -> Iterator[Chunk]:
-    """The chunks; lines that do not begin and end as triples do are parsed, and put aside where they are none."""
+def checked(dump: DumpFile, aside: Aside, log: logging.Logger) -> Iterator[Checked]:
+    """The chunks; lines that do not begin and end as triples do are parsed, and put aside where they are none.
+
+    Errors: `SourceError` where the file cannot be read or holds no triple.
+    """
     n_without = 0
     for chunk in dump.chunks(log):
-        for start, end in _odd_lines(chunk.data):
-            n_without += parse_line(chunk.data[start:end], chunk, start, aside) is None
-        yield chunk
+        lines = Lines(chunk)
+        part = Checked(chunk, lines, lines.odd(), [])
+        part.triples.extend(strictly_read(part, part.odd, aside))
+        n_without += len(part.odd) - len(part.triples)
+        if dump.n_lines == n_without > _SURELY_NO_DUMP:
+            break
+        yield part
     if dump.n_lines == n_without and not dump.cut:
         raise SourceError(f"{dump.path}: holds no triple in the N-Triples format")
-
-
-def _odd_lines(data: bytes) -> list[tuple[int, int]]:
-    """(start, end) of the lines that neither begin with < or _ nor end with a dot, and of empty ones."""
-    bytes_ = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(bytes_ == _NEWLINE)
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    last = bytes_[np.maximum(ends - 1, 0)]
-    last = np.where(last == _CARRIAGE, bytes_[np.maximum(ends - 2, 0)], last)
-    is_fine = np.isin(bytes_[starts], _STARTS) & (last == _DOT) & (ends > starts)
-    odd = np.flatnonzero(~is_fine)
-    return list(zip(starts[odd].tolist(), (ends[odd] + 1).tolist(), strict=True))

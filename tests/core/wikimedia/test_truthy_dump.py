@@ -13,7 +13,8 @@ from dagster_project.core.questions.relations import RELATIONS
 from dagster_project.core.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import lines as rdf_lines
 from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
-from dagster_project.core.wikimedia.dump_terms import DumpTerms, read_terms
+from dagster_project.core.wikimedia.dump_terms import read_terms
+from dagster_project.core.wikimedia.entity_terms import EntityTerms
 from dagster_project.core.wikimedia.truthy import read_statements
 
 WD = "http://www.wikidata.org/entity/"
@@ -118,8 +119,16 @@ def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
             read_statements(_dump(tmp_path / "dump", *lines), ["P19"], Aside(), log)
 
 
-def _terms(dump: DumpFile, ids: list[str], log, aside: Aside | None = None) -> DumpTerms:
-    return read_terms(dump, ids, aside or Aside(), log)
+def _terms(dump: DumpFile, ids: list[str], log, aside: Aside | None = None) -> EntityTerms:
+    return read_terms(dump, ids, aside if aside is not None else Aside(), log)
+
+
+def _documents(terms: EntityTerms, ids: list[str]) -> dict[str, dict]:
+    return {entity_id: told.document for entity_id, told in terms.of(ids) if told}
+
+
+def _sitelinks(terms: EntityTerms, ids: list[str]) -> dict[str, int]:
+    return {i: told.sitelinks for i, told in terms.of(ids) if told and told.sitelinks is not None}
 
 
 def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, log) -> None:
@@ -128,16 +137,17 @@ def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, 
     plain = _terms(DumpFile(write_dump(truthy_lines(world), tmp_path / "truthy.nt.bz2")), ids, log)
     full = _terms(DumpFile(write_dump(rdf_lines(world), tmp_path / "all.nt")), ids, log)
     assert (plain.has_sitelinks, full.has_sitelinks) == (False, True)
-    assert plain.sitelinks == {}
-    assert full.sitelinks == {entity_id: entities[entity_id].sitelinks for entity_id in ids}
+    assert _sitelinks(plain, ids) == {}
+    assert _sitelinks(full, ids) == {entity_id: entities[entity_id].sitelinks for entity_id in ids}
     for terms in (plain, full):
-        assert sorted(terms.documents) == sorted(ids)
+        documents = _documents(terms, ids)
+        assert list(documents) == ids
         for entity_id in ids:
-            entity, document = entities[entity_id], terms.documents[entity_id]
+            entity, document = entities[entity_id], documents[entity_id]
             assert document["labels"] == {"en": {"value": entity.label}}
             assert document["descriptions"] == {"en": {"value": entity.description}}
             assert {one["value"] for one in document["aliases"].get("en", ())} == set(entity.aliases)
-    titles = {i: d["sitelinks"].get("enwiki", {}).get("title") for i, d in full.documents.items()}
+    titles = {i: d["sitelinks"].get("enwiki", {}).get("title") for i, d in _documents(full, ids).items()}
     assert titles == {entity_id: entities[entity_id].article_title for entity_id in ids}
 
 
@@ -161,14 +171,16 @@ def test_odd_terms(tmp_path: Path, log) -> None:
         f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "12"^^<http://www.w3.org/2001/XMLSchema#integer> .',
         f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "-1"^^<http://www.w3.org/2001/XMLSchema#integer> .',
     )
-    terms = _terms(dump, ["Q1", "Q2", "Q3", "Q4", "Q5", "Q99"], log, aside)
-    ada = terms.documents["Q1"]
+    ids = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q99"]
+    terms = _terms(dump, ids, log, aside)
+    documents = _documents(terms, ids)
+    ada = documents["Q1"]
     assert ada["labels"] == {"en": {"value": 'Adä "x" 😀'}}
     assert ada["aliases"] == {"en": [{"value": "A"}], "mul": [{"value": "M"}]}
     assert ada["sitelinks"] == {"enwiki": {"title": 'AC/DC Ä "x"'}}
-    assert terms.documents["Q2"]["labels"] == {"mul": {"value": "everywhere"}}
-    assert terms.documents["Q3"]["labels"] == {}
+    assert documents["Q2"]["labels"] == {"mul": {"value": "everywhere"}}
+    assert documents["Q3"]["labels"] == {}
     assert terms.redirects == {"Q4": "Q1"}
-    assert terms.sitelinks == {"Q2": 12}
-    assert not {"Q99", "Q5", "Q6"} & set(terms.documents)
+    assert _sitelinks(terms, ids) == {"Q2": 12}
+    assert not {"Q99", "Q5", "Q6"} & set(documents)
     assert [(row.row_key, row.reason.split(":")[0]) for row in aside.rows] == [("11", "not N-Triples")]
