@@ -1,4 +1,5 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
+{%- set known = key ~ ', coalesce(subject_popularity > 0, false)' -%}
 with answers as (
 
     select * from {{ ref('int_answers_by_relation') }}
@@ -11,28 +12,17 @@ accuracy_by_popularity as (
 
 ),
 
-counted as (
-
-    select
-        {{ key }},
-        count(*) filter (where subject_popularity > 0) as n,
-        count(*) filter (where subject_popularity = 0) as n_zero_popularity,
-        count(*) filter (where subject_popularity is null) as n_missing_popularity
-    from answers
-    group by {{ key }}
-
-),
-
+-- Ranks count among the answers with popularity above 0; the others have none.
 ranked as (
 
     select
         {{ key }},
-        log10(subject_popularity) as log_popularity,
-        is_correct::integer as correct,
-        {{ average_rank('subject_popularity', key) }} as popularity_rank,
-        {{ average_rank('is_correct', key) }} as correct_rank
+        subject_popularity,
+        case when subject_popularity > 0 then log10(subject_popularity) end as log_popularity,
+        case when subject_popularity > 0 then is_correct::integer end as correct,
+        case when subject_popularity > 0 then {{ average_rank('subject_popularity', known) }} end as popularity_rank,
+        case when subject_popularity > 0 then {{ average_rank('is_correct', known) }} end as correct_rank
     from answers
-    where subject_popularity > 0
 
 ),
 
@@ -40,8 +30,13 @@ unbinned as (
 
     select
         {{ key }},
+        count(correct) as n,
+        count(*) filter (where subject_popularity = 0) as n_zero_popularity,
+        count(*) filter (where subject_popularity is null) as n_missing_popularity,
         {{ correlation('log_popularity', 'correct') }} as point_biserial,
-        {{ correlation('popularity_rank', 'correct_rank') }} as spearman
+        {{ correlation('popularity_rank', 'correct_rank') }} as spearman,
+        {{ why_undefined('log_popularity', 'correct', 'popularity', 'correctness', 'answers') }}
+            as unbinned_undefined
     from ranked
     group by {{ key }}
 
@@ -52,7 +47,9 @@ binned as (
     select
         {{ key }},
         count(*) as n_bins,
-        {{ correlation('bin_center_log10', 'accuracy', minimum=3) }} as pearson_binned
+        {{ correlation('bin_center_log10', 'accuracy', minimum=3) }} as pearson_binned,
+        {{ why_undefined('bin_center_log10', 'accuracy', 'popularity', 'accuracy', 'bins', minimum=3) }}
+            as pearson_binned_undefined
     from accuracy_by_popularity
     group by {{ key }}
 
@@ -61,13 +58,12 @@ binned as (
 final as (
 
     select
-        counted.*,
+        unbinned.*,
         coalesce(binned.n_bins, 0) as n_bins,
         binned.pearson_binned,
-        unbinned.point_biserial,
-        unbinned.spearman
-    from counted
-    left join unbinned using ({{ key }})
+        case when binned.n_bins is null then 'too few bins' else binned.pearson_binned_undefined end
+            as pearson_binned_undefined
+    from unbinned
     left join binned using ({{ key }})
 
 )

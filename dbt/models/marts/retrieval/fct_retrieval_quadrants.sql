@@ -1,20 +1,30 @@
+{%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
 with answer_pairs as (
 
     select * from {{ ref('int_answer_pairs') }}
 
 ),
 
+counted as (
+
+    select
+        {{ pair }},
+        parametric_correct,
+        retrieval_correct,
+        count(*) as n,
+        count(*) filter (where has_answer) as n_has_answer
+    from answer_pairs
+    group by {{ pair }}, parametric_correct, retrieval_correct
+
+),
+
 pairs as (
 
     select
-        dataset,
-        prompt,
-        model,
-        parametric_method,
-        retrieval_method,
-        count(*) as n_all
-    from answer_pairs
-    group by dataset, prompt, model, parametric_method, retrieval_method
+        {{ pair }},
+        sum(n)::bigint as n_questions
+    from counted
+    group by {{ pair }}
 
 ),
 
@@ -34,27 +44,12 @@ quadrants as (
 final as (
 
     select
-        quadrants.dataset,
-        quadrants.prompt,
-        quadrants.model,
-        quadrants.parametric_method,
-        quadrants.retrieval_method,
-        quadrants.parametric_correct,
-        quadrants.retrieval_correct,
-        count(answer_pairs.question_id) as n,
-        count(answer_pairs.question_id) / max(quadrants.n_all) as share,
-        avg(answer_pairs.has_answer::integer) as recall_at_1
+        quadrants.*,
+        coalesce(counted.n, 0) as n,
+        {{ rate('coalesce(counted.n, 0)', 'quadrants.n_questions', 'share') }},
+        {{ rate('counted.n_has_answer', 'counted.n', 'recall_at_1') }}
     from quadrants
-    left join answer_pairs
-        on
-            quadrants.dataset = answer_pairs.dataset
-            and quadrants.prompt = answer_pairs.prompt
-            and quadrants.model = answer_pairs.model
-            and quadrants.parametric_method = answer_pairs.parametric_method
-            and quadrants.retrieval_method = answer_pairs.retrieval_method
-            and quadrants.parametric_correct = answer_pairs.parametric_correct
-            and quadrants.retrieval_correct = answer_pairs.retrieval_correct
-    group by all
+    left join counted using ({{ pair }}, parametric_correct, retrieval_correct)
 
 )
 

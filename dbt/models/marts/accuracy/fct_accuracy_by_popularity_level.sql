@@ -1,0 +1,77 @@
+{%- set key = 'dataset, prompt, model, method' -%}
+with answers as (
+
+    select * from {{ ref('int_answers') }}
+
+),
+
+positions as (
+
+    select * from {{ ref('int_question_positions') }}
+
+),
+
+levels as (
+
+    select * from {{ ref('int_popularity_levels') }}
+
+),
+
+models as (
+
+    select * from {{ ref('stg_study__models') }}
+
+),
+
+counted as (
+
+    select
+        answers.dataset,
+        answers.prompt,
+        answers.model,
+        answers.method,
+        positions.level,
+        count(*) as n,
+        count(*) filter (where answers.is_correct) as n_correct,
+        count(*) filter (where positions.subject_popularity = 0) as n_zero_popularity
+    from answers
+    left join positions
+        on answers.dataset = positions.dataset and answers.question_id = positions.question_id
+    group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level
+
+),
+
+groups as (
+
+    select
+        {{ key }},
+        sum(n_zero_popularity)::bigint as n_zero_popularity,
+        coalesce(sum(n) filter (where level is null), 0)::bigint as n_missing_popularity
+    from counted
+    group by {{ key }}
+
+),
+
+-- All levels, also those without an answer.
+final as (
+
+    select
+        groups.*,
+        levels.level,
+        levels.level_low_log10,
+        levels.level_high_log10,
+        models.family,
+        models.n_parameters,
+        coalesce(counted.n, 0) as n,
+        coalesce(counted.n_correct, 0) as n_correct,
+        counted.n_correct / counted.n as accuracy,
+        {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
+        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high
+    from groups
+    cross join levels
+    left join models using (model)
+    left join counted using ({{ key }}, level)
+
+)
+
+select * from final

@@ -1,0 +1,78 @@
+{%- set key = 'dataset, prompt, model, method, relation' -%}
+with answers as (
+
+    select * from {{ ref('int_answers') }}
+
+),
+
+positions as (
+
+    select * from {{ ref('int_question_positions') }}
+
+),
+
+-- By relation first: what holds for all is the sum of few rows.
+counted as (
+
+    select
+        answers.dataset,
+        answers.prompt,
+        answers.model,
+        answers.method,
+        answers.relation,
+        floor(positions.relative_popularity / 0.5)::integer as bin,
+        count(*) as n,
+        count(*) filter (where answers.is_correct) as n_correct,
+        count(*) filter (where positions.subject_popularity = 0) as n_zero,
+        count(*) filter (where positions.question_id is null) as n_missing,
+        count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
+    from answers
+    left join positions
+        on answers.dataset = positions.dataset and answers.question_id = positions.question_id
+    group by answers.dataset, answers.prompt, answers.model, answers.method, answers.relation, bin
+
+),
+
+by_relation as (
+
+    select * replace (unnest([relation, 'all']) as relation) from counted
+
+),
+
+-- A group of which no answer has a relative popularity stays, with a row that says why.
+binned as (
+
+    select
+        {{ key }},
+        bin,
+        coalesce(sum(n) filter (where bin is not null), 0)::bigint as n,
+        coalesce(sum(n_correct) filter (where bin is not null), 0)::bigint as n_correct,
+        sum(sum(n_zero)) over (partition by {{ key }})::bigint as n_zero_popularity,
+        sum(sum(n_missing)) over (partition by {{ key }})::bigint as n_missing_popularity,
+        sum(sum(n_flat)) over (partition by {{ key }})::bigint as n_without_variance
+    from by_relation
+    group by {{ key }}, bin
+    qualify bin is not null or count(bin) over (partition by {{ key }}) = 0
+
+),
+
+final as (
+
+    select
+        *,
+        bin * 0.5::double as z_low,
+        (bin + 1) * 0.5::double as z_high,
+        n_correct / nullif(n, 0) as accuracy,
+        {{ wilson_low('n_correct', 'n') }} as ci_low,
+        {{ wilson_high('n_correct', 'n') }} as ci_high,
+        case
+            when n > 0 then null
+            when n_without_variance > 0 then 'no variance of popularity'
+            when n_zero_popularity > 0 then 'popularity is 0'
+            else 'popularity is missing'
+        end as undefined
+    from binned
+
+)
+
+select * from final

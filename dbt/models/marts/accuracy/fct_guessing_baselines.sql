@@ -1,0 +1,78 @@
+with questions as (
+
+    select * from {{ ref('int_questions') }}
+
+),
+
+majority_answers as (
+
+    select * from {{ ref('int_majority_answers') }}
+
+),
+
+golds as (
+
+    select
+        questions.dataset,
+        questions.question_id,
+        questions.subject,
+        majority_answers.majority_answer,
+        unnest(questions.gold_answers) as gold
+    from questions
+    left join majority_answers using (dataset, relation)
+
+),
+
+-- Both guesses are judged as any answer is: the subject's name, and the relation's most frequent answer.
+judged as (
+
+    select
+        dataset,
+        question_id,
+        bool_or({{ popqa_match('subject', 'gold') }}) as is_in_subject,
+        bool_or({{ popqa_match('majority_answer', 'gold') }}) as is_majority
+    from golds
+    group by dataset, question_id
+
+),
+
+counted as (
+
+    select
+        questions.dataset,
+        unnest([questions.relation, 'all']) as relation,
+        count(*) as n,
+        count(*) filter (where judged.is_in_subject) as n_answer_in_subject,
+        count(*) filter (where judged.is_majority) as n_correct_majority
+    from questions
+    left join judged using (dataset, question_id)
+    group by questions.dataset, questions.relation
+
+),
+
+summed as (
+
+    select
+        dataset,
+        relation,
+        sum(n)::bigint as n,
+        sum(n_answer_in_subject)::bigint as n_answer_in_subject,
+        sum(n_correct_majority)::bigint as n_correct_majority
+    from counted
+    group by dataset, relation
+
+),
+
+final as (
+
+    select
+        summed.*,
+        majority_answers.majority_answer,
+        {{ rate('n_answer_in_subject', 'n', 'share_answer_in_subject') }},
+        {{ rate('n_correct_majority', 'n', 'accuracy_majority') }}
+    from summed
+    left join majority_answers using (dataset, relation)
+
+)
+
+select * from final

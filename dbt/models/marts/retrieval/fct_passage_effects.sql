@@ -1,0 +1,64 @@
+with answer_pairs as (
+
+    select * from {{ ref('int_answer_pairs') }}
+    where parametric_correct != retrieval_correct
+
+),
+
+answers as (
+
+    select * from {{ ref('int_answers') }}
+
+),
+
+question_passages as (
+
+    select * from {{ ref('int_question_passages') }}
+
+),
+
+final as (
+
+    select
+        answer_pairs.dataset,
+        answer_pairs.prompt,
+        answer_pairs.model,
+        answer_pairs.parametric_method,
+        answer_pairs.retrieval_method,
+        answer_pairs.question_id,
+        answer_pairs.relation,
+        case when answer_pairs.retrieval_correct then 'rescued' else 'misled' end as effect,
+        retrieval.question,
+        retrieval.gold_answers,
+        retrieval.subject_popularity,
+        parametric.prediction as parametric_prediction,
+        retrieval.prediction as retrieval_prediction,
+        retrieval.passage_id,
+        retrieval.has_answer,
+        question_passages.passage_title,
+        question_passages.passage_entity_id,
+        question_passages.passage_of
+    from answer_pairs
+    inner join answers as parametric
+        on
+            answer_pairs.dataset = parametric.dataset
+            and answer_pairs.prompt = parametric.prompt
+            and answer_pairs.model = parametric.model
+            and answer_pairs.question_id = parametric.question_id
+            and answer_pairs.parametric_method = parametric.method
+    inner join answers as retrieval
+        on
+            answer_pairs.dataset = retrieval.dataset
+            and answer_pairs.prompt = retrieval.prompt
+            and answer_pairs.model = retrieval.model
+            and answer_pairs.question_id = retrieval.question_id
+            and answer_pairs.retrieval_method = retrieval.method
+    left join question_passages
+        on
+            retrieval.dataset = question_passages.dataset
+            and retrieval.question_id = question_passages.question_id
+            and retrieval.passage_id = question_passages.passage_id
+
+)
+
+select * from final

@@ -1,0 +1,26 @@
+{{ config(meta={'dagster': {'ref': {'name': 'fct_guessing_baselines'}}}) }}
+
+-- PopQA's rule: as written, lower-cased, capitalised; parts of words count, blanks do not.
+with cases as (
+
+    select listed.*
+    from (
+        values
+        ('Paris, of course', 'Paris', true),
+        ('paris', 'Paris', true),
+        ('PARIS', 'Paris', false),
+        ('An Actor', 'actor', true),
+        ('an aCtor', 'actor', false),
+        ('New york', 'new York', true),
+        ('Interpol', 'pol', true),
+        ('Éire', 'éire', true),
+        ('anything', ' ', false),
+        ('anything', '', false),
+        ('', 'Paris', false)
+    ) as listed (prediction, gold, is_right)
+
+)
+
+select *
+from cases
+where {{ popqa_match('prediction', 'gold') }} != is_right
