@@ -55,7 +55,7 @@ def warehouse_inputs(study: Study) -> str:
 
 def dbt_sources() -> list[tuple[str, str]]:
     """Path and text of every file of the dbt project."""
-    files = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".yml", ".md"})
+    files = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".py", ".yml", ".md"})
     return [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in files]
 
 

@@ -47,7 +47,7 @@ class ModelColumn:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """One built model. `n_rows` is None for a view, `lineage` where the SQL could not be analysed.
+    """One built model. `n_rows` is None for a view, `lineage` where the SQL could not be analysed or the model is Python.
 
     `lineage` holds every column whose name is known before the query runs.
     """
@@ -83,6 +83,9 @@ def describe_models(
         node = nodes[model]
         found = built.get(_relation(node))
         if found is None:
+            continue
+        if node.get("language") == "python":
+            described[model] = ModelDescription(_columns(node, found), found.n_rows, None)
             continue
         try:
             sql = (compiled / node["package_name"] / node["original_file_path"]).read_text(encoding="utf-8")

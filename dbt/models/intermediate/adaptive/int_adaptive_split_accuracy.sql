@@ -1,6 +1,6 @@
-with test_answers as (
+with test_sums as (
 
-    select * from {{ ref('int_adaptive_test_answers') }}
+    select * from {{ ref('int_adaptive_test_sums') }}
 
 ),
 
@@ -23,13 +23,13 @@ tested as (
         split,
         search,
         threshold_scope,
-        count(*) as n,
-        avg(case when popularity < threshold then retrieval else parametric end) as accuracy_adaptive,
-        avg(retrieval) as accuracy_always,
-        avg(parametric) as accuracy_never,
-        avg(greatest(retrieval, parametric)) as accuracy_oracle,
-        avg((popularity < threshold)::integer) as share_retrieved
-    from test_answers
+        sum(n)::bigint as n,
+        sum(n_adaptive) / sum(n) as accuracy_adaptive,
+        sum(n_retrieval) / sum(n) as accuracy_always,
+        sum(n_parametric) / sum(n) as accuracy_never,
+        sum(n_either) / sum(n) as accuracy_oracle,
+        sum(n_retrieved) / sum(n) as share_retrieved
+    from test_sums
     group by pair_id, split, search, threshold_scope
 
 ),

@@ -1,18 +1,7 @@
-{%- set costs = ['device_seconds', 'cost_usd'] -%}
-{%- set modes = {'adaptive': 'mixed', 'always': 'retrieval', 'never': 'parametric'} -%}
-with test_answers as (
+-- A sum that lacks a value is NaN; its mean is null.
+with test_sums as (
 
-    select * from {{ ref('int_adaptive_test_answers') }}
-
-),
-
-mixed as (
-
-    select
-        *,
-        if(popularity < threshold, retrieval_device_seconds, parametric_device_seconds) as mixed_device_seconds,
-        if(popularity < threshold, retrieval_cost_usd, parametric_cost_usd) as mixed_cost_usd
-    from test_answers
+    select * from {{ ref('int_adaptive_test_sums') }}
 
 ),
 
@@ -23,10 +12,10 @@ final as (
         split,
         search,
         threshold_scope
-        {%- for cost in costs %}{% for mode, answered in modes.items() %},
-        {{ whole_mean(answered ~ '_' ~ cost) }} as {{ cost }}_{{ mode }}
+        {%- for cost in ['device_seconds', 'cost_usd'] %}{% for mode in ['adaptive', 'always', 'never'] %},
+        if(isnan(sum({{ mode }}_{{ cost }})), null, sum({{ mode }}_{{ cost }}) / sum(n)) as {{ cost }}_{{ mode }}
         {%- endfor %}{% endfor %}
-    from mixed
+    from test_sums
     group by pair_id, split, search, threshold_scope
 
 )

@@ -1,0 +1,166 @@
+"""Thresholds of adaptive retrieval: on popularity, for every pair of methods, split, relation and search.
+
+What belongs here: the fit of dbt model int_adaptive_thresholds, which calls it (SPEC §6). What does not: which questions
+a split trains on, the candidates of search binned10, and what thresholds come to on test questions, all dbt models in
+SQL. The fit is not SQL because a running sum for each of 100 splits is a sort each there, and one array operation here.
+
+Of the candidates the best is the one under which most answers of the fitting rows are right. Rising from one candidate
+to the next retrieves the rows between them, and gains what is right there by retrieval less what is right without; the
+threshold is where the running sum of that is greatest, of equal ones the lowest; where it is nowhere above 0, never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+IN_SAMPLE = -1
+"""The split that holds every row: thresholds fitted on it are those in-sample."""
+
+SCHEMA = pa.schema([
+    pa.field("pair_id", pa.int32()),
+    pa.field("split", pa.int32()),
+    pa.field("relation", pa.string()),
+    pa.field("search", pa.string()),
+    pa.field("threshold", pa.float64()),
+    pa.field("gain", pa.int64()),
+    pa.field("n", pa.int64()),
+    pa.field("n_parametric", pa.int64()),
+    pa.field("n_retrieval", pa.int64()),
+])  # fmt: skip
+
+_READ = ("relation", "popularity", "parametric", "retrieval")
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """The questions of one pair of methods: arrays of one length, a question each.
+
+    `parametric` and `retrieval` are 1 where that answer is right. `training` (splits × questions) says which
+    questions a split fits on. `edges`: by relation, and of `all`, the candidates of binned10, ascending.
+    """
+
+    relation: Values
+    popularity: Values
+    parametric: Values
+    retrieval: Values
+    training: Values
+    edges: dict[str, Values]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Thresholds of one (relation or all, search): arrays, a split each; where `n` is 0 nothing was fitted."""
+
+    relation: str
+    search: str
+    threshold: Values
+    gain: Values
+    n: Values
+    n_parametric: Values
+    n_retrieval: Values
+
+
+def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Table:
+    """All thresholds, one row per (pair_id, split, relation, search), of `SCHEMA`.
+
+    `rows`: pair_id, dataset, question_id, relation, popularity, parametric, retrieval. `splits`: dataset, split,
+    question_id, is_training, every question of `rows` in every split. `edges`: pair_id, relation, threshold.
+    """
+    tables = [SCHEMA.empty_table()]
+    for dataset in pc.unique(rows["dataset"]).to_pylist():
+        questions, numbers, training = _training(splits.filter(pc.field("dataset") == dataset))
+        mine = rows.filter(pc.field("dataset") == dataset)
+        for pair_id in pc.unique(mine["pair_id"]).to_pylist():
+            own = mine.filter(pc.field("pair_id") == pair_id)
+            asked = pc.index_in(own["question_id"], value_set=questions).to_numpy()
+            relation, popularity, parametric, retrieval = (own[name].to_numpy() for name in _READ)
+            candidates = _edges(edges.filter(pc.field("pair_id") == pair_id))
+            pair = PairRows(relation, popularity, parametric, retrieval, training[:, asked], candidates)
+            tables += [_table(pair_id, numbers, fitted) for fitted in fit_pair(pair)]
+    return pa.concat_tables(tables)
+
+
+def _training(splits: pa.Table) -> tuple[pa.Array, Values, Values]:
+    """The questions of a dataset, the numbers of its splits, and splits × questions: whether fitted on."""
+    questions = pc.unique(splits["question_id"])
+    column = pc.index_in(splits["question_id"], value_set=questions).to_numpy()
+    split = splits["split"].to_numpy()
+    numbers = np.concatenate([[IN_SAMPLE], np.unique(split)])
+    training = np.zeros((len(numbers), len(questions)), dtype=bool)
+    training[0] = True
+    training[np.searchsorted(numbers, split), column] = splits["is_training"].to_numpy()
+    return questions, numbers, training
+
+
+def _edges(edges: pa.Table) -> dict[str, Values]:
+    relation, threshold = edges["relation"].to_numpy(), edges["threshold"].to_numpy()
+    return {name: np.sort(threshold[relation == name]) for name in set(relation)}
+
+
+def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
+    kept = fitted.n > 0
+    n = int(kept.sum())
+    columns = [
+        np.full(n, pair_id), numbers[kept], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
+        *(values[kept] for values in (fitted.threshold, fitted.gain, fitted.n, fitted.n_parametric, fitted.n_retrieval)),
+    ]  # fmt: skip
+    arrays = [pa.array(values).cast(field.type) for values, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def fit_pair(pair: PairRows) -> Iterator[Fitted]:
+    """The thresholds of one pair: for each relation and for all, by each search."""
+    order = np.lexsort((pair.popularity, pair.relation))
+    names, starts = np.unique(pair.relation[order], return_index=True)
+    for name, rows in zip(names, np.split(order, starts[1:]), strict=True):
+        yield from _fit(pair, str(name), rows)
+    yield from _fit(pair, "all", np.argsort(pair.popularity, kind="stable"))
+
+
+def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
+    """Both searches over `rows`, which ascend in popularity."""
+    popularity, training = pair.popularity[rows], pair.training[:, rows]
+    parametric, retrieval = pair.parametric[rows], pair.retrieval[rows]
+    counts = (
+        training.sum(axis=1),
+        training @ parametric.astype(np.int64),
+        training @ retrieval.astype(np.int64),
+    )
+    gained = np.cumsum(training * (retrieval - parametric).astype(np.int32), axis=1, dtype=np.int32)
+    last = np.flatnonzero(np.append(popularity[1:] != popularity[:-1], True))
+    gain, level = _best(gained[:, last])
+    fitted_next = _next_fitted(training, popularity, last)
+    never, best = fitted_next[:, 0], np.take_along_axis(fitted_next, level[:, None] + 1, axis=1)[:, 0]
+    yield Fitted(relation, "exact", np.where(gain > 0, best, never), gain, *counts)
+    edges = pair.edges[relation]
+    step = edges[np.searchsorted(edges, popularity, side="right")]
+    last = np.flatnonzero(np.append(step[1:] != step[:-1], True))
+    gain, level = _best(gained[:, last])
+    yield Fitted(relation, "binned10", np.where(gain > 0, step[last][level], edges[0]), gain, *counts)
+
+
+def _best(gained: Values) -> tuple[Values, Values]:
+    """By split: the greatest gain, 0 if none is above, and the first level that reaches the greatest."""
+    level = gained.argmax(axis=1)
+    best = np.take_along_axis(gained, level[:, None], axis=1)[:, 0]
+    return np.maximum(best, 0).astype(np.int64), level
+
+
+def _next_fitted(training: Values, popularity: Values, last: Values) -> Values:
+    """Splits × (levels + 1): the lowest popularity of the fitting rows from a level on; infinity if none is left.
+
+    `last` is the last row of each level, a distinct popularity.
+    """
+    fitted = np.logical_or.reduceat(training, np.append(0, last[:-1] + 1), axis=1)
+    found = np.full((len(training), len(last) + 1), np.inf)
+    found[:, :-1] = np.where(fitted, popularity[last], np.inf)
+    return np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]

@@ -1,0 +1,9 @@
+from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
+
+
+def model(dbt, session):
+    dbt.config(materialized="table")
+    rows = dbt.ref("int_adaptive_rows")
+    splits = dbt.ref("int_adaptive_splits")
+    edges = dbt.ref("int_adaptive_edges")
+    return fit_thresholds(rows.to_arrow_table(), splits.to_arrow_table(), edges.to_arrow_table())
