@@ -79,6 +79,14 @@ class StudyHome:
         return self.published / "warehouse.duckdb"
 
     @property
+    def published_report(self) -> Path:
+        return self.published / "report.html"
+
+    @property
+    def published_figures(self) -> Path:
+        return self.published / "figures"
+
+    @property
     def dagster(self) -> Path:
         return self.root / "dagster"
 

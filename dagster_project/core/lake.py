@@ -33,6 +33,7 @@ _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
 _STAGING = ".staging"
 _STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
+_SOURCES = frozenset({".py", ".js", ".css", ".html"})
 _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "code_version",
@@ -91,7 +92,9 @@ def code_version(*modules: str) -> str:
     digest = hashlib.sha256()
     for module in modules:
         path = core / module
-        files = sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+        files = [path.with_suffix(".py")]
+        if path.is_dir():
+            files = sorted(file for file in path.rglob("*") if file.suffix in _SOURCES)
         for file in files:
             digest.update(str(file.relative_to(core)).encode())
             digest.update(file.read_bytes())

@@ -1,0 +1,93 @@
+"""From a chart's definition and its rows to a specification that Vega-Lite draws.
+
+What belongs here: placeholders and sizes. `page/chart.js` does the same in the browser, for what a reader picks;
+a test compares the two. What does not: definitions (`figures`), drawing (`pictures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.report.figure import Spec
+
+_GAP = 22
+_WIDEST_PANEL = 430
+_WIDEST = 1200
+_LEGEND_ENTRY = 150
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The order of datasets, prompts, models and methods in the study, and words that depend on it."""
+
+    order: Mapping[str, Sequence[str]]
+    labels: Mapping[str, str]
+
+
+ROLES = {
+    "dataset": "dataset",
+    "prompt": "prompt",
+    "model": "model",
+    "model_a": "model",
+    "model_b": "model",
+    "method": "method",
+    "method_a": "method",
+    "method_b": "method",
+    "retrieval_method": "method",
+    "parametric_method": "method",
+    "retriever": "method",
+    "relation": "relation",
+}
+"""What a column holds, by its name: its values stand in that dimension's order."""
+
+
+def present(rows: Sequence[Row], name: str, dimensions: Dimensions) -> list[Any]:
+    """The distinct values of a column, in the order of its dimension; others after them, as they come."""
+    seen = dict.fromkeys(row[name] for row in rows if row[name] is not None)
+    order = dimensions.order.get(ROLES.get(name, name), ())
+    return [*(value for value in order if value in seen), *(value for value in seen if value not in order)]
+
+
+def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
+    """`spec` with its placeholders filled in for `rows`."""
+    if isinstance(spec, Mapping):
+        if "$present" in spec:
+            return present(rows, spec["$present"], dimensions)
+        if "$all" in spec:
+            whole = list(dimensions.order.get(ROLES.get(spec["$all"], spec["$all"]), ()))
+            return whole or present(rows, spec["$all"], dimensions)
+        if "$label" in spec:
+            return dimensions.labels[spec["$label"]]
+        return {key: resolve(value, rows, dimensions) for key, value in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return [resolve(value, rows, dimensions) for value in spec]
+    return spec
+
+
+def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
+    """A resolved `spec` laid out for `width` pixels, by its `usermeta`."""
+    meta = spec["usermeta"]
+    sized = {key: value for key, value in spec.items() if key != "usermeta"}
+    width = min(width, _WIDEST)
+    legend_columns = max(1, width // _LEGEND_ENTRY)
+    if "single" in meta:
+        height = _height(meta["single"], rows, meta["single"]["height"])
+        size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
+        return {**sized, **size, "config": {"legend": {"columns": legend_columns}}}
+    shape = meta["panels"]
+    count = max(1, len({row[shape["by"]] for row in rows}))
+    room = width - shape["axis"]
+    columns = min(count, max(1, (room + _GAP) // (shape["least"] + _GAP)))
+    panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
+    inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
+    return {**sized, "columns": columns, "spec": inner, "config": {"legend": {"columns": legend_columns}}}
+
+
+def _height(shape: Mapping[str, Any], rows: Sequence[Row], otherwise: int) -> int:
+    if not shape["rows"]:
+        return otherwise
+    return int(shape["step"]) * max(1, len({row[shape["rows"]] for row in rows}))

@@ -1,0 +1,231 @@
+"""Figures of adaptive retrieval: what it gains, where its thresholds lie, what it costs."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import N
+from dagster_project.core.report.figures.retrieval import PAIR
+from dagster_project.core.report.marks import (
+    cells,
+    fixed,
+    names,
+    panels,
+    points,
+    popularity_x,
+    series,
+    share_y,
+    single,
+    tooltip,
+)
+
+_POLICIES = ["never", "always", "adaptive", "either is right"]
+VARIANT = "if(threshold_scope = 'all', 'one threshold', 'per relation') || ', ' || search"
+VARIANT_ORDER = "search <> 'exact', threshold_scope <> 'per_relation'"
+
+ACCURACY = Figure(
+    key="adaptive_accuracy",
+    section="adaptive",
+    title="Adaptive retrieval against always and never",
+    shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). "
+    "`either is right` is the bound that no choice between the two answers can exceed. The bar on `adaptive` spans "
+    "the central 95 % of splits: their spread, not a confidence interval; that of the gain stands in the next figure.",
+    source="PopQA, Figures 9 and 12",
+    tables=("fct_adaptive_accuracy",),
+    sql=f"""with policies as (
+    unpivot (
+        select *, accuracy_never as never, accuracy_always as "always", accuracy_adaptive as adaptive,
+            accuracy_oracle as "either is right"
+        from marts.fct_adaptive_accuracy
+    ) on never, "always", adaptive, "either is right" into name policy value accuracy
+)
+select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, policy,
+    n_questions, n_splits, accuracy,
+    case when policy = 'adaptive' then split_low end as split_low,
+    case when policy = 'adaptive' then split_high end as split_high,
+    case when policy = 'adaptive' then share_retrieved end as share_retrieved
+from policies
+order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  # noqa: S608
+    columns=(
+        *PAIR,
+        Column("variant", "thresholds"),
+        Column("policy", "policy"),
+        Column("n_questions", "n", "count"),
+        Column("n_splits", "splits", "count"),
+        Column("accuracy", "accuracy (spread of splits)", "share", ("split_low", "split_high")),
+        Column("share_retrieved", "retrieved", "share"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            names("model"),
+            share_y("accuracy", "accuracy, held out"),
+            fixed("policy", "policy", _POLICIES),
+            tooltip(
+                ("model", "model"),
+                ("retrieval_method", "retrieval"),
+                ("policy", "policy"),
+                ("accuracy", "accuracy", ".1%"),
+                ("split_low", "splits from", ".1%"),
+                ("split_high", "to", ".1%"),
+                ("share_retrieved", "retrieved", ".0%"),
+                ("n_questions", "questions", ","),
+            ),
+            low="split_low",
+            high="split_high",
+            offset="policy",
+        ),
+        least=270,
+        ratio=0.85,
+    ),
+    choose=("variant",),
+    plot_on="fct_adaptive_accuracy",
+)
+
+GAIN = Figure(
+    key="adaptive_gain",
+    section="adaptive",
+    title="What adaptive retrieval gains",
+    shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are bootstrap "
+    "95 % intervals over questions, thresholds fitted again in each resample. Right of zero: choosing by popularity "
+    "pays.",
+    source="PopQA, section 6.2",
+    tables=("fct_adaptive_accuracy",),
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
+    n_questions, gain, gain_ci_low, gain_ci_high
+from marts.fct_adaptive_accuracy
+order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: S608
+    columns=(
+        *PAIR,
+        Column("variant", "thresholds"),
+        Column("n_questions", "n", "count"),
+        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+    ),
+    spec=single(
+        points(
+            {
+                "field": "gain",
+                "type": "quantitative",
+                "title": "gain in accuracy over the better of always and never",
+                "axis": {"format": "+~%", "grid": True, "tickCount": 8},
+            },
+            names("model"),
+            series("retrieval_method", "retrieval", of="method"),
+            tooltip(
+                ("model", "model"),
+                ("retrieval_method", "retrieval"),
+                ("gain", "gain", "+.3f"),
+                ("gain_ci_low", "from", "+.3f"),
+                ("gain_ci_high", "to", "+.3f"),
+                ("n_questions", "questions", ","),
+            ),
+            low="gain_ci_low",
+            high="gain_ci_high",
+            offset="retrieval_method",
+            zero=True,
+        ),
+        rows="model",
+        step=70,
+    ),
+    choose=("variant",),
+    plot_on="fct_adaptive_accuracy",
+)
+
+THRESHOLDS = Figure(
+    key="adaptive_thresholds",
+    section="adaptive",
+    title="Where the thresholds lie",
+    shows="Below its threshold a question is looked up, from it on memory is trusted; fitted on all questions with both "
+    "answers (search `exact`). Points at the right edge of a panel: nearly all is looked up; at the left: nearly "
+    "nothing. A pair that always retrieves has no finite threshold and no point; the table says `always`.",
+    source="PopQA, section 6.1",
+    tables=("fct_adaptive_thresholds",),
+    sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
+    case when isfinite(threshold_popularity) and threshold_popularity > 0 then threshold_popularity end as threshold,
+    case
+        when isinf(threshold_popularity) then 'always'
+        when threshold_popularity is null then 'undefined'
+        else 'below the threshold'
+    end as retrieves,
+    accuracy, accuracy_always, accuracy_never
+from marts.fct_adaptive_thresholds
+where search = 'exact'
+order by dataset, prompt, model, retrieval_method, relation""",
+    columns=(
+        *PAIR,
+        Column("relation", "relation"),
+        N,
+        Column("threshold", "threshold", "number"),
+        Column("retrieves", "retrieves"),
+        Column("accuracy", "accuracy, in sample", "share"),
+        Column("accuracy_always", "always", "share"),
+        Column("accuracy_never", "never", "share"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
+            "encoding": {
+                "x": popularity_x("threshold", {"$label": "threshold"}),
+                "y": {**names("relation"), "axis": {"grid": True}},
+                "color": series("model", "model"),
+                "shape": series("model", "model"),
+                "tooltip": tooltip(
+                    ("model", "model"),
+                    ("retrieval_method", "retrieval"),
+                    ("relation", "relation"),
+                    ("threshold", "threshold", ",.0f"),
+                    ("n", "questions", ","),
+                ),
+            },
+        },
+        least=270,
+        rows="relation",
+        axis=120,
+    ),
+    plot_on="fct_adaptive_thresholds",
+)
+
+USAGE = Figure(
+    key="share_retrieved",
+    section="adaptive",
+    title="How often adaptive retrieval looks things up",
+    shows="Share of held-out questions that adaptive retrieval looks up, means over splits, by relation and model.",
+    source="PopQA, Figures 10 and 15",
+    tables=("fct_adaptive_usage",),
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, relation, n,
+    share_retrieved
+from marts.fct_adaptive_usage
+order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",  # noqa: S608
+    columns=(
+        *PAIR,
+        Column("variant", "thresholds"),
+        Column("relation", "relation"),
+        N,
+        Column("share_retrieved", "retrieved", "share"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        cells(
+            names("model", labelAngle=-35, labelAlign="right"),
+            names("relation"),
+            "share_retrieved",
+            tooltip(
+                ("model", "model"),
+                ("retrieval_method", "retrieval"),
+                ("relation", "relation"),
+                ("share_retrieved", "retrieved", ".1%"),
+                ("n", "questions", ","),
+            ),
+            scale={"domain": [0, 1], "scheme": "blues"},
+            bright="datum['share_retrieved'] > 0.7",
+            title="share retrieved",
+        ),
+        least=190,
+        rows="relation",
+        axis=120,
+    ),
+    choose=("variant",),
+    plot_on="fct_adaptive_usage",
+)
+
+FIGURES = (ACCURACY, GAIN, THRESHOLDS, USAGE)

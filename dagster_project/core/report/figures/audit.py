@@ -1,0 +1,73 @@
+"""Tables that let a reader trust the rest: where rows went, and how far rules of correctness disagree."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import KEY, N
+
+RECONCILIATION = Figure(
+    key="reconciliation",
+    section="audit",
+    title="Every row accounted for",
+    shows="Rows in the lake, in the mart made of it, and those put aside because they could not be read. Rows outside "
+    "the study belong to models or datasets that have left it.",
+    source="Longtail's own",
+    tables=("fct_lake_reconciliation",),
+    sql="""select table_name, mart, n_lake, n_outside_study, n_mart, n_quarantined
+from marts.fct_lake_reconciliation
+order by table_name""",
+    columns=(
+        Column("table_name", "lake table"),
+        Column("mart", "mart"),
+        Column("n_lake", "rows in the lake", "count"),
+        Column("n_outside_study", "outside the study", "count"),
+        Column("n_mart", "rows in the mart", "count"),
+        Column("n_quarantined", "put aside", "count"),
+    ),
+    kind="table",
+)
+QUARANTINE = Figure(
+    key="quarantine",
+    section="audit",
+    title="Rows put aside",
+    shows="Rows that could not be read or did not fit, by reason, with one example of each.",
+    source="Longtail's own",
+    tables=("fct_quarantine",),
+    sql="""select table_name, partition, reason, n, example_row_key
+from marts.fct_quarantine
+order by n desc, table_name, partition, reason
+limit 500""",
+    columns=(
+        Column("table_name", "lake table"),
+        Column("partition", "partition"),
+        Column("reason", "reason"),
+        N,
+        Column("example_row_key", "for example"),
+    ),
+    kind="table",
+)
+DISAGREEMENT = Figure(
+    key="rules_of_correctness",
+    section="audit",
+    title="Do the rules of correctness agree?",
+    shows="Every answer is judged by four rules at once; all other figures use `popqa` (some gold answer stands in the "
+    "prediction, with or without its capitals). Rows with different verdicts show how much rests on that choice.",
+    source="SPEC, section 5",
+    tables=("fct_correctness_disagreement",),
+    sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,
+    is_exact_match, n, share
+from marts.fct_correctness_disagreement
+order by dataset, prompt, model, method, n desc""",
+    columns=(
+        *KEY,
+        Column("is_correct", "popqa", "flag"),
+        Column("is_correct_case_sensitive", "case-sensitive", "flag"),
+        Column("is_correct_normalized", "normalised", "flag"),
+        Column("is_exact_match", "exact match", "flag"),
+        N,
+        Column("share", "share", "share"),
+    ),
+    kind="table",
+)
+
+FIGURES = (RECONCILIATION, QUARANTINE, DISAGREEMENT)

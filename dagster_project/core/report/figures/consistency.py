@@ -1,0 +1,119 @@
+"""Figures of semantic consistency (PopQA-TP)."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import KEY, N
+from dagster_project.core.report.marks import names, panels, series, share_y, tooltip
+
+_COLUMNS = (
+    *KEY[:3],
+    Column("relation", "relation"),
+    N,
+    Column("accuracy", "accuracy", "share"),
+    Column("scons", "consistency", "share"),
+    Column("cert", "certainty", "share"),
+)
+_SQL = """select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
+from marts.fct_semantic_consistency
+where relation <> 'all' and scons is not null
+order by dataset, prompt, model, relation"""
+_HINTS = tooltip(
+    ("model", "model"),
+    ("relation", "relation"),
+    ("scons", "consistency", ".3f"),
+    ("cert", "certainty", ".3f"),
+    ("accuracy", "accuracy", ".1%"),
+    ("n", "questions", ","),
+)
+
+BY_RELATION = Figure(
+    key="consistency_by_relation",
+    section="consistency",
+    title="Consistency and certainty by relation",
+    shows="Consistency: mean cosine similarity of a model's answers to paraphrases of one question. Certainty: the same "
+    "of ten answers sampled to one wording. Means over questions; 1 is agreement in all. High is not right: a model "
+    "may be sure of a wrong answer.",
+    source="PopQA-TP, sections 4 and 5",
+    tables=("fct_semantic_consistency",),
+    sql="""select dataset, prompt, model, relation, measure, n, value
+from (
+    unpivot (
+        select *, scons as consistency, cert as certainty from marts.fct_semantic_consistency
+    ) on consistency, certainty, accuracy into name measure value value
+)
+order by dataset, prompt, measure desc, model, relation""",
+    columns=(
+        *KEY[:3],
+        Column("relation", "relation"),
+        Column("measure", "measure"),
+        N,
+        Column("value", "mean", "share"),
+    ),
+    spec=panels(
+        "measure",
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
+            "encoding": {
+                "x": {
+                    "field": "value",
+                    "type": "quantitative",
+                    "title": None,
+                    "scale": {"zero": False},
+                    "axis": {"tickCount": 5, "grid": True},
+                },
+                "y": {**names("relation"), "axis": {"grid": True}},
+                "color": series("model", "model"),
+                "shape": series("model", "model"),
+                "tooltip": tooltip(
+                    ("model", "model"),
+                    ("relation", "relation"),
+                    ("measure", "measure"),
+                    ("value", "mean", ".3f"),
+                    ("n", "questions", ","),
+                ),
+            },
+        },
+        least=260,
+        rows="relation",
+        axis=120,
+    ),
+    plot_on="fct_semantic_consistency",
+)
+
+AGAINST_ACCURACY = Figure(
+    key="consistency_against_accuracy",
+    section="consistency",
+    title="Consistency against accuracy",
+    shows="A point for each relation. Where the points rise, a model that agrees with itself is more often right.",
+    source="PopQA-TP, Figure 3",
+    tables=("fct_semantic_consistency",),
+    sql=_SQL,
+    columns=_COLUMNS,
+    spec=panels(
+        "model",
+        {
+            "mark": {
+                "type": "point",
+                "filled": True,
+                "size": 60,
+                "opacity": 0.85,
+                "color": "var(--series-1)",
+            },
+            "encoding": {
+                "x": {
+                    "field": "scons",
+                    "type": "quantitative",
+                    "title": "consistency",
+                    "scale": {"zero": False},
+                    "axis": {"tickCount": 5},
+                },
+                "y": share_y("accuracy", "accuracy"),
+                "tooltip": _HINTS,
+            },
+        },
+        least=250,
+    ),
+)
+
+FIGURES = (BY_RELATION, AGAINST_ACCURACY)

@@ -1,0 +1,322 @@
+"""Figures of parametric memory: accuracy against popularity, relation and model size."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.marks import (
+    cells,
+    curves,
+    fixed,
+    names,
+    panels,
+    points,
+    popularity_x,
+    series,
+    share_y,
+    single,
+    steps,
+    tooltip,
+)
+
+KEY = (
+    Column("dataset", "dataset"),
+    Column("prompt", "prompt"),
+    Column("model", "model"),
+    Column("method", "method"),
+)
+ACCURACY = Column("accuracy", "accuracy", "share", ("ci_low", "ci_high"))
+N = Column("n", "n", "count")
+LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
+RATE_HINTS = (
+    ("accuracy", "accuracy", ".1%"),
+    ("ci_low", "from", ".1%"),
+    ("ci_high", "to", ".1%"),
+    ("n", "questions", ","),
+)
+WILSON = "Bands and bars are Wilson 95 % intervals."
+
+_BIN_HINTS = tooltip(
+    ("model", "model"),
+    ("method", "method"),
+    ("bin_low", "views from", ",.0f"),
+    ("bin_high", "to", ",.0f"),
+    *RATE_HINTS,
+)
+_CURVE = curves(
+    popularity_x(),
+    share_y("accuracy", "accuracy"),
+    "ci_low",
+    "ci_high",
+    series("method", "method"),
+    _BIN_HINTS,
+)
+_BIN_COLUMNS = (
+    Column("bin_low", "popularity from", "number"),
+    Column("bin_high", "to", "number"),
+    N,
+    Column("n_correct", "right", "count"),
+    ACCURACY,
+)
+
+BY_POPULARITY = Figure(
+    key="accuracy_by_popularity",
+    section="memory",
+    title="Accuracy against popularity",
+    shows="Share of right answers in ten bins of equal width in log popularity, one panel a model, smallest first. "
+    f"{WILSON} Bins under 40 questions are left out of the picture and of its table.",
+    source="PopQA, Figures 4 and 6",
+    tables=("fct_accuracy_by_popularity",),
+    sql="""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
+    n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy_by_popularity
+where relation = 'all' and n >= 40
+order by dataset, prompt, model, method, bin""",
+    columns=(*KEY, *_BIN_COLUMNS),
+    spec=panels("model", _CURVE, least=260),
+    plot_on="fct_accuracy_by_popularity",
+)
+
+BY_POPULARITY_AND_RELATION = Figure(
+    key="accuracy_by_popularity_and_relation",
+    section="memory",
+    title="Accuracy against popularity, by relation",
+    shows=f"The same, a panel for each relation; bins under 5 questions are left out. {WILSON} With so few questions "
+    "a bin the intervals are wide: read the direction of a curve, not its single points.",
+    source="PopQA, Figures 6, 20 and 21",
+    tables=("fct_accuracy_by_popularity",),
+    sql="""select dataset, prompt, model, method, relation, bin_low, bin_high,
+    pow(10, bin_center_log10) as popularity, n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy_by_popularity
+where relation <> 'all' and n >= 5
+order by dataset, prompt, model, relation, method, bin""",
+    columns=(*KEY, Column("relation", "relation"), *_BIN_COLUMNS),
+    spec=panels("relation", _CURVE, least=200, ratio=0.66),
+    choose=("model",),
+)
+
+_RELATION_X = names("model", labelAngle=-35, labelAlign="right")
+_RELATION_Y = names("relation")
+BY_RELATION = Figure(
+    key="accuracy_by_relation",
+    section="memory",
+    title="Accuracy by relation",
+    shows="Share of right answers by relation and model, a panel for each method. The table holds n and the Wilson "
+    "95 % interval of every cell.",
+    source="PopQA, Figures 4 (right), 16 and 18",
+    tables=("fct_accuracy",),
+    sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy
+order by dataset, prompt, model, method, relation""",
+    columns=(*KEY, Column("relation", "relation"), N, Column("n_correct", "right", "count"), ACCURACY),
+    spec=panels(
+        "method",
+        cells(
+            _RELATION_X,
+            _RELATION_Y,
+            "accuracy",
+            tooltip(("model", "model"), ("method", "method"), ("relation", "relation"), *RATE_HINTS),
+            scale={"domain": [0, 1], "scheme": "blues"},
+            bright="datum['accuracy'] > 0.7",
+            title="accuracy",
+        ),
+        least=190,
+        rows="relation",
+        axis=120,
+    ),
+    plot_on="fct_accuracy",
+)
+
+CORRELATION = Figure(
+    key="correlation_by_relation",
+    section="memory",
+    title="How far popularity predicts accuracy",
+    shows="Pearson correlation of a bin's accuracy with its log popularity, over the bins that hold a question: at "
+    "most ten points a cell, so it comes out near ±1 easily and carries no interval. The table has the "
+    "point-biserial and Spearman correlations of single questions beside it, which are much smaller by nature. "
+    "A dash: undefined (under three bins, or no variance).",
+    source="PopQA, Figures 4 (bottom), 17 and 19",
+    tables=("fct_popularity_correlation",),
+    sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
+    pearson_binned, point_biserial, spearman
+from marts.fct_popularity_correlation
+order by dataset, prompt, model, method, relation""",
+    columns=(
+        *KEY,
+        Column("relation", "relation"),
+        N,
+        Column("n_missing_popularity", "without popularity", "count"),
+        Column("n_bins", "bins", "count"),
+        Column("pearson_binned", "Pearson, bins", "signed"),
+        Column("point_biserial", "point-biserial", "signed"),
+        Column("spearman", "Spearman", "signed"),
+    ),
+    spec=panels(
+        "method",
+        cells(
+            _RELATION_X,
+            _RELATION_Y,
+            "pearson_binned",
+            tooltip(
+                ("model", "model"),
+                ("method", "method"),
+                ("relation", "relation"),
+                ("pearson_binned", "Pearson, bins", "+.3f"),
+                ("point_biserial", "point-biserial", "+.3f"),
+                ("spearman", "Spearman", "+.3f"),
+                ("n_bins", "bins", ","),
+                ("n", "questions", ","),
+            ),
+            scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
+            bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
+            text="+.2f",
+            title="correlation",
+        ),
+        least=190,
+        rows="relation",
+        axis=120,
+    ),
+    plot_on="fct_popularity_correlation",
+)
+
+_SIZE_X = {
+    "field": "n_parameters",
+    "type": "quantitative",
+    "title": "parameters of the model",
+    "scale": {"type": "log", "nice": False, "padding": 14},
+    "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
+}
+SCALING = Figure(
+    key="scaling_by_level",
+    section="memory",
+    title="What size buys, by level of popularity",
+    shows="Accuracy against the number of parameters within levels of popularity: [3,4) holds the questions whose "
+    f"subject has 1,000 to under 10,000 views; `below` those under 10. {WILSON} Models of unknown size, and levels "
+    "under 5 questions, are left out.",
+    source="PopQA, Figure 5",
+    tables=("fct_accuracy_by_popularity_level",),
+    sql="""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy_by_popularity_level
+where n >= 5 and n_parameters is not null
+order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",
+    columns=(
+        *KEY,
+        Column("n_parameters", "parameters", "count"),
+        Column("level", "log10 popularity"),
+        N,
+        Column("n_correct", "right", "count"),
+        ACCURACY,
+    ),
+    spec=panels(
+        "method",
+        curves(
+            _SIZE_X,
+            share_y("accuracy", "accuracy"),
+            "ci_low",
+            "ci_high",
+            steps("level", "log10 popularity", LEVELS),
+            tooltip(("model", "model"), ("method", "method"), ("level", "log10 popularity"), *RATE_HINTS),
+        ),
+        least=230,
+    ),
+    plot_on="fct_accuracy_by_popularity_level",
+)
+
+LEAST_POPULAR = Figure(
+    key="least_popular",
+    section="memory",
+    title="The least popular questions",
+    shows="Accuracy on the n questions of least popularity, ties by question id; the paper takes 4,000 of 14,267, and "
+    f"the same share of this dataset stands among the sizes. {WILSON}",
+    source="PopQA, sections 1 and 5.2",
+    tables=("fct_accuracy_least_popular",),
+    sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy_least_popular
+order by dataset, prompt, model, method, n_least""",
+    columns=(
+        *KEY,
+        Column("n_least", "least popular", "count"),
+        N,
+        Column("n_correct", "right", "count"),
+        ACCURACY,
+    ),
+    spec=panels(
+        "model",
+        curves(
+            {
+                "field": "n_least",
+                "type": "quantitative",
+                "title": "number of least popular questions",
+                "scale": {"type": "log", "nice": False, "padding": 10},
+                "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
+            },
+            share_y("accuracy", "accuracy"),
+            "ci_low",
+            "ci_high",
+            series("method", "method"),
+            tooltip(("model", "model"), ("method", "method"), ("n_least", "least popular", ","), *RATE_HINTS),
+        ),
+        least=240,
+    ),
+    plot_on="fct_accuracy_least_popular",
+)
+
+GUESSING = Figure(
+    key="guessing_baselines",
+    section="memory",
+    title="What guessing alone would get",
+    shows="Two ways to be right without knowing: the gold answer stands in the subject's own name, or it is the "
+    "relation's most frequent answer. Beside them the model's accuracy from memory; where it does not exceed them, "
+    "it shows little knowledge. Bars are Wilson 95 % intervals.",
+    source="PopQA, section 4.2 and appendix C.1",
+    tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
+    sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
+    accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
+from marts.fct_accuracy as accuracy
+inner join marts.dim_methods as methods on accuracy.method = methods.method and methods.is_parametric
+union all by name
+select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
+    baselines.n, share_answer_in_subject as accuracy,
+    share_answer_in_subject_ci_low as ci_low, share_answer_in_subject_ci_high as ci_high
+from marts.fct_guessing_baselines as baselines
+inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
+union all by name
+select keys.dataset, keys.prompt, keys.model, baselines.relation, 'most frequent answer' as guess,
+    baselines.n, accuracy_majority as accuracy, accuracy_majority_ci_low as ci_low, accuracy_majority_ci_high as ci_high
+from marts.fct_guessing_baselines as baselines
+inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
+order by dataset, prompt, model, relation, guess""",
+    columns=(*KEY[:3], Column("relation", "relation"), Column("guess", "way"), N, ACCURACY),
+    spec=single(
+        points(
+            {
+                "field": "accuracy",
+                "type": "quantitative",
+                "title": "share right",
+                "scale": {"domain": [0, 1]},
+                "axis": {"format": "%", "grid": True},
+            },
+            names("relation"),
+            fixed(
+                "guess", "way", ["model, from memory", "most frequent answer", "answer in the subject's name"]
+            ),
+            tooltip(("relation", "relation"), ("guess", "way"), *RATE_HINTS),
+            low="ci_low",
+            high="ci_high",
+            offset="guess",
+        ),
+        rows="relation",
+        step=34,
+    ),
+    choose=("model",),
+    plot_on="fct_guessing_baselines",
+)
+
+FIGURES = (
+    BY_POPULARITY,
+    CORRELATION,
+    BY_RELATION,
+    BY_POPULARITY_AND_RELATION,
+    SCALING,
+    LEAST_POPULAR,
+    GUESSING,
+)

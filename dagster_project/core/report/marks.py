@@ -1,0 +1,254 @@
+"""Pieces of charts that several figures share: curves with bands, points with intervals, cells with numbers.
+
+What belongs here: fragments of Vega-Lite. What does not: queries and words (`figures`), placeholders (`charts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dagster_project.core.report.figure import Spec
+
+_NOWHERE = {
+    True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
+    False: {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
+}
+_POWERS = [10**exponent for exponent in range(-3, 13)]
+SHARE_AXIS = {"format": "%", "tickCount": 5}
+POPULARITY = {"$label": "popularity"}
+
+
+def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[dict[str, str]]:
+    """Fields of a tooltip: (column, title) for text, (column, title, number format) for numbers."""
+    shown = []
+    for name, title, *number in fields:
+        one = {"field": name, "title": title}
+        if number:
+            one |= {"type": "quantitative", "format": number[0]}
+        shown.append({"type": "nominal", **one})
+    return shown
+
+
+def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str, Any]:
+    """Popularity on a logarithmic axis, marked at powers of ten only."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": {"type": "log", "nice": False, "padding": 6},
+        "axis": {"format": "~s", "values": _POWERS, "labelOverlap": True},
+    }
+
+
+def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
+    """A share from 0 to 1 on the vertical axis, in per cent."""
+    scale = {"domain": [0, 1]} if whole else {"zero": False}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": SHARE_AXIS}
+
+
+def series(field: str, title: str | None = None, of: str | None = None) -> dict[str, Any]:
+    """A colour for each value of a column; `of`: the column whose values in the study fix the order of colours."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": {"$all": of or field}},
+        "legend": {"values": {"$present": field}},
+    }
+
+
+def fixed(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+    """A colour for each of the named values of a column."""
+    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
+
+
+def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+    """A colour for each value of an ordered column."""
+    return {
+        "field": field,
+        "type": "ordinal",
+        "title": title,
+        "scale": {"domain": list(values)},
+    }
+
+
+def curves(
+    x: Spec, y: Spec, low: str, high: str, colour: Spec, hints: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """Lines with points and a band from `low` to `high`; a click in the legend keeps one line bright."""
+    name = str(colour["field"])
+    dim = {"condition": {"param": "kept", "value": 1}, "value": 0.12}
+    band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
+    return {
+        "encoding": {"x": dict(x), "color": dict(colour)},
+        "layer": [
+            {
+                "mark": {"type": "area", "line": False},
+                "encoding": {
+                    "y": {**y, "field": low},
+                    "y2": {"field": high},
+                    "opacity": band,
+                },
+            },
+            {
+                "params": [{"name": "kept", "select": {"type": "point", "fields": [name]}, "bind": "legend"}],
+                "mark": {"type": "line", "strokeWidth": 2},
+                "encoding": {"y": dict(y), "opacity": dim},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 38, "opacity": 1},
+                "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour), "tooltip": list(hints)},
+            },
+        ],
+    }
+
+
+def shape(colour: Spec) -> dict[str, Any]:
+    """A shape for each value too, so that colour is not all that tells series apart; both share one legend."""
+    return {key: value for key, value in colour.items() if key in ("field", "title", "scale", "legend")} | {
+        "type": "nominal"
+    }
+
+
+def points(
+    x: Spec,
+    y: Spec,
+    colour: Spec,
+    hints: Sequence[Mapping[str, str]],
+    *,
+    low: str,
+    high: str,
+    offset: str | None = None,
+    size: int = 70,
+    zero: bool = False,
+) -> dict[str, Any]:
+    """Points with an interval from `low` to `high` along the quantitative one of `x` and `y`; `zero`: a line at 0."""
+    lengthwise = x.get("type") == "quantitative"
+    value, end = ("x", "x2") if lengthwise else ("y", "y2")
+    encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
+    measured = encoding.pop(value)
+    if offset:
+        encoding["yOffset" if lengthwise else "xOffset"] = {
+            "field": offset,
+            "type": "nominal",
+            "scale": {"domain": _places(colour, offset)},
+        }
+    line = {
+        "mark": {"type": "rule", "strokeDash": [4, 3]},
+        "encoding": {value: {"datum": 0}, **_NOWHERE[lengthwise]},
+    }
+    return {
+        "encoding": encoding,
+        "layer": [
+            *([line] if zero else []),
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
+                "encoding": {value: {**measured, "field": low}, end: {"field": high}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
+                "encoding": {value: measured, "shape": shape(colour), "tooltip": list(hints)},
+            },
+        ],
+    }
+
+
+def _places(colour: Spec, offset: str) -> Any:
+    """Places beside one another, in the order of colours where that is fixed."""
+    domain = colour["scale"]["domain"]
+    return domain if isinstance(domain, list) else {"$present": offset}
+
+
+def names(field: str, title: str | None = None, **axis: Any) -> dict[str, Any]:
+    """The values of a text column along an axis, in the study's order."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": {"$present": field}},
+        "axis": {"labelAngle": 0, **axis},
+    }
+
+
+def cells(
+    x: Spec,
+    y: Spec,
+    value: str,
+    hints: Sequence[Mapping[str, str]],
+    *,
+    scale: Mapping[str, Any],
+    bright: str,
+    text: str = ".2f",
+    title: str | None = None,
+    shown: str | None = None,
+) -> dict[str, Any]:
+    """Coloured cells with their number; grey where there is none. `bright`: where white reads better than black.
+
+    `shown`: a column of text that stands in the cell instead of the number.
+    """
+    written = {"field": shown} if shown else {"field": value, "format": text}
+    known = f"isValid(datum['{value}'])"
+    return {
+        "encoding": {"x": dict(x), "y": dict(y)},
+        "layer": [
+            {
+                "mark": {"type": "rect", "cornerRadius": 2, "stroke": "var(--surface)", "strokeWidth": 1.5},
+                "encoding": {
+                    "color": {
+                        "condition": {
+                            "test": known,
+                            "field": value,
+                            "type": "quantitative",
+                            "title": title,
+                            "scale": dict(scale),
+                            "legend": {"gradientLength": 160, "format": "~g"},
+                        },
+                        "value": "var(--grid)",
+                    },
+                    "tooltip": list(hints),
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 10.5},
+                "encoding": {
+                    "text": {"condition": {"test": known, **written}, "value": "–"},
+                    "color": {
+                        "condition": [
+                            {"test": f"!{known}", "value": "var(--muted)"},
+                            {"test": bright, "value": "#ffffff"},
+                        ],
+                        "value": "#16191d",
+                    },
+                },
+            },
+        ],
+    }
+
+
+def panels(
+    by: str,
+    inner: Mapping[str, Any],
+    *,
+    least: int = 220,
+    ratio: float = 0.72,
+    rows: str | None = None,
+    step: int = 22,
+    axis: int = 72,
+) -> Spec:
+    """`inner` once for each value of column `by`, as many side by side as fit with `least` pixels each.
+
+    A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`; `axis`: the pixels
+    that the vertical axis takes.
+    """
+    shape_of = {"by": by, "least": least, "ratio": ratio, "rows": rows, "step": step, "axis": axis}
+    return {
+        "usermeta": {"panels": shape_of},
+        "facet": {"field": by, "type": "nominal", "sort": {"$present": by}, "header": {"title": None}},
+        "spec": dict(inner),
+    }
+
+
+def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
+    """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
+    return {"usermeta": {"single": {"height": height, "rows": rows, "step": step}}, **inner}

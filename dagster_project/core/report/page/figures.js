@@ -1,0 +1,123 @@
+// A figure on the page: words, its own pickers, chart or cards, table, query.
+function selected(figure) {
+  const rows = rowsOf(figure);
+  const names = figure.data.names;
+  const of = (role) => names.filter((name) => payload.roles[name] === role);
+  let kept = rows.filter((row) => of("dataset").every((name) => row[name] === null || row[name] === picked.dataset));
+  for (const name of of("prompt")) {
+    const prompts = present(kept, name);
+    const prompt = prompts.includes(picked.prompt) ? picked.prompt : prompts[0];
+    kept = kept.filter((row) => row[name] === prompt);
+    figure.prompt = prompt !== picked.prompt && prompts.length ? prompt : null;
+  }
+  for (const role of ["model", "method"]) {
+    const filtered = of(role).filter((name) => name !== "parametric_method");
+    kept = kept.filter((row) => filtered.every((name) => row[name] === null || !picked[role].hidden.has(row[name])));
+  }
+  for (const name of figure.choose) {
+    const values = present(kept, name);
+    if (!values.includes(figure.chosen[name])) figure.chosen[name] = values[0];
+    figure.options[name] = values;
+    kept = kept.filter((row) => row[name] === figure.chosen[name]);
+  }
+  return kept;
+}
+
+const NAMES = {
+  model: "Model", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
+  relation: "Relation",
+};
+
+function chooser(figure, name) {
+  const select = make("select", { id: `${figure.key}-${name}`, on: { change: () => {
+    figure.chosen[name] = select.value;
+    refresh(figure);
+  } } });
+  figure.selects[name] = select;
+  return make("label", { class: "choose", for: select.id }, NAMES[name] || name, select);
+}
+
+function fillChoosers(figure) {
+  for (const [name, select] of Object.entries(figure.selects)) {
+    const options = figure.options[name] || [];
+    select.replaceChildren(...options.map((value) => make("option", { value, selected: value === figure.chosen[name] }, value)));
+    select.value = figure.chosen[name];
+    select.parentElement.hidden = options.length < 2;
+  }
+}
+
+// Our own captions mark names with backquotes.
+function worded(text) {
+  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
+}
+
+function figureCard(figure) {
+  Object.assign(figure, { chosen: {}, options: {}, selects: {}, stale: true });
+  const head = make("div", { class: "head" },
+    make("h3", { id: `${figure.key}-title` }, figure.title), make("span", { class: "source" }, figure.source));
+  const card = make("figure", { class: `card of-${figure.kind}`, id: figure.key, "aria-labelledby": `${figure.key}-title` }, head);
+  figure.card = card;
+  if (figure.missing) {
+    card.classList.add("missing");
+    card.append(make("p", { class: "empty" }, clean(figure.missing)));
+    return card;
+  }
+  card.append(make("figcaption", {}, make("p", { class: "shows" }, ...worded(figure.shows))));
+  if (figure.choose.length) card.append(make("div", { class: "choosers" }, ...figure.choose.map((name) => chooser(figure, name))));
+  figure.note = card.appendChild(make("p", { class: "note", hidden: true }));
+  figure.place = card.appendChild(make("div", { class: figure.kind === "chart" ? "chart" : "content" }));
+  if (figure.kind === "chart") {
+    figure.place.setAttribute("role", "img");
+    figure.place.setAttribute("aria-label", `${figure.title}. ${figure.shows.replaceAll("`", "")} The numbers are in the table below.`);
+  }
+  card.append(details(figure));
+  return card;
+}
+
+function details(figure) {
+  const code = make("code", {}, figure.sql);
+  const copy = make("button", { type: "button", class: "plain", on: { click: () => copyText(figure.sql, copy, code) } }, "Copy SQL");
+  const save = make("button", { type: "button", class: "plain", on: { click: () => saveCsv(figure, selected(figure)) } }, "Save as CSV");
+  figure.tablePlace = make("div");
+  figure.tableCount = make("span");
+  figure.tableBox = make("details", { on: { toggle: () => fillTable(figure) } },
+    make("summary", {}, "Table", figure.tableCount), figure.tablePlace);
+  const query = make("details", {}, make("summary", {}, "SQL"),
+    make("pre", { tabindex: "0", "aria-label": `Query of ${figure.title}` }, code), copy);
+  const box = make("div", { class: "behind" });
+  if (figure.kind !== "table") box.append(figure.tableBox);
+  box.append(query, save);
+  return box;
+}
+
+function fillTable(figure) {
+  if (!figure.tableBox.open || figure.tableFor === figure.kept) return;
+  figure.tableFor = figure.kept;
+  figure.tablePlace.replaceChildren(dataTable(figure, figure.kept));
+}
+
+function prepare(figure) {
+  figure.kept = selected(figure);
+  fillChoosers(figure);
+  figure.tableCount.textContent = ` (${plain.format(figure.kept.length)} rows)`;
+  figure.note.hidden = !figure.prompt;
+  figure.note.replaceChildren("Asked with prompt ", isolated(figure.prompt || ""), ", the only kind that this figure has.");
+  fillTable(figure);
+}
+
+async function refresh(figure) {
+  if (figure.missing) return;
+  figure.stale = false;
+  prepare(figure);
+  const rows = figure.kept;
+  if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
+  if (figure.kind === "examples") { figure.place.replaceChildren(examples(figure, rows)); return; }
+  if (!rows.length) {
+    if (figure.view) figure.view.finalize();
+    figure.view = null;
+    figure.place.replaceChildren(make("p", { class: "empty" }, "Nothing to draw for this selection."));
+    return;
+  }
+  figure.drawing = (figure.drawing || Promise.resolve()).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
+  await figure.drawing;
+}

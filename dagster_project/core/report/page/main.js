@@ -1,0 +1,127 @@
+// The page: banner, pickers, tiles, sections, provenance. A figure is drawn when it comes near the screen, the rest
+// while the browser is idle, so that printing finds all of them.
+const figures = payload.figures;
+
+function tile(name, value, text) {
+  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, text)));
+}
+
+function best(rows, by) {
+  return rows.filter((row) => row[by] !== null).reduce((top, row) => (top === null || row[by] > top[by] ? row : top), null);
+}
+
+function tiles(headline) {
+  const rows = selected(headline);
+  const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
+  const reading = best(rows.filter((row) => !payload.parametric.includes(row.method) && row.method !== "oracle"), "accuracy");
+  const gain = best(rows.filter((row) => row.method !== "oracle"), "gain");
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const accuracy = (name, row) => tile(name, percent(row.accuracy),
+    `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
+  const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`;
+  const shown = [];
+  if (memory) shown.push(accuracy("Best from memory", memory));
+  if (reading) shown.push(accuracy("Best with a retrieved passage", reading));
+  if (gain) {
+    const known = gain.gain_ci_low !== null && gain.gain_ci_high !== null;
+    const bounds = known ? `${points(gain.gain_ci_low)} to ${points(gain.gain_ci_high)}` : "";
+    shown.push(tile("Largest adaptive gain", `${points(gain.gain)} points`,
+      `${gain.model}, ${gain.method}: over the better of always and never${bounds ? `; 95 % interval ${bounds}` : ""}`));
+    shown.push(tile("Looked up then", `${(100 * gain.share_retrieved).toFixed(0)} %`, "of questions; the rest is answered from memory"));
+  }
+  return shown;
+}
+
+function provenance() {
+  const list = make("dl", { class: "provenance" });
+  for (const [name, value] of Object.entries(payload.provenance)) {
+    const values = Array.isArray(value) ? value : [value];
+    list.append(make("dt", {}, name), make("dd", { class: values.length > 9 ? "long" : null }, ...values.flatMap((one, at) => [at ? make("br") : "", isolated(one)])));
+  }
+  return list;
+}
+
+function sectionNode(section) {
+  const mine = figures.filter((figure) => figure.section === section.key);
+  if (!mine.length) return null;
+  const shown = mine.filter((figure) => !figure.missing);
+  const absent = mine.filter((figure) => figure.missing);
+  return make("section", { id: section.key, "aria-labelledby": `${section.key}-title` },
+    make("h2", { id: `${section.key}-title` }, section.title), make("p", { class: "lead" }, section.lead),
+    ...[...shown, ...absent].map(figureCard));
+}
+
+function navigation() {
+  const entries = [...payload.sections.filter((section) => figures.some((figure) => figure.section === section.key)),
+    { key: "provenance", title: "Provenance" }];
+  return make("nav", { class: "contents", "aria-label": "Contents" },
+    make("ol", {}, ...entries.map((entry) => make("li", {}, make("a", { href: `#${entry.key}` }, entry.title)))));
+}
+
+const tileList = make("dl", { class: "tiles" });
+
+function changed() {
+  for (const figure of figures) figure.stale = true;
+  const headline = figures.find((figure) => figure.key === "headline");
+  if (headline && !headline.missing) tileList.replaceChildren(...tiles(headline));
+  for (const figure of figures) if (figure.near) refresh(figure);
+  drawTheRest();
+}
+
+let idle = null;
+function drawTheRest() {
+  if (idle !== null) return;
+  const later = window.requestIdleCallback || ((then) => setTimeout(then, 50));
+  idle = later(async () => {
+    const next = figures.find((figure) => figure.stale && !figure.missing);
+    if (next) await refresh(next);
+    idle = null;
+    if (next) drawTheRest();
+    else document.documentElement.dataset.drawn = "all";
+  });
+}
+
+function watch() {
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const figure = figures.find((one) => one.card === entry.target);
+      figure.near = entry.isIntersecting;
+      if (figure.near && figure.stale) refresh(figure);
+    }
+  }, { rootMargin: "400px" });
+  for (const figure of figures) if (!figure.missing) seen.observe(figure.card);
+  let waiting = null;
+  addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      for (const figure of figures) if (figure.view && figure.place.clientWidth !== figure.drawnAt) figure.stale = true;
+      for (const figure of figures) if (figure.near && figure.stale) refresh(figure);
+      drawTheRest();
+    }, 150);
+  });
+}
+
+function start() {
+  document.title = `${clean(payload.study.name)} · Longtail report`;
+  const mast = make("header", { class: "mast" },
+    make("p", { class: "brand" }, "Longtail"),
+    make("h1", { dir: "auto" }, clean(payload.study.description || payload.study.name)),
+    make("p", { class: "sub" }, "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between them. Study ",
+      isolated(payload.study.name), `, published ${payload.study.published}.`));
+  const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "What this report says nothing about" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
+  const bar = make("div", { class: "bar", role: "region", "aria-label": "What is shown" },
+    oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
+  const main = make("main", { id: "main", tabindex: "-1" }, banner, tileList, ...payload.sections.map(sectionNode).filter(Boolean),
+    make("section", { id: "provenance", "aria-labelledby": "provenance-title" },
+      make("h2", { id: "provenance-title" }, "Provenance"),
+      make("p", { class: "lead" }, "Every number above is read from the published warehouse; each figure carries the query that made it."),
+      make("div", { class: "card" }, provenance())));
+  document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, navigation(), main));
+  document.body.append(hint);
+  watch();
+  changed();
+}
+
+addEventListener("keydown", (event) => { if (event.key === "Escape") hint.hidden = true; });
+addEventListener("scroll", () => { hint.hidden = true; }, { passive: true });
+start();

@@ -1,0 +1,98 @@
+// The table behind a figure: sortable by click or key, long ones shown in part until asked for, and as CSV.
+const SHOWN_ROWS = 100;
+
+function columnsOf(figure, rows) {
+  const used = figure.columns.filter((column) => figure.data.names.includes(column.name));
+  const constant = new Set(["dataset", "prompt"].filter((name) => distinct(rows, name) === 1));
+  return used.filter((column) => !constant.has(column.name));
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return 1;
+  if (b === null || b === undefined) return -1;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+function dataTable(figure, rows) {
+  const columns = columnsOf(figure, rows);
+  const state = { by: null, down: false, all: rows.length <= SHOWN_ROWS };
+  const body = make("tbody");
+  const heads = columns.map((column) => {
+    const button = make("button", { type: "button", on: { click: () => sort(column) } }, column.label);
+    return make("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" ? "text" : "number" }, button);
+  });
+  const more = make("button", { type: "button", class: "plain", on: { click: () => { state.all = true; fill(); } } });
+
+  function sort(column) {
+    state.down = state.by === column ? !state.down : column.kind !== "text";
+    state.by = column;
+    heads.forEach((head, at) => head.setAttribute(
+      "aria-sort", columns[at] === column ? (state.down ? "descending" : "ascending") : "none"));
+    fill();
+  }
+
+  function fill() {
+    let ordered = rows;
+    if (state.by) {
+      const { name } = state.by;
+      const missing = (row) => row[name] === null || row[name] === undefined;
+      ordered = [...rows].sort((a, b) => (missing(a) || missing(b) ? compare(a[name], b[name])
+        : (state.down ? -1 : 1) * compare(a[name], b[name])));
+    }
+    const shown = state.all ? ordered : ordered.slice(0, SHOWN_ROWS);
+    body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(row, column)))));
+    more.hidden = state.all;
+    more.textContent = `Show all ${plain.format(rows.length)} rows`;
+  }
+
+  fill();
+  const caption = make("caption", { class: "unseen" }, figure.title);
+  const table = make("table", {}, caption, make("thead", {}, make("tr", {}, ...heads)), body);
+  const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${figure.title}` }, table);
+  return make("div", {}, scroll, more);
+}
+
+function cell(row, column) {
+  const value = row[column.name];
+  if (column.kind === "text" || column.kind === "flag") return make("td", { dir: "auto" }, written(value, column.kind));
+  const node = make("td", { class: "number" }, written(value, column.kind));
+  if (column.interval) {
+    const bounds = interval(row, column);
+    if (bounds) node.append(" ", make("span", { class: "interval" }, bounds));
+  }
+  return node;
+}
+
+function csv(figure, rows) {
+  // A leading quote keeps spreadsheets from reading a label as a formula.
+  const quote = (value) => {
+    const text = value === null || value === undefined ? "" : Array.isArray(value) ? JSON.stringify(value) : String(value);
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  const { names } = figure.data;
+  return [names.join(","), ...rows.map((row) => names.map((name) => quote(row[name])).join(","))].join("\r\n");
+}
+
+function saveCsv(figure, rows) {
+  const address = URL.createObjectURL(new Blob([csv(figure, rows)], { type: "text/csv" }));
+  const link = make("a", { href: address, download: `${figure.key}.csv` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+async function copyText(text, button, source) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(source);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    document.execCommand("copy");
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy SQL"; }, 1500);
+}

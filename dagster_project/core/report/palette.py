@@ -1,0 +1,124 @@
+"""The colours of the report, for light and dark, and the look of its charts.
+
+What belongs here: colours and Vega-Lite's `config`. What does not: single charts. Colours are CSS variables, so that
+a page changes its theme, or is printed, without drawing anything again; pictures take the light ones.
+
+The series differ in lightness as well as in hue, after Okabe and Ito's set, darkened (lightened) until each has a
+contrast of at least 3:1 with the page; a test measures it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_TOKENS = {  # name: (light, dark)
+    "page": ("#f7f7f4", "#111418"),
+    "surface": ("#ffffff", "#191d22"),
+    "raised": ("#f1f2ee", "#22272e"),
+    "ink": ("#1a1d21", "#e9ecef"),
+    "muted": ("#555c65", "#a7b0ba"),
+    "rule": ("#d9dbd5", "#343a42"),
+    "grid": ("#ecede9", "#2a2f36"),
+    "accent": ("#075a8c", "#74bdf0"),
+    "accent-ink": ("#ffffff", "#0d1116"),
+    "warn": ("#7a4b00", "#f2c14e"),
+    "warn-page": ("#fff4d6", "#33290f"),
+    "series-1": ("#0067a5", "#56b0ea"),
+    "series-2": ("#c4501b", "#f28a55"),
+    "series-3": ("#007a5a", "#3ecb9f"),
+    "series-4": ("#9c4a86", "#e097ca"),
+    "series-5": ("#8f6400", "#e3b341"),
+    "series-6": ("#2b8cae", "#a5d8f3"),
+    "series-7": ("#5f646b", "#b1b8c0"),
+    "series-8": ("#6b3410", "#cf9f83"),
+    "series-9": ("#4b4fb0", "#a9acf7"),
+    "series-10": ("#5a7a00", "#b4d455"),
+    "step-1": ("#7b8794", "#8894a1"),
+    "step-2": ("#8a3f9b", "#c88ad6"),
+    "step-3": ("#b5462f", "#f0866c"),
+    "step-4": ("#2f7d4f", "#5cc98a"),
+    "step-5": ("#1f5fae", "#6fb1f7"),
+    "step-6": ("#111418", "#ffffff"),
+}
+_SERIES = 10
+_STEPS = 6
+_VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
+PICTURE_FONT = "Liberation Sans, DejaVu Sans, Arial, sans-serif"
+
+
+def variables(theme: str) -> str:
+    """The declarations of a theme, `light` or `dark`, for a CSS rule."""
+    return "".join(f"--{name}:{pair[theme == 'dark']};" for name, pair in _TOKENS.items())
+
+
+def colours(theme: str) -> dict[str, str]:
+    """Colour by token of a theme, `light` or `dark`."""
+    return {name: pair[theme == "dark"] for name, pair in _TOKENS.items()}
+
+
+def painted(value: Any) -> Any:
+    """`value` (any JSON) with the light theme's colours in place of CSS variables."""
+    if isinstance(value, dict):
+        return {key: painted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [painted(item) for item in value]
+    return _VARIABLE.sub(lambda match: _TOKENS[match[1]][0], value) if isinstance(value, str) else value
+
+
+def chart_config() -> dict[str, Any]:
+    """Vega-Lite's `config` for all charts of the report."""
+    ink, muted, rule = "var(--ink)", "var(--muted)", "var(--rule)"
+    return {
+        "background": "transparent",
+        "font": FONT,
+        "aria": False,  # the chart as a whole has a text, and its table the numbers
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": muted,
+            "titleColor": ink,
+            "gridColor": "var(--grid)",
+            "domainColor": rule,
+            "tickColor": rule,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelLimit": 150,
+            "ticks": False,
+            "labelPadding": 6,
+        },
+        "axisX": {"grid": False, "ticks": True, "tickSize": 4, "labelPadding": 3},
+        "axisBand": {"ticks": False},
+        "legend": {
+            "orient": "top",
+            "direction": "horizontal",
+            "labelColor": ink,
+            "titleColor": muted,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "symbolSize": 90,
+            "symbolOpacity": 1,
+            "labelLimit": 180,
+            "columnPadding": 14,
+            "offset": 10,
+        },
+        "header": {
+            "labelColor": ink,
+            "labelFontSize": 12,
+            "labelFontWeight": 600,
+            "labelAnchor": "start",
+            "labelPadding": 6,
+            "title": None,
+            "labelLimit": 220,
+        },
+        "facet": {"spacing": {"row": 26, "column": 22}},
+        "text": {"color": ink, "fontSize": 11},
+        "rule": {"color": muted},
+        "range": {
+            "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
+            "ordinal": [f"var(--step-{n})" for n in range(1, _STEPS + 1)],
+        },
+    }

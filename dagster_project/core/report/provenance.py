@@ -1,0 +1,132 @@
+"""Where the numbers of a report come from, and what they say nothing about.
+
+What belongs here: the study, its versions, months, seeds and runs, read from the published file. What does not: any
+result.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import duckdb
+
+_MOST = 12
+_SANDBOX = "sandbox"
+_SANDBOX_MODEL = "sandbox:"
+_FAKE_MODEL = "fake:"
+
+
+def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Name and description of the study, and when it was published."""
+    name, description, at = _row(
+        connection, "select study, description, published_at::timestamp from marts.publication"
+    )
+    return {"name": name, "description": description, "published": f"{at:%Y-%m-%d %H:%M} UTC"}
+
+
+def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
+    """What a reader must know first: that world or models were made by this project; None where both are real."""
+    sources = _column(connection, "select distinct source from marts.dim_datasets")
+    paths = _column(connection, "select distinct path from marts.dim_models where path is not null")
+    invented = [path for path in paths if str(path).startswith((_SANDBOX_MODEL, _FAKE_MODEL))]
+    if _SANDBOX in sources and invented:
+        what = "Synthetic world, reference models."
+    elif _SANDBOX in sources:
+        what = "Synthetic world."
+    elif invented:
+        what = "Reference models."
+    else:
+        return None
+    return {
+        "title": what,
+        "text": "These numbers show that the platform finds effects whose truth is known. "
+        "They say nothing about real models.",
+    }
+
+
+def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:
+    """Name and value, or values, of all that made the numbers, in the order of the page."""
+    publication = dict(
+        zip(
+            ("study", "description", "published", "dbt invocation", "dbt", "DuckDB", "code version"),
+            _row(
+                connection,
+                "select study, description, published_at::timestamp, dbt_invocation_id, dbt_version, duckdb_version, "
+                "code_version from marts.publication",
+            ),
+            strict=True,
+        )
+    )
+    publication["published"] = f"{publication['published']:%Y-%m-%d %H:%M:%S} UTC"
+    return {
+        **{name: str(value) for name, value in publication.items()},
+        "report written": f"{now:%Y-%m-%d %H:%M:%S} UTC",
+        "datasets": _lines(
+            connection,
+            "select dataset || ': ' || source || coalesce(', snapshot ' || snapshot, '') || ', ' || "
+            "format('{:,}', n_questions) || ' questions, ' || format('{:,}', n_questions_with_popularity) || "
+            "' with popularity' from marts.dim_datasets order by dataset",
+        ),
+        "models": _lines(
+            connection,
+            "select model || ': ' || path || coalesce(' @ ' || left(revision, 12), '') || coalesce(', ' || dtype, '') || "
+            "coalesce(', ' || nullif(quantisation, 'none'), '') || coalesce(', ' || engine, '') || "
+            "coalesce(', ' || format('{:,}', n_parameters) || ' parameters', '') "
+            "from marts.dim_models order by n_parameters nulls last, model",
+        ),
+        "methods": _lines(
+            connection, "select method || ': ' || description from marts.dim_methods order by method"
+        ),
+        "prompts": _lines(
+            connection,
+            "select prompt || ': ' || replace(template, chr(10), '⏎') || ', ' || shots || ' shots' "
+            "from marts.dim_prompts order by prompt",
+        ),
+        "months of popularity": _months(connection),
+        "seeds": _lines(
+            connection,
+            "select distinct seed::varchar from marts.fct_answers where seed is not null order by 1",
+        ),
+        "code of the answers": _lines(
+            connection,
+            "select distinct code_version from marts.fct_answers where code_version is not null order by 1",
+        ),
+        "runs of the answers": _lines(
+            connection, "select distinct run_id from marts.fct_answers where run_id is not null order by 1"
+        ),
+        "rows by table": _lines(
+            connection,
+            "select unnest(map_keys(n_rows)) || ': ' || format('{:,}', unnest(map_values(n_rows))) "
+            "from marts.publication",
+            most=200,
+        ),
+    }
+
+
+def _months(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """First and last month with a history, by measure; how many of them the questions' popularity is a mean of."""
+    return _lines(
+        connection,
+        "select measure || ': ' || coalesce(min(month) || ' to ' || max(month) || ' in the history', 'undated') "
+        "from marts.fct_popularity_history group by measure order by measure",
+    ) + _lines(
+        connection,
+        "select 'popularity of a question: mean of at most ' || max(n_popularity_months) || ' months' "
+        "from marts.dim_questions having max(n_popularity_months) is not null",
+    )
+
+
+def _lines(connection: duckdb.DuckDBPyConnection, sql: str, most: int = _MOST) -> list[str]:
+    found = [str(value) for value in _column(connection, sql) if value is not None]
+    more = [f"and {len(found) - most} more"] if len(found) > most else []
+    return [*found[:most], *more] or ["none"]
+
+
+def _column(connection: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    return [row[0] for row in connection.execute(sql).fetchall()]
+
+
+def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
+    row = connection.execute(sql).fetchone()
+    return tuple(row) if row else ()

@@ -1,0 +1,163 @@
+"""Writing the report: `report.html` and its pictures, from a published warehouse alone.
+
+What belongs here: what goes into the file, and where it lands. What does not: reading (`rows`), the page (`page`),
+the pictures (`pictures`). Callable without Dagster.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dagster_project.core.lake import atomic_file
+from dagster_project.core.report.charts import ROLES, Dimensions
+from dagster_project.core.report.figure import Figure
+from dagster_project.core.report.figures import FIGURES, SECTIONS
+from dagster_project.core.report.headline import headline_numbers, headline_picture
+from dagster_project.core.report.page import columnar, render
+from dagster_project.core.report.palette import chart_config
+from dagster_project.core.report.pictures import picture
+from dagster_project.core.report.provenance import banner, provenance, study
+from dagster_project.core.report.rows import (
+    FigureRows,
+    opened,
+    published_tables,
+    read_dimensions,
+    read_figure,
+)
+
+_LOG = logging.getLogger("longtail")
+_PROGRESS_S = 2.0
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What was written. By figure: `pictures`, the PNG; `plotted_on`, the mart it shows; `missing`, why it is not shown.
+
+    `numbers`: the headline's, by name (see `headline.headline_numbers`).
+    """
+
+    path: Path
+    n_bytes: int
+    seconds: float
+    pictures: dict[str, Path]
+    plotted_on: dict[str, str]
+    missing: dict[str, str]
+    numbers: dict[str, float]
+    n_figures: int
+
+
+def write_report(
+    published: Path,
+    target: Path,
+    figures_folder: Path | None = None,
+    log: logging.Logger = _LOG,
+    figures: Sequence[Figure] = FIGURES,
+) -> ReportFiles:
+    """Write the report of the published warehouse at `published` to `target`, and its pictures to `figures_folder`.
+
+    Each file appears whole or not at all. Without a folder no pictures are drawn. Errors: `PublishError` without a
+    published warehouse, `LakeError` where a file cannot be written.
+    """
+    began = time.monotonic()
+    with opened(published) as connection:
+        tables = published_tables(connection)
+        dimensions = read_dimensions(connection)
+        read = [read_figure(connection, figure, tables) for figure in figures]
+        page = render(payload(connection, read, dimensions))
+    _write(target, page.encode("utf-8"))
+    drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
+    n_bytes = target.stat().st_size
+    seconds = time.monotonic() - began
+    missing = {one.figure.key: one.missing for one in read if one.missing}
+    log.info(
+        "report: %d of %d figures, %.1f MB in %.1f s",
+        len(read) - len(missing),
+        len(read),
+        n_bytes / 1e6,
+        seconds,
+    )
+    plotted_on = {
+        one.figure.key: one.figure.plot_on for one in read if one.figure.plot_on and one.figure.key in drawn
+    }
+    n_figures = len(read) - len(missing)
+    return ReportFiles(
+        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures
+    )
+
+
+def payload(
+    connection: duckdb.DuckDBPyConnection, read: Sequence[FigureRows], dimensions: Dimensions
+) -> dict[str, Any]:
+    """All that the page's scripts read, ready for JSON."""
+    return {
+        "study": study(connection),
+        "banner": banner(connection),
+        "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
+        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
+        "parametric": _parametric(connection),
+        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
+        "roles": ROLES,
+        "config": chart_config(),
+        "sections": [vars(section) for section in SECTIONS],
+        "figures": [_figure(one) for one in read],
+    }
+
+
+def _figure(read: FigureRows) -> dict[str, Any]:
+    figure = read.figure
+    return {
+        "key": figure.key,
+        "section": figure.section,
+        "kind": figure.kind,
+        "title": figure.title,
+        "shows": figure.shows,
+        "source": figure.source,
+        "sql": figure.sql,
+        "choose": figure.choose,
+        "missing": read.missing,
+        "spec": figure.spec,
+        "columns": [vars(column) for column in figure.columns],
+        "data": columnar(read),
+    }
+
+
+def _parametric(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    found = connection.execute(
+        "select method from marts.dim_methods where is_parametric order by method"
+    ).fetchall()
+    return [method for (method,) in found]
+
+
+def _draw(
+    read: Sequence[FigureRows], dimensions: Dimensions, folder: Path, log: logging.Logger
+) -> dict[str, Path]:
+    drawn: dict[str, Path] = {}
+    shown_at = time.monotonic()
+    for number, one in enumerate(read, 1):
+        image = picture(one, dimensions)
+        if image is not None:
+            drawn[one.figure.key] = folder / f"{one.figure.key}.png"
+            _write(drawn[one.figure.key], image)
+        if time.monotonic() - shown_at > _PROGRESS_S:
+            shown_at = time.monotonic()
+            log.info("report: %d of %d figures drawn", number, len(read))
+    together = headline_picture(read, dimensions)
+    if together is not None:
+        drawn["headline"] = folder / "headline.png"
+        _write(drawn["headline"], together)
+    for stale in set(folder.glob("*.png")) - set(drawn.values()):
+        stale.unlink()
+    return drawn
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)

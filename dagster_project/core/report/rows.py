@@ -1,0 +1,135 @@
+"""Reading a published warehouse for the report: the rows of each figure, or why there are none.
+
+What belongs here: queries run, values made ready for JSON. What does not: what the numbers mean (marts), how they
+look (`charts`, `page`). Only the published file is read, never the lake nor the build.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.report.charts import Dimensions
+from dagster_project.core.report.figure import Figure
+
+_POPULARITY = {
+    "page_views": "monthly page views of the subject",
+    "sitelinks": "sitelinks of the subject",
+    "imported": "popularity, as the imported file gives it",
+}
+_NO_MEASURE = "popularity of the subject"
+
+
+@dataclass(frozen=True)
+class FigureRows:
+    """A figure with its rows, columns in the query's order; `missing` says why there are none."""
+
+    figure: Figure
+    names: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    missing: str | None = None
+
+
+@contextmanager
+def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a published file that can read nothing else.
+
+    Errors: `PublishError` where the file is missing or unreadable.
+    """
+    if not published.exists():
+        raise PublishError(f"{published}: nothing is published yet; materialise published_warehouse first")
+    try:
+        with duckdb.connect(str(published), read_only=True) as connection:
+            connection.execute("set enable_external_access = false")
+            yield connection
+    except duckdb.IOException as error:
+        reason = str(error).splitlines()[0]
+        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+
+
+def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:
+    """The rows of one figure. A table that is absent or empty, or a query that no longer fits, is a stated reason."""
+    absent = [name for name in figure.tables if name not in tables]
+    if absent:
+        return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
+    empty = [name for name in figure.tables if not _count(connection, name)]
+    if empty:
+        return FigureRows(
+            figure, (), (), f"Not shown: table {' and '.join(empty)} of this study has no rows."
+        )
+    try:
+        names, rows = select(connection, figure.sql)
+    except duckdb.BinderException as error:
+        reason = str(error).splitlines()[0].removeprefix("Binder Error: ")
+        return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
+    why = None if rows else "Not shown: no row of this study meets the conditions of its query."
+    return FigureRows(figure, names, rows, why)
+
+
+def select(
+    connection: duckdb.DuckDBPyConnection, sql: str
+) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
+    """Names of columns and rows of a query, each value ready for JSON: what is undefined or infinite is text or None."""
+    cursor = connection.execute(sql)
+    names = tuple(column[0] for column in cursor.description or ())
+    return names, tuple(
+        {name: _plain(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()
+    )
+
+
+def published_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Names of the tables and views of schema `marts`."""
+    found = connection.execute(
+        "select table_name from information_schema.tables where table_schema = 'marts'"
+    ).fetchall()
+    return frozenset(name for (name,) in found)
+
+
+def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
+    """Datasets, prompts, methods as the study has them; models by size; the study's word for popularity."""
+
+    def column(sql: str) -> Sequence[str]:
+        return [value for (value,) in connection.execute(sql).fetchall()]
+
+    views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
+    measures = column(views)
+    popularity = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
+    return Dimensions(
+        order={
+            "dataset": column("select dataset from marts.dim_datasets order by dataset"),
+            "prompt": column("select prompt from marts.dim_prompts order by prompt"),
+            "model": column("select model from marts.dim_models order by n_parameters nulls last, model"),
+            "method": column("select method from marts.dim_methods order by not is_parametric, method"),
+            "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
+        },
+        labels={"popularity": popularity, "threshold": f"threshold: {popularity}"},
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    quoted = table.replace('"', '""')
+    row = connection.execute(f'select count(*) from (select 1 from marts."{quoted}" limit 1)').fetchone()  # noqa: S608
+    return int(row[0]) if row else 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -1,0 +1,58 @@
+"""How the report looks in Dagster: plots and headline numbers on the marts they are made of, links to the pages.
+
+What belongs here: metadata. What does not: numbers (marts), pictures (`core.report`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.core.report.report import ReportFiles
+
+_DOCS = "docs.html"
+
+
+def shown(files: ReportFiles) -> dict[str, Any]:
+    """Metadata of the report itself: where it is, how large, what is missing, and the headline as time series."""
+    found: dict[str, Any] = {
+        "report": dg.MetadataValue.path(files.path),
+        "n_bytes": files.n_bytes,
+        "seconds": files.seconds,
+        "n_figures": files.n_figures,
+        **files.numbers,
+    }
+    docs = files.path.parent / _DOCS
+    if docs.exists():
+        found["docs"] = dg.MetadataValue.path(docs)
+    if "headline" in files.pictures:
+        found["headline"] = _image("headline", files.pictures["headline"])
+    if files.missing:
+        found["not_shown"] = dg.MetadataValue.md(
+            "\n".join(
+                f"- {key}: {reason.removeprefix('Not shown: ')}" for key, reason in files.missing.items()
+            )
+        )
+    return found
+
+
+def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
+    """One for each mart that a figure shows: its plots, and the headline numbers that it holds."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    for key, mart in files.plotted_on.items():
+        found[mart][f"plot_{key}"] = _image(key, files.pictures[key])
+    for name, value in files.numbers.items():
+        mart = "fct_adaptive_accuracy" if name.startswith("adaptive") else "fct_accuracy"
+        found[mart][name] = value
+    for mart, metadata in found.items():
+        yield dg.AssetObservation(asset_key=dg.AssetKey(["marts", mart]), metadata=metadata)
+
+
+def _image(name: str, path: Path) -> dg.MarkdownMetadataValue:
+    encoded = base64.b64encode(path.read_bytes()).decode()
+    return dg.MetadataValue.md(f"![{name}](data:image/png;base64,{encoded})")
