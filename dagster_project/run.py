@@ -33,7 +33,8 @@ from dagster_project.core.wikimedia.pageviews import newest_complete_month, newe
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
-_QUESTIONS = ("lake/questions", "lake/paraphrases")
+_REFERENCES = ("lake/reference_questions", "lake/reference_mentions")
+_QUESTIONS = ("lake/questions", "lake/paraphrases", "lake/entity_linking")
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
@@ -111,7 +112,8 @@ def _published_inputs(study: Study) -> Path:
 def _is_published(study: Study, inputs: str) -> bool:
     """Whether a lake of these `inputs` was built, tested and published already."""
     published = _published_inputs(study)
-    if not (published.exists() and study.home.published_warehouse.exists()):
+    home = study.home
+    if not all(path.exists() for path in (published, home.published_warehouse, home.published_report)):
         return False
     return published.read_text(encoding="ascii") == inputs
 
@@ -122,11 +124,13 @@ def plan(study: Study) -> list[Stage]:
         f"lake/{name}"
         for name in ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
     ]
-    facts = ("lake/triples", "lake/entities", "lake/imported_popularity")
-    stages = [Stage("study, facts, entities", (*lake, *facts))]
+    facts = ("lake/triples", "lake/entities", "lake/imported_popularity", *_REFERENCES)
+    sample = ("lake/subject_frequencies", "lake/candidate_triples")  # no rows where all facts are asked about
+    stages = [Stage("study, facts, entities", (*lake, *facts, *sample))]
     if study.popularity.measure == "page_views":
         first, last = window(study)
-        stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views",), first, last))
+        more = ("lake/reference_page_views",) if any(one.tagme for one in study.reference_questions) else ()
+        stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views", *more), first, last))
     generates = any(model.backend != IMPORTED for model in study.models)
     stages += _texts(study) if generates else [Stage("questions, paraphrases", _QUESTIONS)]
     for model in study.models:
@@ -272,6 +276,7 @@ def _where_next(study: Study, seconds: float) -> str:
     return (
         f"Done in {seconds:.0f} s. Where to look next:\n"
         f"  make sql{chosen}    the published warehouse in SQL: {study.home.published_warehouse}\n"
+        f"  {study.home.published_report}    every figure in one page: open it in a browser\n"
         f"  make ui{chosen}     assets, runs and plots in the browser\n"
         f"  study.yaml   models, methods, prompts: add a model, then `make run` again"
     )

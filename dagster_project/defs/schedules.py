@@ -3,7 +3,7 @@
 Answers do not depend on page views (popularity is joined in dbt), so that a refresh spends no GPU time.
 
 The window of popularity follows the newest month only where study.yaml leaves `popularity.last_month` out. With
-`last_month` pinned a refresh only lengthens fct_popularity_history: no rate, threshold or plot moves.
+`last_month` pinned a refresh only lengthens fct_popularity_history: no rate, threshold or figure moves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import dagster as dg
 
 from dagster_project.defs.ingest.assets import page_views
 from dagster_project.defs.partitions import chosen_study
-from dagster_project.defs.report.assets import accuracy_by_popularity_plot
+from dagster_project.defs.reference.assets import reference_page_views
+from dagster_project.defs.report.assets import report_page
 from dagster_project.defs.warehouse.assets import (
     adaptive_gains,
     published_warehouse,
@@ -26,13 +27,14 @@ refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
     selection=dg.AssetSelection.assets(
         page_views,
+        reference_page_views,
         warehouse_models,
         adaptive_gains,
         warehouse_adaptive,
         published_warehouse,
-        accuracy_by_popularity_plot,
+        report_page,
     ),
-    description="One month of page views, then dbt with its tests, the bootstrap, the publication and the plot.",
+    description="One month of page views, then dbt with its tests, the bootstrap, the publication and the report.",
 )
 
 
