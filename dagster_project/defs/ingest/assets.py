@@ -3,6 +3,8 @@
 import dagster as dg
 
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.core.questions.candidates import sample_facts
+from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
 from dagster_project.defs.partitions import months
 from dagster_project.defs.resources import LOG, StudyResource
@@ -32,16 +34,32 @@ def imported_popularity(study: StudyResource) -> dg.MaterializeResult:
         return result(study.lake, [import_popularity(study.study, study.lake, LOG)])
 
 
+@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities])
+def subject_frequencies(study: StudyResource) -> dg.MaterializeResult:
+    """One row per subject: how frequent it is, in texts or by its popularity; empty where the study samples no facts."""
+    with clear_errors():
+        return result(study.lake, [measure_frequencies(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities, subject_frequencies]
+)
+def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
+    """One row per fact: kept by the sample, or why not; empty where the study samples no facts."""
+    with clear_errors():
+        return result(study.lake, [sample_facts(study.study, study.lake, LOG)])
+
+
 @dg.asset(
     key_prefix="lake",
     group_name="ingest",
     kinds={"parquet", "wikipedia"},
     partitions_def=months,
     backfill_policy=dg.BackfillPolicy.single_run(),
-    deps=[entities],
+    deps=[entities, candidate_triples],
 )
 def page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (entity with an article, month): page views, where missing is not zero."""
+    """One row per (entity with an article that is asked about, month): page views, where missing is not zero."""
     with clear_errors():
         outcomes = ingest_page_view_months(study.study, study.lake, list(context.partition_keys), LOG)
         return result(study.lake, outcomes)

@@ -6,12 +6,14 @@ import dagster as dg
 
 from dagster_project.core.questions.build import build_paraphrases, build_questions
 from dagster_project.core.study import Study
-from dagster_project.defs.ingest.assets import entities, triples
+from dagster_project.defs.ingest.assets import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 
 
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[triples, entities])
+@dg.asset(
+    key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[triples, entities, candidate_triples]
+)
 def questions(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question): one question per (subject, relation), with every gold answer."""
     with clear_errors():
