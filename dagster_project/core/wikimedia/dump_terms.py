@@ -29,6 +29,7 @@ _TERMS = {
 }
 _SITELINKS = "http://wikiba.se/ontology#sitelinks"
 _REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
+_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _ABOUT = "http://schema.org/about"
 _ARTICLE = "https://en.wikipedia.org/wiki/"
 _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
@@ -42,9 +43,9 @@ def _iri(text: str) -> str:
 
 _PREDICATES = "|".join(_iri(name) for name in (*_TERMS, _SITELINKS, _REDIRECT))
 _HEAD = re.compile(
-    rf"<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
+    rf"[ \t]*(?:<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
     rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
-    rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>".encode()
+    rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>)".encode()
 )
 _NOT_PLAIN = (b"\\", b'"', b"\r")
 
@@ -139,9 +140,9 @@ def _add(terms: EntityTerms, triple: ox.Quad) -> None:
         _add_article(terms, triple.subject.value, obj.value.removeprefix(ENTITY))
         return
     entity_id = triple.subject.value.removeprefix(ENTITY)
-    if predicate == _REDIRECT:
+    if predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
         terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
-    elif predicate == _SITELINKS:
+    elif predicate == _SITELINKS and isinstance(obj, ox.Literal) and obj.datatype.value == _INTEGER:
         terms.has_sitelinks = True
         terms.add(Kind.SITELINKS, number_of(entity_id), obj.value)
     elif predicate in _TERMS and isinstance(obj, ox.Literal) and obj.language in _LANGUAGES:

@@ -3,22 +3,18 @@
 What belongs here: the lines of such a dump, and what of them counts. What does not: opening and cutting it
 (`dump_files`), the API (`pageviews`), where rows go (`ingest`).
 
-A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`; the
-page id may be `null`, the days (a letter a day, its views) are not read. An article has a line for each device
-and page id it had: they are added up. Which agents are counted is the file's: `pageviews-YYYYMM-user.bz2`.
+A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
+id may be `null`; the days (a character a day, A to _, and its views) are not read. Some files leave out the page id,
+or the days. A title with quotation marks is written as in a CSV file: `"\\"Heroes\\""`. An article has a line for each
+device and page id it had: they are added up. Which agents are counted is the file's: `pageviews-YYYYMM-user.bz2`.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.wikimedia.dump_files import Aside, Chunk, DumpFile
@@ -27,8 +23,7 @@ from dagster_project.core.wikimedia.title_index import TitleIndex
 PROJECT = b"en.wikipedia"
 DEVICES = (b"desktop", b"mobile-web", b"mobile-app")
 _START = PROJECT + b" "
-_COLUMNS = ("project", "title", "page_id", "device", "views", "days")
-_MOST_VIEWS = 10**12
+_FIELDS = 6
 
 
 @dataclass(frozen=True)
@@ -55,28 +50,34 @@ def read_page_views(
     path: Path, titles: Sequence[str], log: logging.Logger, accept_cut: bool = False
 ) -> DumpViews:
     """The month's views of `titles`, articles of the English Wikipedia. Errors: `SourceError`."""
-    wanted = frozenset(title.replace(" ", "_").encode() for title in titles)
+    wanted = {form: title for title in titles for form in _forms(title)}
     index = TitleIndex(_START, wanted)
     dump = DumpFile(path, accept_cut)
     aside = Aside()
     found: dict[str, int] = {}
     is_empty = True
-    rows: Iterable[tuple[bytes, bytes, bytes]]
     for chunk in dump.chunks(log):
         region = _region(chunk)
         if region is None:
             continue
         is_empty = False
-        readable = _readable(region, aside)
-        spans = index.lines(readable)
-        if spans is None:
-            rows = _rows(readable, region, wanted, aside)
-        else:
-            rows = ((f[1], f[3], f[4]) for f in (readable[start:end].split(b" ") for start, end in spans))
-        _add_up((row for row in rows if row[0] in wanted), region, found, aside)
+        unreadable = set(_unreadable(region, aside))
+        spans = [span for span in index.lines(region.data) if span[0] not in unreadable]
+        for title, views in _rows(region, spans, wanted, aside):
+            found[title] = found.get(title, 0) + views
     if is_empty and not dump.cut:
         raise SourceError(f"{path}: holds no line of {PROJECT.decode()}; it is no pageview_complete dump")
     return DumpViews(found, aside, dump.n_lines, dump.cut)
+
+
+def _forms(title: str) -> Iterator[bytes]:
+    """How a dump may write a title."""
+    written = title.replace(" ", "_")
+    yield written.encode()
+    if '"' in written:
+        yield '"{}"'.format(written.replace('"', '\\"')).encode()
+        if "\\" in written:
+            yield '"{}"'.format(written.replace("\\", "\\\\").replace('"', '\\"')).encode()
 
 
 def _region(chunk: Chunk) -> Chunk | None:
@@ -89,68 +90,41 @@ def _region(chunk: Chunk) -> Chunk | None:
     return Chunk(memoryview(data)[first:end], chunk.line_at(first))
 
 
-def _rows(
-    readable: bytes, region: Chunk, wanted: frozenset[bytes], aside: Aside
-) -> list[tuple[bytes, bytes, bytes]]:
-    """(title, device, views) of wanted titles where some lines are broken; the project's broken ones go aside."""
-
-    def put_aside(row: csv.InvalidRow) -> str:
-        if row.text.startswith(_START.decode()):
-            reason = f"line has {row.actual_columns} fields, not {row.expected_columns}"
-            aside.add(_line_of(region, re.escape(row.text.encode()) + rb"\r?\n"), reason, row.text)
-        return "skip"
-
-    if not readable:
-        return []
-    table = csv.read_csv(
-        pa.BufferReader(readable),
-        csv.ReadOptions(use_threads=False, block_size=len(readable) + 1, column_names=list(_COLUMNS)),
-        csv.ParseOptions(delimiter=" ", quote_char=False, invalid_row_handler=put_aside),
-        csv.ConvertOptions(
-            column_types={name: pa.binary() for name in _COLUMNS},
-            include_columns=["project", "title", "device", "views"],
-            strings_can_be_null=False,
-        ),
-    )
-    titles = pa.array(wanted, pa.binary())
-    ours = pc.and_(pc.equal(table["project"], PROJECT), pc.is_in(table["title"], value_set=titles))
-    columns = (table.filter(ours)[name].to_pylist() for name in ("title", "device", "views"))
-    return list(zip(*columns, strict=True))
-
-
-def _line_of(chunk: Chunk, pattern: bytes) -> str:
-    match = re.search(rb"(?m)^" + pattern, chunk.data)
-    return str(chunk.line_at(match.start())) if match else f"after {chunk.first_line - 1}"
-
-
-def _readable(region: Chunk, aside: Aside) -> bytes:
-    """The lines that are UTF-8; the project's others are put aside."""
+def _unreadable(region: Chunk, aside: Aside) -> Iterator[int]:
+    """Where lines begin that are not UTF-8; the project's are put aside."""
     data, at = region.data, 0
-    good: list[bytes] = []
     while True:
         try:
-            str(memoryview(data)[at:], "utf-8")
+            str(region.view[at:], "utf-8")
         except UnicodeDecodeError as error:
             start = data.rfind(b"\n", 0, at + error.start) + 1
-            end = data.find(b"\n", at + error.start) + 1
-            good.append(data[at:start])
+            at = data.find(b"\n", at + error.start) + 1
             if data.startswith(_START, start):
-                aside.add(str(region.line_at(start)), "line is not UTF-8", data[start:end])
-            at = end
+                aside.add(str(region.line_at(start)), "line is not UTF-8", data[start:at])
+                yield start
         else:
-            return b"".join([*good, data[at:]]) if good else data
+            return
 
 
-def _add_up(
-    rows: Iterable[tuple[bytes, bytes, bytes]], chunk: Chunk, found: dict[str, int], aside: Aside
-) -> None:
-    for title, device, views in rows:
-        is_number = views.isdigit() and len(views) <= 12
-        if device in DEVICES and is_number and int(views) < _MOST_VIEWS:
-            name = title.decode().replace("_", " ")
-            found[name] = found.get(name, 0) + int(views)
+def _rows(
+    region: Chunk, spans: Sequence[tuple[int, int]], wanted: Mapping[bytes, str], aside: Aside
+) -> Iterator[tuple[str, int]]:
+    """(title, views) of the lines in `spans` that are of wanted titles; lines that cannot be read are put aside."""
+    for start, end in spans:
+        line = region.data[start:end]
+        fields = line.rstrip(b"\r").split(b" ")
+        if len(fields) == _FIELDS - 1:
+            fields.insert(*((2, b"null") if fields[2] in DEVICES else (_FIELDS - 1, b"")))
+        reason = None
+        if len(fields) != _FIELDS:
+            reason = f"line has {len(fields)} fields, not {_FIELDS}"
+        elif fields[1] not in wanted:
+            continue
+        elif fields[3] not in DEVICES:
+            reason = "unknown device"
+        elif not (fields[4].isdigit() and len(fields[4]) <= 12):
+            reason = "unknown number of views"
+        if reason:
+            aside.add(str(region.line_at(start)), reason, line)
         else:
-            what = "device" if device not in DEVICES else "number of views"
-            raw = b" ".join((PROJECT, title, device, views))
-            pattern = re.escape(_START + title) + rb" [^ \n]* " + re.escape(device + b" " + views) + b" "
-            aside.add(_line_of(chunk, pattern), f"unknown {what}", raw)
+            yield wanted[fields[1]], int(fields[4])

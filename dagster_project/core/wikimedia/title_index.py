@@ -32,26 +32,38 @@ class TitleIndex:
         self._keys = np.unique(_keys(_words(b"".join(lines) + b" " * 8), starts, ends))
         self._head = int.from_bytes(start[:8], "little"), int.from_bytes(start[-8:], "little")
 
-    def lines(self, data: bytes) -> list[tuple[int, int]] | None:
-        """(start, end) of the lines of `data` that may be of a wanted title; None if not all have six fields."""
+    def lines(self, data: bytes) -> list[tuple[int, int]]:
+        """(start, end) of the project's lines in `data` that may be of a wanted title, or have not six fields."""
         bytes_ = np.frombuffer(data, dtype=np.uint8)
         ends = np.flatnonzero(bytes_ == _NEWLINE)
-        all_blanks = np.flatnonzero(bytes_ == _SPACE)
-        if len(all_blanks) != (_FIELDS - 1) * len(ends):
-            return None
-        blanks = all_blanks.reshape(-1, _FIELDS - 1)
+        blanks = np.append(np.flatnonzero(bytes_ == _SPACE), [len(data), len(data)])
+        if not len(ends):
+            return []
         starts = np.concatenate(([0], ends[:-1] + 1))
-        if not ((blanks[:, 0] > starts) & (blanks[:, -1] < ends)).all():
-            return None
+        first, n_blanks = _blanks_of_lines(blanks[:-2], starts, ends)
         words = _words(data + b" " * 8)
-        is_ours = blanks[:, 0] - starts == len(self._start) - 1
-        is_ours &= words[starts] == self._head[0]
-        is_ours[is_ours] = words[blanks[is_ours, 0] - 7] == self._head[1]
+        is_ours = blanks[first] - starts == len(self._start) - 1
+        is_ours &= (words[starts] == self._head[0]) & (n_blanks > 0)
+        is_ours[is_ours] = words[blanks[first[is_ours]] - 7] == self._head[1]
         ours = np.flatnonzero(is_ours)
-        keys = _keys(words, blanks[ours, 0] + 1, blanks[ours, 1])
+        has_all = n_blanks[ours] == _FIELDS - 1
+        keys = _keys(words, blanks[first[ours]] + 1, np.minimum(blanks[first[ours] + 1], ends[ours]))
         places = np.minimum(np.searchsorted(self._keys, keys), max(0, len(self._keys) - 1))
-        found = ours[self._keys[places] == keys] if len(self._keys) else ours[:0]
+        is_wanted = self._keys[places] == keys if len(self._keys) else np.zeros(len(keys), dtype=bool)
+        found = ours[is_wanted | ~has_all]
         return list(zip(starts[found].tolist(), ends[found].tolist(), strict=True))
+
+
+def _blanks_of_lines(
+    blanks: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(index of its first blank, number of its blanks) of each line."""
+    if len(blanks) == (_FIELDS - 1) * len(ends):
+        rows = blanks.reshape(-1, _FIELDS - 1)
+        if ((rows[:, 0] > starts) & (rows[:, -1] < ends)).all():  # as nearly always
+            return np.arange(len(ends)) * (_FIELDS - 1), np.full(len(ends), _FIELDS - 1)
+    first = np.searchsorted(blanks, starts)
+    return first, np.searchsorted(blanks, ends) - first
 
 
 def _words(data: bytes) -> np.ndarray:

@@ -28,7 +28,7 @@ from dagster_project.core.wikimedia.ntriples import ENTITY, ITEM, Lines
 DIRECT = "http://www.wikidata.org/prop/direct/"
 _TO_PROPERTY = f"> <{DIRECT}P".encode()
 _TO_OBJECT = b"> " + ITEM
-_ITEM_ID = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,17})")
+_ITEM_ID = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,14})")
 _PROPERTY_ID = re.compile(r"http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]{0,8})")
 _SURELY_NO_DUMP = 100_000  # lines, none of them a triple
 

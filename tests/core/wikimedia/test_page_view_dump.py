@@ -7,6 +7,7 @@ import logging
 import random
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
 from dagster_project.core.sandbox.pages import Pages
+from dagster_project.core.wikimedia import dump_files
 from dagster_project.core.wikimedia.dumps import download_dump
 from dagster_project.core.wikimedia.pageview_dumps import address, read_page_views
 
@@ -43,23 +45,31 @@ def test_the_server_gives_the_same_file(world, server, client, tmp_path: Path, l
     assert bz2.decompress(path.read_bytes()).decode() == "".join(page_view_lines(world, MONTH))
 
 
-def _brute_force(lines: list[bytes], titles: list[str]) -> dict[str, int]:
+def _plain_reading(lines: list[bytes], titles: list[str]) -> dict[str, int]:
+    """Line by line, field by field, as somebody would who has time."""
     found: Counter[str] = Counter()
     present = set()
     for line in lines:
-        fields = line.split(b" ")
+        try:
+            fields = line.decode().split(" ")
+        except UnicodeDecodeError:
+            continue
+        if len(fields) == 5 and fields[2] in ("desktop", "mobile-web", "mobile-app"):
+            fields.insert(2, "null")
+        elif len(fields) == 5:
+            fields.append("")
         if (
-            len(fields) == 6
-            and fields[0] == b"en.wikipedia"
-            and fields[3] in (b"desktop", b"mobile-web", b"mobile-app")
+            len(fields) != 6
+            or fields[0] != "en.wikipedia"
+            or fields[3] not in ("desktop", "mobile-web", "mobile-app")
         ):
-            try:
-                title = fields[1].decode().replace("_", " ")
-            except UnicodeDecodeError:
-                continue
-            if title in titles and fields[4].isdigit():
-                found[title] += int(fields[4])
-                present.add(title)
+            continue
+        title = fields[1].replace("_", " ")
+        if len(title) > 2 and title[0] == title[-1] == '"' and '\\"' in title:
+            title = title[1:-1].replace('\\"', '"')
+        if title in titles and fields[4].isascii() and fields[4].isdigit():
+            found[title] += int(fields[4])
+            present.add(title)
     return {title: found[title] for title in present}
 
 
@@ -68,6 +78,7 @@ _TITLES = [
     "Ada Lovelace",
     "Ω",
     '"Heroes"',
+    '"',
     "a'b",
     "null",
     "NA",
@@ -75,31 +86,74 @@ _TITLES = [
     "-",
     "C# (language)",
     "100% Wolf",
+    "AC/DC",
 ]
+_SMALL = [1, 3, 17, 64, 500, 4 << 20]  # bytes read at a time: lines are cut at any of their bytes
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_lines_add_up_as_a_plain_reading_says(tmp_path_factory, data) -> None:
     part = st.sampled_from
+    titles = [title.replace(" ", "_") for title in _TITLES]
+    quoted = ['"{}"'.format(title.replace('"', '\\"')) for title in titles if '"' in title]
     line = st.builds(
         lambda *fields: " ".join(fields).encode(),
-        part(["en.wikipedia", "en.wikipedia", "de.wikipedia", "en.wikipedia.m", "een.wikipedia"]),
-        part([title.replace(" ", "_") for title in _TITLES]),
+        part(
+            [
+                "en.wikipedia",
+                "en.wikipedia",
+                "de.wikipedia",
+                "en.m.wikipedia",
+                "en.wikipedia.m",
+                "een.wikipedia",
+            ]
+        ),
+        part(titles + quoted),
         part(["12", "null"]),
         part(["desktop", "mobile-web", "mobile-app", "fridge"]),
-        part(["0", "7", "123456", "x", "-3", "1.5"]),
-        part(["A1", "A1B2", ""]),
+        part(["0", "7", "123456", "x", "-3", "1.5", "٣"]),
+        part(["A1", "A1B2", "Z1[2\\3]4^5_6", ""]),
     )
-    broken = part([b"", b"en.wikipedia", b"en.wikipedia Ada", b"en.wikipedia Ada 1 desktop 5", b"\xff\xfe \x00",
-                   b"en.wikipedia A\xffda 1 desktop 3 A3", b"en.wikipedia Ada 1 desktop 3 A3 more"])  # fmt: skip
+    broken = part([b"", b" ", b"      ", b"en.wikipedia", b"en.wikipedia ", b"en.wikipedia Ada",
+                   b"en.wikipedia Ada 1 desktop 5", b"en.wikipedia Ada desktop 6 A6", b"\xff\xfe \x00", b"en.wikipedia A\xffda 1 desktop 3 A3",
+                   b"en.wikipedia Ada 1 desktop 3 A3 more", b"\xff Ada 1 desktop 3 A3", b"<html>"])  # fmt: skip
     lines = data.draw(st.lists(st.one_of(line, line, broken), max_size=40))
     lines.insert(data.draw(st.integers(0, len(lines))), b"en.wikipedia Bob 1 desktop 3 A3")
     path = tmp_path_factory.mktemp("views") / "dump"
     path.write_bytes(b"".join(one + b"\n" for one in lines))
-    read = read_page_views(path, _TITLES, LOG)
-    assert read.views == _brute_force(lines, _TITLES)
+    with mock.patch.object(dump_files, "_BLOCK", data.draw(part(_SMALL))):
+        read = read_page_views(path, _TITLES, LOG)
+    assert read.views == _plain_reading(lines, _TITLES)
     assert read.n_lines == len(lines)
+
+
+def test_lines_as_they_are_seen_in_the_wild(tmp_path: Path, log) -> None:
+    """Shapes of lines of dumps of several years: quoted titles, no page, no days, no page id."""
+    lines = [
+        "aa.wikibooks - null mobile-web 4 I1O2R1",
+        "en.wikipedia - null desktop 9000 A9000",
+        "en.wikipedia ! 3632887 desktop 31 A1B30",
+        'en.wikipedia "\\"Heroes\\"_(David_Bowie_album)" 172654 desktop 70 A2B68',
+        'en.wikipedia "\\"Heroes\\"_(David_Bowie_album)" 172654 mobile-web 30 [10\\10]10',
+        "en.wikipedia AC/DC 23 mobile-app 5 _5",
+        "en.wikipedia 100%_Wolf null desktop 6 A6",
+        "en.wikipedia 100%25_Wolf null desktop 600 A600",
+        "en.wikipedia Beyoncé desktop 8 A8",
+        "en.wikipedia Beyoncé 2 mobile-web 4",
+        "en.wikipedia Ada_Lovelace 974 desktop 12 A12",
+        "en.wikipedia ada_Lovelace null desktop 500 A500",
+        "en.m.wikipedia Ada_Lovelace 974 mobile-web 1000 A1000",
+        "en.wikipedia.org Ada_Lovelace 974 desktop 1000 A1000",
+        "en.wikiquote Ada_Lovelace 974 desktop 1000 A1000",
+        "zh.wikipedia Ada_Lovelace null desktop 1 F1",
+    ]
+    path = tmp_path / "dump"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    titles = ["!", '"Heroes" (David Bowie album)', "AC/DC", "100% Wolf", "Beyoncé", "Ada Lovelace", "Nobody"]
+    read = read_page_views(path, titles, log)
+    assert read.views == dict(zip(titles, [31, 100, 5, 6, 12, 12], strict=False))
+    assert read.aside.counts == {}
 
 
 def test_what_is_broken_is_put_aside_by_its_line_number(tmp_path: Path, log) -> None:
@@ -152,4 +206,4 @@ def test_lines_need_no_order_and_chunks_no_fitting_borders(tmp_path: Path, log) 
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     assert path.stat().st_size > 2 * (4 << 20)
     titles = [f"T{number}" for number in range(120)]
-    assert read_page_views(path, titles, log).views == _brute_force(lines, titles)
+    assert read_page_views(path, titles, log).views == _plain_reading(lines, titles)
