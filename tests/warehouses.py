@@ -1,6 +1,6 @@
 """Warehouses built by dbt from synthetic lakes: each is built once a process, and read by many tests.
 
-Building means what the platform does: dbt's first pass, the bootstrap of adaptive gains, dbt's second pass.
+Building means what the platform does: dbt's first pass, the bootstraps, dbt's second pass.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
@@ -55,6 +56,7 @@ def folder_of(plan: LakePlan) -> Path:
         lake = make_lake(study.home.lake, plan)
         run_dbt(study, "build", "--exclude", AFTER_GAINS)
         bootstrap_adaptive_gains(study, lake, LOG)
+        compare_methods(study, lake, LOG)
         run_dbt(study, "build", "--select", AFTER_GAINS)
     return folder
 

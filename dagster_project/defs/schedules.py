@@ -18,6 +18,7 @@ from dagster_project.defs.reference.assets import reference_page_views
 from dagster_project.defs.report.assets import report_page
 from dagster_project.defs.warehouse.assets import (
     adaptive_gains,
+    method_comparisons,
     published_warehouse,
     warehouse_adaptive,
     warehouse_models,
@@ -30,11 +31,12 @@ refresh_popularity = dg.define_asset_job(
         reference_page_views,
         warehouse_models,
         adaptive_gains,
+        method_comparisons,
         warehouse_adaptive,
         published_warehouse,
         report_page,
     ),
-    description="One month of page views, then dbt with its tests, the bootstrap, the publication and the report.",
+    description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
 
 

@@ -10,18 +10,16 @@ interval of the held-out gain, and centres it there.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.statistics.builds import read_build, seed_of
 from dagster_project.core.study import Study
 
 N_RESAMPLES = 1_000
@@ -74,7 +72,7 @@ def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> O
 
     Errors: `LakeError` where the build is missing, in use, or lacks the models that are read.
     """
-    tables = _read_build(study)
+    tables = read_build(study, (_PAIRS, _ROWS, _EDGES))
     inputs = fingerprint(
         *(content_hash(table) for table in tables), study.seed, N_RESAMPLES, code_version("statistics")
     )
@@ -83,18 +81,6 @@ def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> O
         return Computed(list(_gains(tables, study.seed, log)))
 
     return lake.materialise("adaptive_gains", inputs, compute)
-
-
-def _read_build(study: Study) -> tuple[Any, ...]:
-    build = study.home.build_warehouse
-    try:
-        with duckdb.connect(str(build), read_only=True) as connection:
-            return tuple(connection.execute(query).to_arrow_table() for query in (_PAIRS, _ROWS, _EDGES))
-    except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise LakeError(
-            f"{build} cannot be read ({reason}); build the warehouse's first pass before"
-        ) from error
 
 
 def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
@@ -107,7 +93,7 @@ def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[
         log.info(
             "bootstrap %d of %d: %s, %d questions", position, len(pairs), " ".join(key.values()), n_questions
         )
-        for (search, scope), gain, resampled in bootstrap_pair(cells, _seed(seed, key)):
+        for (search, scope), gain, resampled in bootstrap_pair(cells, seed_of(seed, key.values())):
             low, high = np.quantile(resampled, [0.025, 0.975]) if n_questions else (None, None)
             mean = float(resampled.mean()) if n_questions else None
             yield {
@@ -191,8 +177,3 @@ def _fitted_gains(cells: Cells, fit: Fit, weights: Ints) -> Floats:
 def _chunks(n: int) -> Iterator[int]:
     for start in range(0, n, _CHUNK):
         yield min(_CHUNK, n - start)
-
-
-def _seed(seed: int, key: dict[str, str]) -> int:
-    """A pair's own seed: the same whatever other pairs the study has."""
-    return int(hashlib.sha256("|".join([str(seed), *key.values()]).encode()).hexdigest()[:16], 16)

@@ -12,6 +12,7 @@ from dagster_project.core.tables.generation import GENERATION_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
+from dagster_project.core.tables.statistics import STATISTICS_TABLES
 from dagster_project.core.tables.study import STUDY_TABLES
 from dagster_project.core.tables.world import WORLD_TABLES
 
@@ -40,6 +41,7 @@ TABLES: dict[str, Table] = {
         *IMPORT_TABLES,
         *REFERENCE_TABLES,
         *GENERATION_TABLES,
+        *STATISTICS_TABLES,
         *_QUARANTINE,
     )
 }

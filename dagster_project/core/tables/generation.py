@@ -207,30 +207,4 @@ GENERATION_TABLES = (
             column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
         ),
     ),
-    Table(
-        "adaptive_gains",
-        "One row per (dataset, prompt, model, parametric_method, retrieval_method, search, threshold_scope).",
-        (
-            DATASET,
-            PROMPT,
-            MODEL,
-            column("parametric_method", pa.string(), "method used at and above the threshold"),
-            column("retrieval_method", pa.string(), "method used below the threshold"),
-            column("search", pa.string(), "exact or binned10 (SPEC §6)"),
-            column("threshold_scope", pa.string(), "per_relation or all"),
-            column("n_questions", pa.int64(), "questions with popularity and both answers"),
-            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
-            column(
-                "gain_in_sample",
-                pa.float64(),
-                "accuracy of adaptive minus the better fixed method",
-                null=True,
-            ),
-            column(
-                "gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True
-            ),
-            column("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
-            column("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
-        ),
-    ),
 )

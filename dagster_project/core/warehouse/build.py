@@ -23,10 +23,11 @@ from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
-AFTER_GAINS = "source:lake.adaptive_gains+"
-"""What must wait for lake table adaptive_gains, which is computed from models of the first pass."""
+MADE_BY_BUILD = ("adaptive_gains", "method_comparisons")
+"""Lake tables of bootstraps, which are computed from models of the first pass."""
+AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
+"""What must wait for them: the second pass."""
 
-_MADE_BY_BUILD = "adaptive_gains"
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
 
 
@@ -42,7 +43,7 @@ class BuildVerdict:
 def warehouse_inputs(study: Study) -> str:
     """A fingerprint of all that the published warehouse is made from: lake files, dbt project, study, code, versions.
 
-    Lake table adaptive_gains is left out: the build itself makes it, from the rest.
+    Lake tables `MADE_BY_BUILD` are left out: the build itself makes them, from the rest.
     """
     return fingerprint(
         _lake_files(study.home.lake),
@@ -63,9 +64,9 @@ def _lake_files(lake: Path) -> list[tuple[str, int]]:
     """Path in the lake and time of the last change of every finished Parquet file of an input table."""
     found = []
     for folder, folders, names in os.walk(lake):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != _MADE_BY_BUILD]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in MADE_BY_BUILD]
         for path in (Path(folder, name) for name in names if name.endswith(".parquet")):
-            if path.name.startswith(f"{_MADE_BY_BUILD}__"):  # its quarantine
+            if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their quarantine
                 continue
             with contextlib.suppress(FileNotFoundError):  # another run replaces it just now
                 found.append((str(path.relative_to(lake)), path.stat().st_mtime_ns))

@@ -1,0 +1,80 @@
+"""Is the one really better? Paired comparisons of methods and of models, on the questions that both answered.
+
+What belongs here: lake table method_comparisons (SPEC §6): the exact McNemar test and a bootstrap of the difference.
+What does not: the counts of agreement, which dbt model int_method_comparisons has, and the correction of Holm,
+which belongs to the whole of a dataset and is made in fct_method_comparison.
+
+A question is right on both sides, on one of them, or on neither, and the difference of accuracies depends on no more.
+So drawing n questions with replacement is drawing their numbers from a multinomial distribution: the same in
+distribution as drawing question by question, in a thousandth of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.statistics.builds import read_build, seed_of
+from dagster_project.core.study import Study
+
+N_RESAMPLES = 10_000
+COMPARISONS_READ = ("int_method_comparisons",)
+_KEY = ("dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b")
+_COUNTS = ("n", "n_a_only", "n_b_only")
+_QUERY = (
+    f"select {', '.join((*_KEY, *_COUNTS))} from intermediate.int_method_comparisons where n > 0 order by all"  # noqa: S608
+)
+
+
+def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Compute lake table method_comparisons from the first pass of the build, which must have ended.
+
+    Errors: `LakeError` where the build is missing, in use, or lacks the model that is read.
+    """
+    (counts,) = read_build(study, [_QUERY])
+    inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version("statistics"))
+
+    def compute() -> Computed:
+        log.info("comparing %d pairs of methods or models", counts.num_rows)
+        return Computed(list(_compared(counts.to_pylist(), study.seed)))
+
+    return lake.materialise("method_comparisons", inputs, compute)
+
+
+def _compared(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        n, a_only, b_only = (row[name] for name in _COUNTS)
+        drawn_from = seed_of(seed, (row[name] for name in _KEY))
+        low, high = bootstrap_difference(n, a_only, b_only, drawn_from)
+        yield {
+            **{name: row[name] for name in _KEY}, "n": n, "p_value": mcnemar_exact(a_only, b_only),
+            "n_resamples": N_RESAMPLES, "difference_low": low, "difference_high": high,
+        }  # fmt: skip
+
+
+def mcnemar_exact(a_only: int, b_only: int) -> float:
+    """Two-sided p of McNemar's exact test: of `a_only` + `b_only` fair coins, a split at least as uneven.
+
+    Twice the lower tail of the binomial distribution, at most 1; 1 without discordant questions. Summed from the
+    greatest term on, as a multiple of it, so that neither thousands of questions nor tiny p lose digits.
+    """
+    n, fewer = a_only + b_only, min(a_only, b_only)
+    log_term = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)
+    below = np.arange(fewer, 0, -1, dtype=float)
+    ratios = np.cumprod(below / (n - below + 1))
+    return min(1.0, 2 * math.exp(log_term) * (1 + math.fsum(ratios.tolist())))
+
+
+def bootstrap_difference(
+    n: int, a_only: int, b_only: int, seed: int, n_resamples: int = N_RESAMPLES
+) -> tuple[float, float]:
+    """2.5th and 97.5th percentile of accuracy_a minus accuracy_b over resamples of `n` questions."""
+    shares = np.array([a_only, b_only, n - a_only - b_only]) / n
+    drawn = np.random.default_rng(seed).multinomial(n, shares, size=n_resamples)
+    low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / n, [0.025, 0.975])
+    return float(low), float(high)

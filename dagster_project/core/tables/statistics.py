@@ -1,0 +1,60 @@
+"""Lake tables of bootstraps, which numpy computes from models of the warehouse's first pass."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dagster_project.core.tables.schema import DATASET, MODEL, PROMPT, Table, column
+
+STATISTICS_TABLES = (
+    Table(
+        "adaptive_gains",
+        "One row per (dataset, prompt, model, parametric_method, retrieval_method, search, threshold_scope).",
+        (
+            DATASET,
+            PROMPT,
+            MODEL,
+            column("parametric_method", pa.string(), "method used at and above the threshold"),
+            column("retrieval_method", pa.string(), "method used below the threshold"),
+            column("search", pa.string(), "exact or binned10 (SPEC §6)"),
+            column("threshold_scope", pa.string(), "per_relation or all"),
+            column("n_questions", pa.int64(), "questions with popularity and both answers"),
+            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            column(
+                "gain_in_sample",
+                pa.float64(),
+                "accuracy of adaptive minus the better fixed method",
+                null=True,
+            ),
+            column(
+                "gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True
+            ),
+            column("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
+            column("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
+        ),
+    ),
+    Table(
+        "method_comparisons",
+        "One row per (dataset, prompt, comparison, model_a, method_a, model_b, method_b) with questions in common.",
+        (
+            DATASET,
+            PROMPT,
+            column("comparison", pa.string(), "methods (of one model) or models (by one method)"),
+            column("model_a", pa.string(), "model of the first side"),
+            column("method_a", pa.string(), "method of the first side"),
+            column("model_b", pa.string(), "model of the second side"),
+            column("method_b", pa.string(), "method of the second side"),
+            column("n", pa.int64(), "questions that both sides answered"),
+            column(
+                "p_value", pa.float64(), "exact two-sided McNemar test; 1 where no question is discordant"
+            ),
+            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            column(
+                "difference_low",
+                pa.float64(),
+                "2.5th percentile over resamples of accuracy of the first side minus that of the second",
+            ),
+            column("difference_high", pa.float64(), "its 97.5th percentile"),
+        ),
+    ),
+)

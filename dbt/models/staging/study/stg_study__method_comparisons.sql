@@ -1,0 +1,27 @@
+with source as (
+
+    select * from {{ source('lake', 'method_comparisons') }}
+    where {{ is_declared(['dataset', 'prompt'], asks='questions') }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        prompt,
+        comparison,
+        model_a,
+        method_a,
+        model_b,
+        method_b,
+        n,
+        p_value,
+        n_resamples,
+        difference_low,
+        difference_high
+    from source
+
+)
+
+select * from final
