@@ -7,6 +7,7 @@ import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
 from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
+from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ, compare_methods
 from dagster_project.core.warehouse.build import AFTER_GAINS
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
@@ -53,6 +54,19 @@ def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
     """One row per (pair of methods, search, scope): the gain of adaptive retrieval with its bootstrap interval."""
     with clear_errors():
         return result(study.lake, [bootstrap_adaptive_gains(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="warehouse",
+    kinds={"parquet", "numpy"},
+    pool="warehouse",
+    deps=[dg.AssetKey(["intermediate", name]) for name in COMPARISONS_READ],
+)
+def method_comparisons(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (pair of methods of a model, or of models by a method): McNemar's test, a bootstrap interval."""
+    with clear_errors():
+        return result(study.lake, [compare_methods(study.study, study.lake, LOG)])
 
 
 @dbt_assets(
