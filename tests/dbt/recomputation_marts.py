@@ -1,0 +1,188 @@
+"""Scaling, relative popularity, guessing, the leaderboard and what passages change, a second time, in pandas and numpy.
+
+Written from the definitions of SPEC §6, not from the SQL: plain loops over rows of fct_answers, dim_questions,
+dim_passages and dim_entities. Whether one guess is right is asked of core/scoring, which scored the answers too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
+
+from dagster_project.core.scoring.match import score_answer
+from tests.dbt.recomputation import GROUP, PAIR, pairs, with_all
+
+LEVELS: dict[str, tuple[float, float]] = {
+    "below": (-math.inf, 1), "[1,2)": (1, 2), "[2,3)": (2, 3), "[3,4)": (3, 4), "[4,5)": (4, 5), "[5,∞)": (5, math.inf),
+}  # fmt: skip
+NAN3 = (math.nan, math.nan, math.nan)
+
+
+def rate(right: float, n: int) -> tuple[float, float, float]:
+    """The share and its Wilson interval; NaN without rows."""
+    if n == 0:
+        return NAN3
+    return (right / n, *proportion_confint(right, n, method="wilson"))
+
+
+def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy by every rule, and the numbers beside it."""
+    guesses = guessing(questions).set_index(["dataset", "relation"])
+    rows = []
+    for key, group in with_all(answers).groupby([*GROUP, "relation"]):
+        guess = guesses.loc[(key[0], key[-1])]
+        rules = ("is_correct", "is_correct_case_sensitive", "is_correct_normalized", "is_exact_match")
+        shares = [value for rule in rules for value in rate(int(group[rule].sum()), len(group))]
+        means = (group.token_f1.mean(), group.rouge_l.mean())
+        rows.append((*key, len(group), guess.n, *shares, *means, guess.share_answer_in_subject,
+                     guess.accuracy_majority))  # fmt: skip
+    names = ["accuracy", "ci_low", "ci_high"]
+    for rule in ("case_sensitive", "normalized", "exact_match"):
+        names += [f"accuracy_{rule}", f"accuracy_{rule}_ci_low", f"accuracy_{rule}_ci_high"]
+    names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority"]
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_questions", *names])
+
+
+def guessing(questions: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (dataset, relation), group in questions.groupby(["dataset", "relation"]):
+        tally = Counter(label for objects in group.objects for label in set(objects))
+        best = min(tally, key=lambda label: (-tally[label], label)) if tally else ""
+        for subject, golds in zip(group.subject, group.gold_answers, strict=True):
+            in_subject, majority = (score_answer(text, list(golds)).is_correct for text in (subject, best))
+            rows.append((dataset, relation, in_subject, majority))
+    judged = with_all(pd.DataFrame(rows, columns=["dataset", "relation", "in_subject", "majority"]))
+    counted = []
+    for key, group in judged.groupby(["dataset", "relation"]):
+        n, named, common = len(group), int(group.in_subject.sum()), int(group.majority.sum())
+        counted.append((*key, n, named, *rate(named, n), common, *rate(common, n)))
+    names = ["n", "n_answer_in_subject", "share_answer_in_subject", "share_answer_in_subject_ci_low"]
+    names += ["share_answer_in_subject_ci_high", "n_correct_majority", "accuracy_majority"]
+    names += ["accuracy_majority_ci_low", "accuracy_majority_ci_high"]
+    return pd.DataFrame(counted, columns=["dataset", "relation", *names])
+
+
+def by_level(answers: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, group in answers.groupby(GROUP):
+        known = group.subject_popularity.dropna()
+        for level, (low, high) in LEVELS.items():
+            logs = np.log10(known.clip(lower=1e-9))
+            chosen = group.loc[logs.index[(logs >= low) & (logs < high)]]
+            right = int(chosen.is_correct.sum())
+            counts = (int((known == 0).sum()), int(group.subject_popularity.isna().sum()))
+            rows.append((*key, level, len(chosen), right, *rate(right, len(chosen)), *counts))
+    names = ["n", "n_correct", "accuracy", "ci_low", "ci_high", "n_zero_popularity", "n_missing_popularity"]
+    return pd.DataFrame(rows, columns=[*GROUP, "level", *names])
+
+
+def least_popular(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for dataset, asked in questions.groupby("dataset"):
+        known = asked.dropna(subset=["subject_popularity"])
+        ordered = sorted(zip(known.subject_popularity, known.question_id, strict=True))
+        sizes = {100, 1000, 4000, math.floor(len(asked) * 4000 / 14267 + 0.5)}
+        for size in sorted(size for size in sizes if 1 <= size <= len(ordered)):
+            chosen = {question_id for _, question_id in ordered[:size]}
+            own = answers[(answers.dataset == dataset) & answers.question_id.isin(chosen)]
+            for key, group in own.groupby(GROUP):
+                right = int(group.is_correct.sum())
+                places = (len(asked), len(known), size / len(asked), ordered[size - 1][0])
+                rows.append((*key, size, *places, len(group), right, *rate(right, len(group))))
+    names = ["n_questions", "n_questions_with_popularity", "share_of_questions", "popularity_high"]
+    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high"]
+    return pd.DataFrame(rows, columns=[*GROUP, "n_least", *names])
+
+
+def by_relative_popularity(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
+    known = questions[questions.subject_popularity > 0]
+    z: dict[tuple[str, str], float] = {}
+    for (dataset, _), group in known.groupby(["dataset", "relation"]):
+        logs = np.log(group.subject_popularity.to_numpy(dtype=float))
+        if logs.max() > logs.min():
+            scaled = (logs - logs.mean()) / logs.std(ddof=0)
+            z |= {(dataset, i): round(v, 9) for i, v in zip(group.question_id, scaled, strict=True)}
+    keys = zip(answers.dataset, answers.question_id, strict=True)
+    placed = answers.assign(z=[z.get(key, math.nan) for key in keys])
+    rows = []
+    for key, group in with_all(placed).groupby([*GROUP, "relation"]):
+        zero, missing = (group.subject_popularity == 0).sum(), group.subject_popularity.isna().sum()
+        counts = (zero, missing, group.z.isna().sum() - zero - missing)
+        if group.z.isna().all():
+            rows.append((*key, math.nan, math.nan, math.nan, 0, *NAN3, *counts))
+        for number, cell in group.groupby(np.floor(group.z / 0.5)):
+            shares = rate(int(cell.is_correct.sum()), len(cell))
+            rows.append((*key, number, number / 2, number / 2 + 0.5, len(cell), *shares, *counts))
+    names = ["z_low", "z_high", "n", "accuracy", "ci_low", "ci_high", "n_zero_popularity"]
+    names += ["n_missing_popularity", "n_without_variance"]
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", "bin", *names])
+
+
+def quadrant_intervals(answers: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for key, group in pairs(answers).groupby(PAIR):
+        for closed in (True, False):
+            for retrieved in (True, False):
+                cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
+                hits = int(cell.has_answer_retrieval.fillna(False).astype(bool).sum())
+                shares = (*rate(len(cell), len(group)), *rate(hits, len(cell)))
+                rows.append((*key, closed, retrieved, len(group), len(cell), *shares))
+    names = ["n_questions", "n", "share", "share_ci_low", "share_ci_high", "recall_at_1"]
+    names += ["recall_at_1_ci_low", "recall_at_1_ci_high"]
+    return pd.DataFrame(rows, columns=[*PAIR, "parametric_correct", "retrieval_correct", *names])
+
+
+def leaderboard(answers: pd.DataFrame, adaptive: pd.DataFrame) -> pd.DataFrame:
+    """Methods, and pairs of fct_adaptive_accuracy; nulls of the key are empty texts here."""
+    entries = [
+        {**dict(zip(GROUP, key, strict=True)), "n": len(group), "accuracy": group.is_correct.mean()}
+        for key, group in answers.groupby(GROUP)
+    ]
+    for row in adaptive.to_dict("records"):
+        n = int(row["n_questions"] + row["n_missing_popularity"])
+        entries.append({**row, "method": "adaptive", "n": n, "accuracy": row["accuracy_overall"]})
+    frame = pd.DataFrame(entries).fillna(dict.fromkeys([*PAIR, "search", "threshold_scope"], ""))
+    frame["rank"] = frame.accuracy.round(12).groupby(frame.dataset).rank(method="min", ascending=False)
+    bounds = [rate(a * n, n)[1:] for a, n in zip(frame.accuracy, frame.n, strict=True)]
+    frame[["ci_low", "ci_high"]] = bounds
+    names = ["parametric_method", "retrieval_method", "search", "threshold_scope"]
+    return frame[[*GROUP, *names, "rank", "n", "accuracy", "ci_low", "ci_high"]]
+
+
+def passage_effects(answers: pd.DataFrame, passages: pd.DataFrame, entities: pd.DataFrame) -> pd.DataFrame:
+    """One row per (pair of methods, question) with different verdicts; what is unknown is None."""
+    articles = {row["passage_id"]: row for row in passages.to_dict("records")}
+    known = {row["entity_id"]: row for row in entities.to_dict("records")}
+    from_memory = answers.method.isin(["closed_book", "genread"])
+    on = ["dataset", "prompt", "model", "question_id"]
+    both = answers[from_memory].merge(answers[~from_memory], on=on, suffixes=("_memory", ""))
+    rows = []
+    for row in both[both.is_correct_memory != both.is_correct].to_dict("records"):
+        rows.append((
+            row["dataset"], row["prompt"], row["model"], row["method_memory"], row["method"], row["question_id"],
+            "rescued" if row["is_correct"] else "misled", row["prediction_memory"], row["prediction"],
+            _about(row, articles.get(row["passage_id"]), known),
+        ))  # fmt: skip
+    names = ["question_id", "effect", "parametric_prediction", "retrieval_prediction", "passage_of"]
+    return pd.DataFrame(rows, columns=[*PAIR, *names])
+
+
+def _about(answer: dict[str, Any], article: dict[str, Any] | None, known: dict[str, Any]) -> str | None:
+    if article is None:
+        return None
+    own_title = known.get(answer["subject_id"], {}).get("article_title")
+    if article["entity_id"] == answer["subject_id"]:
+        return "subject"
+    if article["entity_id"] is None and (own_title is None or article["title"] == own_title):
+        return "subject" if own_title else None
+    entity = known.get(article["entity_id"], {"label": "", "aliases": []})
+    title = article["title"]
+    names = {title, re.sub(r"\s*\([^()]*\)$", "", title), title.split(", ")[0], entity["label"]}
+    is_namesake = answer["subject"].lower() in {name.lower() for name in (*names, *entity["aliases"])}
+    return "namesake" if is_namesake else "other"

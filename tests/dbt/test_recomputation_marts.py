@@ -1,0 +1,155 @@
+"""The marts of scaling, relative popularity, guessing and passages equal an independent recomputation, to 1e-9."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import jinja2
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.scoring.match import matches_popqa
+from dagster_project.core.study import Study
+from tests.dbt import recomputation_marts as again
+from tests.dbt.recomputation import GROUP, PAIR
+from tests.warehouses import AWKWARD, copied_study, lake_of, mart, run_dbt
+
+Recompute = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+CASES: list[tuple[str, Recompute, list[str]]] = [
+    ("fct_accuracy", again.variants, [*GROUP, "relation"]),
+    ("fct_accuracy_by_popularity_level", lambda answers, _: again.by_level(answers), [*GROUP, "level"]),
+    ("fct_accuracy_least_popular", again.least_popular, [*GROUP, "n_least"]),
+    ("fct_accuracy_by_relative_popularity", again.by_relative_popularity, [*GROUP, "relation", "bin"]),
+    ("fct_guessing_baselines", lambda _, questions: again.guessing(questions), ["dataset", "relation"]),
+    (
+        "fct_retrieval_quadrants",
+        lambda answers, _: again.quadrant_intervals(answers),
+        [*PAIR, "parametric_correct", "retrieval_correct"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "recompute", "key"), CASES, ids=[case[0] for case in CASES])
+def test_mart_equals_its_recomputation(
+    awkward: Study, name: str, recompute: Recompute, key: list[str]
+) -> None:
+    expected = recompute(mart(awkward, "fct_answers"), mart(awkward, "dim_questions"))
+    assert_agree(mart(awkward, name), expected, key)
+
+
+def test_leaderboard_equals_its_recomputation(awkward: Study) -> None:
+    expected = again.leaderboard(mart(awkward, "fct_answers"), mart(awkward, "fct_adaptive_accuracy"))
+    names = ["parametric_method", "retrieval_method", "search", "threshold_scope"]
+    actual = mart(awkward, "fct_leaderboard")
+    assert_agree(
+        actual.assign(**{name: actual[name].fillna("") for name in names}), expected, [*GROUP, *names]
+    )
+
+
+def test_every_dataset_has_a_winner_and_nobody_is_left_out(awkward: Study) -> None:
+    board = mart(awkward, "fct_leaderboard")
+    n_methods = (mart(awkward, "fct_accuracy").relation == "all").sum()
+    assert len(board) == n_methods + len(mart(awkward, "fct_adaptive_accuracy"))
+    assert (board.groupby("dataset")["rank"].min() == 1).all()
+    assert board["rank"].isna().sum() == board.undefined.notna().sum()
+
+
+def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "copy")
+    enrich(study)
+    marts = ("fct_guessing_baselines", "fct_passage_effects", "dim_questions", "dim_passages", "dim_entities")
+    staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__passages")
+    run_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
+            "int_question_passages", "int_answer_pairs", "fct_answers", *marts)  # fmt: skip
+    guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
+    assert guesses.share_answer_in_subject.between(0.05, 0.95).sum() > 4
+    assert guesses.accuracy_majority.between(0.05, 0.95).sum() > 4
+    assert_agree(guesses, again.guessing(questions), ["dataset", "relation"])
+    passages = passages.astype(object).where(passages.notna(), None)
+    entities = entities.astype(object).where(entities.notna(), None)
+    expected = again.passage_effects(mart(study, "fct_answers"), passages, entities)
+    key = [*PAIR, "question_id"]
+    assert set(effects.passage_of.dropna()) == {"subject", "namesake", "other"}
+    assert effects.passage_of.isna().any()
+    sides = [frame.set_index(key).sort_index()[expected.columns[6:]] for frame in (effects, expected)]
+    pd.testing.assert_frame_equal(*(side.fillna("unknown") for side in sides))
+
+
+def enrich(study: Study) -> None:
+    """Questions get golds that recur, tie and stand in names; passages are of the subject, a namesake, another."""
+    rng = np.random.default_rng(5)
+    lake = lake_of(study)
+    words = ["red", "Red", "blue", "Straße", "New York", "crimson", "Ōsaka"]
+    questions = lake.read("questions").to_pylist()
+    for question in questions:
+        objects = [str(word) for word in rng.choice(words, size=rng.integers(1, 4), replace=False)]
+        question["objects"] = objects
+        question["gold_answers"] = [*objects, *rng.choice(words, size=1).tolist()]
+        question["subject"] = (
+            f"{rng.choice(['the RED', 'a red', 'New york', 'ōsaka', 'old'])} {rng.integers(9)}"
+        )
+    lake.write("questions", questions, fingerprint="richer")
+    names = {question["subject_id"]: question["subject"] for question in questions}
+    entities = lake.read("entities").to_pylist()
+    for entity in entities:
+        if entity["entity_id"] in names:
+            entity["article_title"] = f"{names[entity['entity_id']]} (film)" if rng.uniform() < 0.5 else None
+            entity["aliases"] = [str(rng.choice(list(names.values()))).upper()]
+    lake.write("entities", entities, fingerprint="richer")
+    passages = lake.read("passages").to_pylist()
+    for passage in passages:
+        name = names.get(passage["entity_id"], "other")
+        titles = [f"{name} (film)", f"{name}, Ohio", f"{name} (film) (cut)", f"Not {name}", name]
+        passage["title"] = str(rng.choice(titles))
+        others = [passage["entity_id"], None, "Q4", str(rng.choice(list(names)))]
+        passage["entity_id"] = others[rng.integers(len(others))]
+    lake.write("passages", passages, fingerprint="richer")
+
+
+def popqa_match_sql() -> str:
+    """The macro as dbt renders it, over columns `prediction` and `gold`."""
+    loader = jinja2.FileSystemLoader(PROJECT_ROOT / "dbt" / "macros")
+    module = jinja2.Environment(loader=loader).get_template("popqa_match.sql").module
+    return str(module.popqa_match("prediction", "gold"))  # type: ignore[attr-defined]
+
+
+def keeps_its_length(letter: str) -> bool:
+    """Cases that SQL and Python fold alike: the macro says which it does not."""
+    return (
+        len(letter.lower()) == len(letter.upper()) == 1
+        and letter.title() == letter.upper()
+        and letter not in "Σς"
+    )
+
+
+LETTERS = st.characters(categories=["L", "N", "P", "Zs"]).filter(keeps_its_length)
+TEXTS = st.text(st.one_of(st.sampled_from("aAbBéÉ '-"), LETTERS), max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    prediction=TEXTS, gold=TEXTS, around=TEXTS, change=st.sampled_from(["as_is", "lower", "upper", "title"])
+)
+def test_popqas_rule_in_sql_is_that_of_scoring(prediction: str, gold: str, around: str, change: str) -> None:
+    changed = {"as_is": gold, "lower": gold.lower(), "upper": gold.upper(), "title": gold.title()}[change]
+    for text in (prediction, around + changed + around):
+        row = duckdb.execute(
+            f"select {popqa_match_sql()} from (select ? as prediction, ? as gold)", [text, gold]
+        )
+        assert row.fetchone() == (matches_popqa(text, [gold]),)
+
+
+def assert_agree(actual: pd.DataFrame, expected: pd.DataFrame, key: list[str]) -> None:
+    """The same keys, a null of the key agreeing with a null, and every column of `expected` to 1e-9."""
+    assert len(actual) == len(expected) > 0
+    both = expected.merge(actual, on=key, suffixes=("_expected", ""), how="outer", validate="one_to_one")
+    assert len(both) == len(expected)
+    for column in (name for name in expected.columns if name not in key):
+        got, wanted = (both[name].to_numpy(dtype=float) for name in (column, f"{column}_expected"))
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9, equal_nan=True, err_msg=column)
