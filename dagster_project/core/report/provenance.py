@@ -11,6 +11,8 @@ from typing import Any
 
 import duckdb
 
+from dagster_project.core.warehouse.publication import publication_of
+
 _MOST = 12
 _SANDBOX = "sandbox"
 _SANDBOX_MODEL = "sandbox:"
@@ -19,10 +21,9 @@ _FAKE_MODEL = "fake:"
 
 def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Name and description of the study, and when it was published."""
-    name, description, at = _row(
-        connection, "select study, description, published_at::timestamp from marts.publication"
-    )
-    return {"name": name, "description": description, "published": f"{at:%Y-%m-%d %H:%M} UTC"}
+    stamp = publication_of(connection)
+    published = f"{stamp.published_at.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    return {"name": stamp.study, "description": stamp.description, "published": published}
 
 
 def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
@@ -47,20 +48,15 @@ def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
 
 def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:
     """Name and value, or values, of all that made the numbers, in the order of the page."""
-    publication = dict(
-        zip(
-            ("study", "description", "published", "dbt invocation", "dbt", "DuckDB", "code version"),
-            _row(
-                connection,
-                "select study, description, published_at::timestamp, dbt_invocation_id, dbt_version, duckdb_version, "
-                "code_version from marts.publication",
-            ),
-            strict=True,
-        )
-    )
-    publication["published"] = f"{publication['published']:%Y-%m-%d %H:%M:%S} UTC"
+    stamp = publication_of(connection)
     return {
-        **{name: str(value) for name, value in publication.items()},
+        "study": stamp.study,
+        "description": stamp.description,
+        "published": f"{stamp.published_at.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "dbt invocation": stamp.invocation_id,
+        "dbt": stamp.dbt_version,
+        "DuckDB": stamp.duckdb_version,
+        "code version": stamp.code_version,
         "report written": f"{now:%Y-%m-%d %H:%M:%S} UTC",
         "datasets": _lines(
             connection,
@@ -95,12 +91,7 @@ def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) ->
         "runs of the answers": _lines(
             connection, "select distinct run_id from marts.fct_answers where run_id is not null order by 1"
         ),
-        "rows by table": _lines(
-            connection,
-            "select unnest(map_keys(n_rows)) || ': ' || format('{:,}', unnest(map_values(n_rows))) "
-            "from marts.publication",
-            most=200,
-        ),
+        "rows by table": [f"{table}: {n:,}" for table, n in sorted(stamp.n_rows.items())],
     }
 
 
@@ -117,16 +108,11 @@ def _months(connection: duckdb.DuckDBPyConnection) -> list[str]:
     )
 
 
-def _lines(connection: duckdb.DuckDBPyConnection, sql: str, most: int = _MOST) -> list[str]:
+def _lines(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
     found = [str(value) for value in _column(connection, sql) if value is not None]
-    more = [f"and {len(found) - most} more"] if len(found) > most else []
-    return [*found[:most], *more] or ["none"]
+    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+    return [*found[:_MOST], *more] or ["none"]
 
 
 def _column(connection: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
     return [row[0] for row in connection.execute(sql).fetchall()]
-
-
-def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:
-    row = connection.execute(sql).fetchone()
-    return tuple(row) if row else ()

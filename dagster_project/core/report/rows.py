@@ -68,8 +68,8 @@ def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: f
         )
     try:
         names, rows = select(connection, figure.sql)
-    except duckdb.BinderException as error:
-        reason = str(error).splitlines()[0].removeprefix("Binder Error: ")
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        reason = str(error).splitlines()[0].split(": ", 1)[-1]
         return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
     why = None if rows else "Not shown: no row of this study meets the conditions of its query."
     return FigureRows(figure, names, rows, why)

@@ -1,10 +1,190 @@
-"""Figures of what is asked: popularity of the questions, its drift, and how they were sampled."""
+"""Figures of what is asked: the popularity of the questions, its drift, how they were sampled and linked."""
 
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import popularity_x, series, single, tooltip
+from dagster_project.core.report.figures.memory import N
+from dagster_project.core.report.marks import fixed, popularity_x, series, single, tooltip
 
-FIGURES: tuple[Figure, ...] = ()
-_ = (Column, Figure, KEY, N, popularity_x, series, single, tooltip)
+_QUESTIONS_OF = Column("questions_of", "questions of")
+
+DISTRIBUTION = Figure(
+    key="popularity_distribution",
+    section="questions",
+    title="How popular the subjects are",
+    shows="Share of questions by the popularity of their subject, in half decades: every dataset of the study, and "
+    "reference questions (such as NQ-open) where it has them, whatever is picked above. Questions without "
+    "popularity, or with none, have no place on the axis; the table of quantiles counts them.",
+    source="PopQA, Figure 3",
+    tables=("fct_popularity_distribution",),
+    sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
+    n, n_above_zero, share, cumulative_share
+from marts.fct_popularity_distribution
+where relation = 'all'
+order by dataset, bin""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("bin_low", "popularity from", "number"),
+        Column("bin_high", "to", "number"),
+        N,
+        Column("n_above_zero", "of", "count"),
+        Column("share", "share", "share"),
+        Column("cumulative_share", "up to here", "share"),
+    ),
+    spec=single(
+        {
+            "encoding": {
+                "x": popularity_x(),
+                "color": series("questions_of", "questions of"),
+            },
+            "layer": [
+                {
+                    "mark": {"type": "area", "interpolate": "monotone", "opacity": 0.16},
+                    "encoding": {"y": {"field": "share", "type": "quantitative", "stack": None}},
+                },
+                {
+                    "mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 2},
+                    "encoding": {"y": {"field": "share", "type": "quantitative"}},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
+                    "encoding": {
+                        "y": {
+                            "field": "share",
+                            "type": "quantitative",
+                            "title": "share of questions",
+                            "axis": {"format": "%", "tickCount": 5},
+                        },
+                        "shape": series("questions_of", "questions of"),
+                        "tooltip": tooltip(
+                            ("questions_of", "questions of"),
+                            ("bin_low", "popularity from", ",.0f"),
+                            ("bin_high", "to", ",.0f"),
+                            ("share", "share", ".1%"),
+                            ("n", "questions", ","),
+                        ),
+                    },
+                },
+            ],
+        },
+        height=280,
+    ),
+    plot_on="fct_popularity_distribution",
+)
+
+QUANTILES = Figure(
+    key="popularity_quantiles",
+    section="questions",
+    title="Popularity by relation, in quantiles",
+    shows="Half of a relation's questions lie between its quartiles. Without popularity: missing is not zero, such "
+    "questions are left out of every analysis of popularity, and counted here.",
+    source="PopQA, Figure 3",
+    tables=("fct_popularity_quantiles",),
+    sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
+    minimum, p25, median, p75, p95, maximum
+from marts.fct_popularity_quantiles
+order by dataset, relation <> 'all', relation""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("relation", "relation"),
+        Column("n_questions", "n", "count"),
+        Column("n_missing", "without popularity", "count"),
+        Column("n_zero", "zero", "count"),
+        Column("minimum", "least", "number"),
+        Column("p25", "25 %", "number"),
+        Column("median", "median", "number"),
+        Column("p75", "75 %", "number"),
+        Column("p95", "95 %", "number"),
+        Column("maximum", "most", "number"),
+    ),
+    kind="table",
+)
+
+_OUTCOMES = ["kept", "too rare in text", "above the cap", "no frequency", "no label"]
+SAMPLING = Figure(
+    key="sampling",
+    section="questions",
+    title="How the questions were sampled",
+    shows="Candidate facts by decade of their subject's popularity, and what became of them: kept, dropped by the draw "
+    "on frequency, dropped because the relation had enough, or without a frequency or label to draw on.",
+    source="PopQA, appendix A",
+    tables=("fct_sampling",),
+    sql="""select relation, coalesce(decade_low::varchar, 'unknown') as decade, decade_low, outcome, n, candidates
+from (
+    unpivot (
+        select *, kept as "kept", dropped_frequency as "too rare in text", dropped_cap as "above the cap",
+            dropped_no_frequency as "no frequency", dropped_no_label as "no label"
+        from (
+            select 'all' as relation, decade_low, sum(candidates) as candidates, sum(kept) as kept,
+                sum(dropped_frequency) as dropped_frequency, sum(dropped_cap) as dropped_cap,
+                sum(dropped_no_frequency) as dropped_no_frequency, sum(dropped_no_label) as dropped_no_label
+            from marts.fct_sampling
+            group by decade_low
+        )
+    ) on "kept", "too rare in text", "above the cap", "no frequency", "no label" into name outcome value n
+)
+order by decade_low nulls first, outcome""",
+    columns=(
+        Column("decade", "popularity from"),
+        Column("outcome", "outcome"),
+        Column("n", "facts", "count"),
+        Column("candidates", "candidates", "count"),
+    ),
+    spec=single(
+        {
+            "mark": {"type": "bar"},
+            "encoding": {
+                "x": {
+                    "field": "decade",
+                    "type": "ordinal",
+                    "title": "popularity of the subject, from",
+                    "scale": {"domain": {"$present": "decade"}},
+                    "axis": {"labelAngle": 0},
+                },
+                "y": {
+                    "field": "n",
+                    "type": "quantitative",
+                    "title": "candidate facts",
+                    "axis": {"format": "~s"},
+                },
+                "color": fixed("outcome", "outcome", _OUTCOMES),
+                "tooltip": tooltip(
+                    ("decade", "popularity from"),
+                    ("outcome", "outcome"),
+                    ("n", "facts", ","),
+                    ("candidates", "of", ","),
+                ),
+            },
+        },
+        height=260,
+    ),
+    plot_on="fct_sampling",
+)
+
+LINKING = Figure(
+    key="entity_linking",
+    section="questions",
+    title="Questions linked to their entity",
+    shows="Imported questions name no entity; popularity is known only of those that could be linked to exactly one. "
+    "The interval is Wilson's, 95 %.",
+    source="PopQA, section 3 and appendix A",
+    tables=("fct_entity_linking",),
+    sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
+    n_put_aside, share_linked, ci_low, ci_high
+from marts.fct_entity_linking
+order by dataset, relation <> 'all', relation, linker""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("relation", "relation"),
+        Column("linker", "linker"),
+        Column("n_questions", "n", "count"),
+        Column("n_linked", "linked", "count"),
+        Column("n_no_entity", "no entity", "count"),
+        Column("n_several_entities", "several", "count"),
+        Column("n_put_aside", "put aside", "count"),
+        Column("share_linked", "share linked", "share", ("ci_low", "ci_high")),
+    ),
+    kind="table",
+)
+
+FIGURES = (DISTRIBUTION, QUANTILES, SAMPLING, LINKING)

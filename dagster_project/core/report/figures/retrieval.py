@@ -193,20 +193,25 @@ order by dataset, retriever, relation""",
     plot_on="fct_retrieval_recall",
 )
 
-_EXAMPLES = """select effects.dataset, effects.prompt, effects.model, effects.retrieval_method, questions.relation,
-    questions.question, list_slice(questions.gold_answers, 1, 5) as gold_answers,
-    effects.parametric_prediction, effects.retrieval_prediction,
-    passages.title as passage_title, effects.passage_of, passages.text[1:{characters}] as passage,
-    length(passages.text) > {characters} as is_cut, questions.subject_popularity, effects.question_id
-from marts.fct_passage_effects as effects
-inner join marts.dim_questions as questions using (dataset, question_id)
-left join marts.dim_passages as passages using (passage_id)
-where effects.effect = '{effect}'
-qualify row_number() over (
-    partition by effects.dataset, effects.prompt, effects.model, effects.parametric_method, effects.retrieval_method
-    order by effects.passage_of <> 'namesake', md5(effects.question_id)
-) <= {each}
-order by all"""
+_EXAMPLES = """with examples as (
+    select effects.*, coalesce(passages.text, generated.text) as passage_text,
+        row_number() over (
+            partition by effects.dataset, effects.prompt, effects.model, effects.retrieval_method
+            order by effects.passage_of = 'namesake' desc nulls last, md5(effects.question_id)
+        ) as place
+    from marts.fct_passage_effects as effects
+    left join marts.dim_passages as passages on effects.passage_id = passages.passage_id
+    left join marts.fct_generated_passages as generated
+        on effects.dataset = generated.dataset and effects.question_id = generated.question_id
+        and effects.model = generated.model and effects.passage_id = generated.passage_id
+    where effects.effect = '{effect}'
+)
+select dataset, prompt, model, retrieval_method, relation, question, list_slice(gold_answers, 1, 5) as gold_answers,
+    parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
+    length(passage_text) > {characters} as is_cut, subject_popularity
+from examples
+where place <= {each}
+order by dataset, prompt, model, retrieval_method, place"""
 _EXAMPLE_COLUMNS = (
     *KEY[:3],
     Column("retrieval_method", "retrieval"),
@@ -234,7 +239,7 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
         title=title,
         shows=f"{shows} {capped}",
         source=source,
-        tables=("fct_passage_effects", "dim_questions", "dim_passages"),
+        tables=("fct_passage_effects",),
         sql=sql,
         columns=_EXAMPLE_COLUMNS,
         choose=("model", "retrieval_method"),
@@ -265,13 +270,16 @@ PASSAGE_OF = Figure(
     "namesake, or of another entity? Share within each bar; the table has the counts.",
     source="PopQA, appendix C.3",
     tables=("fct_passage_effects",),
-    sql="""select dataset, prompt, model, parametric_method, retrieval_method, effect, passage_of, count(*) as n,
-    count(*) / sum(count(*)) over (
-        partition by dataset, prompt, model, parametric_method, retrieval_method, effect
-    ) as share
-from marts.fct_passage_effects
-group by all
-order by all""",
+    sql="""with counted as (
+    select dataset, prompt, model, parametric_method, retrieval_method, effect,
+        coalesce(passage_of, 'unknown') as whose, count(*) as n
+    from marts.fct_passage_effects
+    group by all
+)
+select * rename (whose as passage_of),
+    n / sum(n) over (partition by dataset, prompt, model, parametric_method, retrieval_method, effect) as share
+from counted
+order by dataset, prompt, model, retrieval_method, effect, passage_of""",
     columns=(
         *PAIR,
         Column("effect", "effect"),
@@ -290,7 +298,7 @@ order by all""",
                     "field": "passage_of",
                     "type": "nominal",
                     "title": "passage of",
-                    "scale": {"domain": ["subject", "namesake", "other"]},
+                    "scale": {"domain": ["subject", "namesake", "other", "unknown"]},
                 },
                 "tooltip": tooltip(
                     ("model", "model"),
