@@ -34,7 +34,7 @@ from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
 _REFERENCES = ("lake/reference_questions", "lake/reference_mentions")
-_QUESTIONS = ("lake/questions", "lake/paraphrases", "lake/entity_linking")
+_QUESTIONS = ("lake/questions", "lake/paraphrases", "lake/paraphrase_similarities", "lake/entity_linking")
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")

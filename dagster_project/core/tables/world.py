@@ -187,6 +187,21 @@ WORLD_TABLES = (
         ),
     ),
     Table(
+        "paraphrase_similarities",
+        "One row per (dataset, question, paraphrase), of a seeded draw of questions, where the study asks paraphrases.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column("paraphrase_id", pa.int32(), "from 1: 0 is the question itself"),
+            column(
+                "cosine",
+                pa.float64(),
+                "cosine of the sentence embeddings of the paraphrase and of the question",
+            ),
+            column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
+        ),
+    ),
+    Table(
         "passages",
         "One row per passage: about 100 words of one article, or one subject's verbalised triples.",
         (

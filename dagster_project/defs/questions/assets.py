@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.questions.build import build_paraphrases, build_questions
 from dagster_project.core.study import Study
 from dagster_project.defs.ingest.assets import candidate_triples, entities, triples
@@ -25,6 +26,15 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
     with clear_errors():
         return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake", group_name="questions", kinds={"parquet", "torch"}, deps=[questions, paraphrases]
+)
+def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, paraphrase), of a draw of questions: how close a wording is to the question."""
+    with clear_errors():
+        return result(study.lake, [compare_paraphrases(study.study, study.lake, LOG)])
 
 
 @dg.asset_check(asset=questions, blocking=True)

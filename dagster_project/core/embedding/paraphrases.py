@@ -1,0 +1,74 @@
+"""How close paraphrases are to the questions that they reword (SPEC §1: quality of a paraphrase set).
+
+What belongs here: lake table `paraphrase_similarities`. What does not: the encoder (`encoder`), means, which dbt takes,
+and similarity of answers (`answers`).
+
+A wording differs from question to question in the subject alone, so that some questions tell of a relation's set: of
+each dataset's relation at most `QUESTIONS_A_RELATION` are compared, a seeded draw.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import Any
+
+from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.questions.build import draw
+from dagster_project.core.study import Study
+
+QUESTIONS_A_RELATION = 40
+_TABLE = "paraphrase_similarities"
+
+
+def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `paraphrase_similarities`: nothing where no prompt asks paraphrases.
+
+    Errors: `LakeError` without questions and paraphrases.
+    """
+    if not study.paraphrase_prompts:
+        return lake.materialise(_TABLE, fingerprint(_TABLE, "none asked"), lambda: Computed([]))
+    stamp = fingerprint(
+        [lake.content(table) for table in ("questions", "paraphrases")],
+        study.seed,
+        ENCODER.stamp,
+        code_version("embedding/paraphrases"),
+    )
+    return lake.materialise(_TABLE, stamp, lambda: _compare(study, lake, log))
+
+
+def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+    drawn = _drawn(study, lake)
+    columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
+    wordings = [
+        row
+        for row in lake.read("paraphrases", columns=columns).to_pylist()
+        if (row["dataset"], row["question_id"]) in drawn
+    ]
+    vectors = load_encoder().encode([row["paraphrase"] for row in wordings], log)
+    keys = [(row["dataset"], row["question_id"]) for row in wordings]
+    originals = {
+        key: vector
+        for key, row, vector in zip(keys, wordings, vectors, strict=True)
+        if row["paraphrase_id"] == 0
+    }
+    rows = [
+        {**row, "cosine": float(vector @ originals[key]), "encoder": ENCODER.stamp}
+        for key, row, vector in zip(keys, wordings, vectors, strict=True)
+        if row["paraphrase_id"] > 0
+    ]
+    log.info("paraphrase similarities: %d paraphrases of %d questions", len(rows), len(originals))
+    return Computed(rows, notes={"questions": len(originals)})
+
+
+def _drawn(study: Study, lake: Lake) -> set[tuple[str, str]]:
+    """(dataset, question_id) of the questions whose wordings are compared."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist():
+        groups[row["dataset"], row["relation"]].append(row)
+    return {
+        (dataset, str(row["question_id"]))
+        for (dataset, _), rows in groups.items()
+        for row in draw(rows, QUESTIONS_A_RELATION, study.seed, dataset)
+    }

