@@ -75,5 +75,5 @@ def _is_stale(manifest: Path, project_dir: Path) -> bool:
     if not manifest.exists():
         return True
     built = manifest.stat().st_mtime
-    sources = (path for kind in ("*.sql", "*.yml", "*.md") for path in project_dir.rglob(kind))
+    sources = (path for kind in ("*.sql", "*.py", "*.yml", "*.md") for path in project_dir.rglob(kind))
     return any(path.stat().st_mtime > built for path in sources)

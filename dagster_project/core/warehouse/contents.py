@@ -14,7 +14,7 @@ import duckdb
 from dagster_project.core.errors import PublishError
 from dagster_project.core.lake import code_version
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.build import DBT_PROJECT, BuildVerdict
+from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 
 SCHEMA = "marts"
 _PUBLICATION_TABLE = "One row: what this file is, and when it was made."
@@ -152,9 +152,9 @@ def _stamp(
 def platform_version() -> str:
     """A hash of all that computes: the modules of `core` and the dbt project."""
     digest = hashlib.sha256(code_version(".").encode())
-    for file in sorted(file for pattern in ("*.sql", "*.yml") for file in DBT_PROJECT.rglob(pattern)):
-        digest.update(str(file.relative_to(DBT_PROJECT)).encode())
-        digest.update(file.read_bytes())
+    for path, text in dbt_sources():
+        digest.update(path.encode())
+        digest.update(text.encode())
     return digest.hexdigest()[:16]
 
 

@@ -1,0 +1,181 @@
+"""The published marts as Parquet files with a dataset card: a folder to hand on, or to push to a hub.
+
+What belongs here: the files, and how the folder appears whole. What does not: the card's words (`card`), what a
+mart holds.
+
+`published/export` is a link to the newest of `published/exports`: it changes at once, and who reads the old folder
+keeps it until the next export but one. View `fct_prompts` is no file: it is rebuilt by the SQL in `load.sql`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import yaml
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.lake import code_version, sync
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.card import ExportedTable, card
+from dagster_project.core.warehouse.contents import SCHEMA, literal
+from dagster_project.core.warehouse.publication import Publication, publication_of
+from dagster_project.core.warehouse.staging import staging_beside
+
+KEPT_EXPORTS = 2
+_DATA = "data"
+_KINDS = {
+    "sandbox": {"sandbox"},
+    "wikidata": {"wikidata", "wikimedia"},
+    "wikipedia": {"wikipedia"},
+    "imported": {"imported", "rdf_file"},
+}
+"""By licence (`card`): the sources, as rows name them, that bring it."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported: the folder, rows by table, bytes in all, and whether it was there already."""
+
+    path: Path
+    invocation_id: str
+    n_rows: dict[str, int]
+    n_bytes: int
+    was_current: bool
+
+
+def export_marts(study: Study, log: logging.Logger) -> ExportReport:
+    """Export the study's published warehouse to `published/export`.
+
+    Errors: `PublishError` where nothing is published yet or the disk fails; the export before then stays.
+    """
+    published, target = study.home.published_warehouse, study.home.published / "export"
+    if not published.exists():
+        raise PublishError(f"{published}: nothing is published yet; run `make run`")
+    if target.exists() and not target.is_symlink():
+        raise PublishError(f"{target}: is no link of an export; move it away, then export again")
+    try:
+        with (
+            staging_beside(study.home.published, "export") as staging,
+            duckdb.connect(str(published), read_only=True) as connection,
+        ):
+            publication = publication_of(connection)
+            # Code that exports otherwise makes another folder; one that is there is whole.
+            name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{code_version('warehouse')[:8]}"
+            folder = study.home.published / "exports" / name
+            was_current = folder.exists()
+            if not was_current:
+                new = staging / "export"
+                _write(connection, publication, new)
+                _move(new, folder)
+            _point(target, folder, staging)
+    except (OSError, duckdb.Error) as error:
+        raise PublishError(f"{target}: could not be exported ({error}); the export before stays") from error
+    n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    log.info("exported %d tables to %s, %d bytes", len(publication.n_rows), target, n_bytes)
+    return ExportReport(target, publication.invocation_id, publication.n_rows, n_bytes, was_current)
+
+
+def front_matter(readme: Path) -> dict[str, Any]:
+    """The YAML in front of a card. Errors: `PublishError` where there is none."""
+    parts = readme.read_text(encoding="utf-8").split("---\n", 2)
+    if len(parts) < 3 or parts[0]:
+        raise PublishError(f"{readme}: has no YAML in front")
+    loaded: dict[str, Any] = yaml.safe_load(parts[1])
+    return loaded
+
+
+def _write(connection: duckdb.DuckDBPyConnection, publication: Publication, folder: Path) -> None:
+    (folder / _DATA).mkdir(parents=True)
+    said = connection.execute(
+        f"select table_name, description, grain, source from {SCHEMA}.catalogue where kind = 'table' "  # noqa: S608
+        "order by table_name"
+    ).fetchall()
+    tables = [
+        _write_table(connection, folder, name, description, grain, source)
+        for name, description, grain, source in said
+    ]
+    (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
+    (folder / "README.md").write_text(card(publication, tables, _sources(connection)), encoding="utf-8")
+    for file in folder.rglob("*"):
+        sync(file)
+
+
+def _write_table(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    name: str,
+    description: str,
+    grain: str | None,
+    source: str | None,
+) -> ExportedTable:
+    path = f"{_DATA}/{name}.parquet"
+    columns = connection.execute(
+        "select column_name, data_type, coalesce(comment, '') from duckdb_columns() "
+        "where schema_name = ? and table_name = ? order by column_index",
+        [SCHEMA, name],
+    ).fetchall()
+    # The hub's readers know no maps: they become lists of keys with values.
+    maps = [
+        f'map_entries("{column}") as "{column}"' for column, type_, _ in columns if type_.startswith("MAP(")
+    ]
+    chosen = f"* replace ({', '.join(maps)})" if maps else "*"
+    connection.execute(
+        f'copy (select {chosen} from {SCHEMA}."{name}") to {literal(str(folder / path))} '  # noqa: S608
+        "(format parquet, compression zstd)"
+    )
+    file = folder / path
+    metadata, schema = pq.read_metadata(file), pq.read_schema(file)
+    in_memory = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    types = tuple((column, comment, schema.field(column).type) for column, _, comment in columns)
+    return ExportedTable(
+        name, path, types, metadata.num_rows, file.stat().st_size, in_memory, description, grain, source
+    )
+
+
+def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTable]) -> str:
+    """SQL that makes schema marts of the files, the published views included."""
+    views = connection.execute(
+        "select sql from duckdb_views() where schema_name = ? and not internal order by view_name", [SCHEMA]
+    ).fetchall()
+    return "\n".join([
+        "-- Run in this folder: every table as a view on its file.",
+        f"create schema {SCHEMA};",
+        *(f'create view {SCHEMA}."{table.name}" as from {literal(table.path)};' for table in tables),
+        *(sql for (sql,) in views),
+        "",
+    ])  # fmt: skip
+
+
+def _sources(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The kinds of sources whose licences apply to what is published."""
+    rows = connection.execute(
+        "select source from marts.dim_entities union select source from marts.dim_passages "
+        "union select source from marts.fct_popularity_history "
+        "union select 'imported' from marts.fct_answers where engine = 'imported'"
+    ).fetchall()
+    found = {source for (source,) in rows}
+    return [kind for kind, names in _KINDS.items() if found & names]
+
+
+def _move(new: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(new, folder)
+    sync(folder.parent)
+
+
+def _point(target: Path, folder: Path, staging: Path) -> None:
+    """Let `target` be a link to `folder`, at once; older exports go, but for the one before."""
+    link = staging / "link"
+    link.symlink_to(folder.relative_to(target.parent))
+    os.replace(link, target)
+    sync(target.parent)
+    for old in sorted(folder.parent.iterdir())[:-KEPT_EXPORTS]:
+        shutil.rmtree(old, ignore_errors=True)

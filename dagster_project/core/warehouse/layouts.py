@@ -1,0 +1,125 @@
+"""How a query's rows are written: boxes for a terminal, one record below the other where they are too wide, or a format
+that other programs read.
+
+What belongs here: text out of rows. What does not: connections and queries (`sql`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import duckdb
+
+from dagster_project.core.lake import printable
+
+FORMATS = ("box", "csv", "json", "markdown")
+_ROWS_OF_BOX = 200
+_RECORDS_SHOWN = 20
+_ROWS_OF_PIPE = 10_000
+_ALL = 1_000_000
+_BATCH = 10_000
+_MARKUP = re.compile(r"[\\|<>\[\]*_`]")
+
+
+def write_box(
+    relation: duckdb.DuckDBPyRelation, out: IO[str], width: int | None, upright: bool = False
+) -> None:
+    """A box with every column. In a terminal of `width` characters, what is wider stands upright (as with `upright`):
+    one record below the other; `width` None is a pipe, where nothing is cut.
+    """
+    text = _box(relation, _ROWS_OF_PIPE if width is None else _ROWS_OF_BOX)
+    if upright or (width is not None and max(map(len, text.splitlines()), default=0) > width):
+        for line in _records(relation, width):
+            print(line, file=out)
+    else:
+        out.write(text)
+
+
+def _box(relation: duckdb.DuckDBPyRelation, n_rows: int) -> str:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        relation.show(max_width=_ALL, max_rows=n_rows, max_col_width=_ALL)
+    return text.getvalue().rstrip("\n") + "\n"
+
+
+def _records(relation: duckdb.DuckDBPyRelation, width: int | None) -> Iterator[str]:
+    indent = max((len(name) for name in relation.columns), default=0)
+    n_rows = 0
+    for n_rows, row in enumerate(_rows(relation), 1):
+        if n_rows > _RECORDS_SHOWN:
+            yield f"({_RECORDS_SHOWN} records shown, there are more: add a limit, or write to a file with FORMAT=csv)"
+            return
+        yield f"─[ {n_rows} ]".ljust(min(width or 80, 80), "─")
+        for name, value in zip(relation.columns, row, strict=True):
+            yield f"{name.rjust(indent)}  {printable(_text(value))}"
+    yield f"({n_rows} {'row' if n_rows == 1 else 'rows'})"
+
+
+def write_csv(relation: duckdb.DuckDBPyRelation, out: IO[str]) -> None:
+    """Comma-separated, with a header; null is empty, a list is JSON."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(relation.columns)
+    writer.writerows(["" if value is None else _text(value) for value in row] for row in _rows(relation))
+
+
+def write_json(relation: duckdb.DuckDBPyRelation, out: IO[str]) -> None:
+    """An array of objects, one a line. Infinity and NaN, which JSON has not, are texts."""
+    out.write("[")
+    for number, row in enumerate(_rows(relation)):
+        record = dict(zip(relation.columns, map(_jsonable, row), strict=True))
+        out.write((",\n " if number else "") + json.dumps(record, ensure_ascii=False, default=str))
+    out.write("]\n")
+
+
+def write_markdown(relation: duckdb.DuckDBPyRelation, out: IO[str]) -> None:
+    """A Markdown table whose cells are escaped."""
+    for row in itertools.chain([relation.columns, ["---"] * len(relation.columns)], _rows(relation)):
+        cells = ("" if value is None else _text(value) for value in row)
+        print(f"| {' | '.join(_cell(cell) for cell in cells)} |", file=out)
+
+
+WRITERS: dict[str, Callable[[duckdb.DuckDBPyRelation, IO[str]], None]] = {
+    "csv": write_csv,
+    "json": write_json,
+    "markdown": write_markdown,
+}
+
+
+def _rows(relation: duckdb.DuckDBPyRelation) -> Iterator[tuple[Any, ...]]:
+    relation.execute()
+    while batch := relation.fetchmany(_BATCH):
+        yield from batch
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(_jsonable(value), ensure_ascii=False, default=str) if _is_nested(value) else str(value)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    return value
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, (list, tuple, dict))
+
+
+def _cell(text: str) -> str:
+    return text if text == "---" else _MARKUP.sub(r"\\\g<0>", " ".join(printable(text).split()))

@@ -1,0 +1,175 @@
+"""The Parquet export: every row and every character, a card that parses, a folder that appears whole."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.card import feature
+from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts, front_matter
+from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study
+
+LOG = logging.getLogger(__name__)
+HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00\x1f\u202e"
+EXPORT_FOR_EVER = """
+import logging, sys
+from pathlib import Path
+from dagster_project.core.study_file import load_study
+from dagster_project.core.warehouse.export import export_marts
+from dagster_project.core.warehouse.publish import publish_warehouse
+study = load_study(Path(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    publish_warehouse(study, logging.getLogger())
+    export_marts(study, logging.getLogger())
+"""
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    return copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
+
+
+def test_every_table_comes_back_row_for_row_by_duckdb_and_by_arrow(answered: Study) -> None:
+    published = publish_warehouse(answered, LOG)
+    export = export_marts(answered, LOG)
+    assert export.n_rows == published.n_rows
+    with duckdb.connect(str(published.path), read_only=True) as connection:
+        for name in published.n_rows:
+            file = export.path / "data" / f"{name}.parquet"
+            assert pq.read_metadata(file).num_rows == ds.dataset(file).count_rows()
+            replaced = "* replace (map_entries(n_rows) as n_rows)" if name == "publication" else "*"
+            for one, other in (("marts", "file"), ("file", "marts")):
+                tables = {
+                    "marts": f"select {replaced} from marts.{name}",
+                    "file": f"select * from '{str(file).replace(chr(39), chr(39) * 2)}'",
+                }
+                missing = connection.execute(f"{tables[one]} except all {tables[other]}").fetchall()
+                assert missing == [], (name, one)
+
+
+def test_the_card_parses_and_says_what_is_there(answered: Study) -> None:
+    publish_warehouse(answered, LOG)
+    export = export_marts(answered, LOG)
+    front = front_matter(export.path / "README.md")
+    files = {config["config_name"]: config["data_files"][0]["path"] for config in front["configs"]}
+    assert set(files) == {"publication", *(name for name, n in export.n_rows.items() if n)}
+    assert [c["config_name"] for c in front["configs"] if c.get("default")] == ["fct_answers"]
+    assert front["longtail"]["dbt_invocation_id"] == export.invocation_id
+    for info in front["dataset_info"]:
+        file = export.path / files[info["config_name"]]
+        schema = pq.read_schema(file)
+        assert [one["name"] for one in info["features"]] == schema.names
+        assert [{key: value for key, value in one.items() if key != "name"} for one in info["features"]] == [
+            feature(field.type) for field in schema
+        ]
+        assert info["splits"][0]["num_examples"] == export.n_rows.get(info["config_name"], 1)
+        assert info["download_size"] == file.stat().st_size
+
+
+def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("update marts.dim_entities set source = 'wikidata'")
+        connection.execute("delete from marts.fct_popularity_history")
+        connection.execute(
+            "insert into marts.dim_passages by name select 'p' as passage_id, 'Q1' as entity_id, 'T' as title, "
+            "0 as position, 't' as text, 'wikipedia' as source"
+        )
+    publish_warehouse(study, LOG)
+    readme = export_marts(study, LOG).path / "README.md"
+    assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0"]
+
+
+def test_hostile_labels_survive_and_stay_text(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("update marts.dim_entities set label = ?", [HOSTILE])
+        connection.execute("update marts.catalogue set description = ?, source = ?", [HOSTILE, HOSTILE])
+    publish_warehouse(study, LOG)
+    export = export_marts(study, LOG)
+    labels = pq.read_table(export.path / "data" / "dim_entities.parquet", columns=["label"])
+    assert set(labels["label"].to_pylist()) == {HOSTILE}
+    text = (export.path / "README.md").read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert front_matter(export.path / "README.md")["longtail"]["study"] == "synthetic"
+
+
+def test_load_sql_makes_schema_marts_again_the_view_of_prompts_included(answered: Study) -> None:
+    publish_warehouse(answered, LOG)
+    export = export_marts(answered, LOG)
+    code = (
+        "import duckdb; c = duckdb.connect(); c.execute(open('load.sql').read());"
+        "print(c.sql('select count(*), bool_and(is_exact) from marts.fct_prompts').fetchone())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=export.path, capture_output=True, text=True)
+    rows = [
+        f"fct_{name}" for name in ("answers", "generated_passages", "paraphrase_answers", "sampled_answers")
+    ]
+    assert done.stdout.strip() == f"({sum(export.n_rows[name] for name in rows)}, True)", done.stderr
+
+
+def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study) -> None:
+    publish_warehouse(study, LOG)
+    first = export_marts(study, LOG)
+    old = first.path.resolve()
+    assert not first.was_current
+    assert export_marts(study, LOG).was_current
+    publish_warehouse(study, LOG)
+    assert first.path.resolve() == old
+    assert not export_marts(study, LOG).was_current
+    assert first.path.resolve() != old
+    assert pq.read_table(old / "data" / "dim_questions.parquet").num_rows == first.n_rows["dim_questions"]
+    for _ in range(KEPT_EXPORTS):
+        publish_warehouse(study, LOG)
+        export_marts(study, LOG)
+    assert len(list((study.home.published / "exports").iterdir())) == KEPT_EXPORTS
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:
+    publish_warehouse(study, LOG)
+    expected = export_marts(study, LOG)
+    for number in range(5):
+        exporter = subprocess.Popen(
+            [sys.executable, "-c", EXPORT_FOR_EVER, str(study.path)],
+            cwd=PROJECT_ROOT, env=os.environ.copy(), stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert exporter.stdout.readline() == "ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            exporter.wait(0.15 + 0.2 * number)
+        exporter.send_signal(signal.SIGKILL)
+        exporter.communicate()
+        folder = expected.path.resolve()
+        front = front_matter(folder / "README.md")
+        assert front["longtail"]["dbt_invocation_id"] == expected.invocation_id
+        for name in expected.n_rows:
+            rows = pq.read_table(folder / "data" / f"{name}.parquet").num_rows
+            assert rows == expected.n_rows[name]
+    publish_warehouse(study, LOG)
+    assert not export_marts(study, LOG).was_current
+    assert not (study.home.published / ".staging-export").exists()
+
+
+def test_errors_are_one_line_and_name_what_to_do(study: Study) -> None:
+    with pytest.raises(PublishError, match="run `make run`"):
+        export_marts(study, LOG)
+    publish_warehouse(study, LOG)
+    (study.home.published / "export").mkdir()
+    with pytest.raises(PublishError, match="move it away"):
+        export_marts(study, LOG)

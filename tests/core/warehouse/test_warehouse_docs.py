@@ -1,0 +1,74 @@
+"""The documentation page: of the published build, without the network, made again only where the project changed."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import PublishError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.docs import publish_docs
+from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.warehouses import UNANSWERED, copied_study
+
+LOG = logging.getLogger(__name__)
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+
+
+def test_the_page_is_of_the_published_build_and_gives_no_path_away(study: Study) -> None:
+    with pytest.raises(PublishError, match="run `make run`"):
+        publish_docs(study, LOG)
+    published = publish_warehouse(study, LOG)
+    report = publish_docs(study, LOG)
+    page = report.path.read_text(encoding="utf-8")
+    assert f'name="longtail:dbt-invocation-id" content="{published.invocation_id}"' in page
+    assert "The warehouse of Longtail" in page
+    assert str(study.home.root) not in page
+    assert str(PROJECT_ROOT) not in page
+    assert not re.search(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?https?:', page)
+    made = report.path.stat().st_ino
+    again = publish_docs(study, LOG)
+    assert report.was_made
+    assert not again.was_made
+    assert report.path.read_text(encoding="utf-8") == page
+    assert report.path.stat().st_ino != made
+
+
+def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(study: Study, tmp_path: Path) -> None:
+    browser, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver_path is None:
+        pytest.skip("no chromium and chromedriver on this machine: the page was not looked at in a browser")
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    publish_warehouse(study, LOG)
+    page = publish_docs(study, LOG).path
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_path))
+    try:
+        driver.get(f"{page.as_uri()}#!/model/model.longtail.fct_answers")
+        WebDriverWait(driver, 30).until(
+            lambda d: "some gold answer stands in the prediction" in d.find_element(By.TAG_NAME, "body").text
+        )
+        messages = [entry["message"] for entry in driver.get_log("performance")]
+    finally:
+        driver.quit()
+    sent = [
+        url for m in messages if "requestWillBeSent" in m for url in re.findall(r'"url":"(https?:[^"]+)"', m)
+    ]
+    assert messages
+    assert sent == []
