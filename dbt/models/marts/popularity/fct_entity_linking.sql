@@ -1,0 +1,44 @@
+with linking as (
+
+    select * from {{ ref('stg_imports__entity_linking') }}
+
+),
+
+-- Reference questions have no relations: their row is of all already.
+by_relation as (
+
+    select
+        * exclude (relation),
+        unnest(list_distinct([relation, 'all'])) as relation
+    from linking
+
+),
+
+summed as (
+
+    select
+        dataset,
+        relation,
+        linker,
+        sum(n_questions)::bigint as n_questions,
+        sum(n_linked)::bigint as n_linked,
+        sum(n_no_entity)::bigint as n_no_entity,
+        sum(n_several_entities)::bigint as n_several_entities,
+        sum(n_put_aside)::bigint as n_put_aside
+    from by_relation
+    group by dataset, relation, linker
+
+),
+
+final as (
+
+    select
+        *,
+        n_linked / nullif(n_questions, 0) as share_linked,
+        {{ wilson_low('n_linked', 'n_questions') }} as ci_low,
+        {{ wilson_high('n_linked', 'n_questions') }} as ci_high
+    from summed
+
+)
+
+select * from final
