@@ -41,9 +41,16 @@ def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
 def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
     """Each relation that a dataset of the source names has a question; nothing downstream runs otherwise."""
     missing = _relations_without_questions(study.study, study)
+    why = (
+        "; source.sample may keep none of its facts: see lake/candidate_triples"
+        if study.study.source.sample
+        else ""
+    )
     return dg.AssetCheckResult(
         passed=not missing,
-        description=f"no question for: {', '.join(missing)}" if missing else "every relation has questions",
+        description=f"no question for: {', '.join(missing)}{why}"
+        if missing
+        else "every relation has questions",
         metadata={"n_relations_without_questions": len(missing)},
     )
 
