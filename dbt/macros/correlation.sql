@@ -6,8 +6,11 @@
     end
 {%- endmacro %}
 
-{#- Rank from 1 within `partition`, ties sharing the mean of their ranks: what Spearman's correlation is made of. -#}
+{#-
+  Rank from 1 within `partition`, ties sharing the mean of their ranks: what Spearman's correlation is made of. Both
+  windows have one order, and so one sort.
+-#}
 {% macro average_rank(value, partition) -%}
     rank() over (partition by {{ partition }} order by {{ value }})
-    + (count(*) over (partition by {{ partition }}, {{ value }}) - 1) / 2.0
+    + (count(*) over (partition by {{ partition }} order by {{ value }} range between current row and current row) - 1) / 2.0
 {%- endmacro %}

@@ -16,28 +16,38 @@ entities as (
 
 ),
 
--- What an article's title adds to tell it from its namesakes stands in brackets, for places behind a comma.
 read_passages as (
 
     select distinct
-        answers.dataset,
-        answers.question_id,
-        answers.passage_id,
-        answers.subject_id,
-        lower(answers.subject) as subject,
+        dataset,
+        question_id,
+        subject_id,
+        subject,
+        passage_id
+    from answers
+    where passage_id is not null
+
+),
+
+described as (
+
+    select
+        read_passages.*,
         subjects.article_title as subject_title,
         passages.entity_id,
         passages.title,
+        lower(read_passages.subject) as subject_name,
         lower(passages.title) as lower_title,
         [lower(abouts.label)] || string_split(lower(array_to_string(abouts.aliases, chr(31))), chr(31)) as names
-    from answers
-    inner join passages on answers.passage_id = passages.passage_id
-    left join entities as subjects on answers.subject_id = subjects.entity_id
+    from read_passages
+    inner join passages on read_passages.passage_id = passages.passage_id
+    left join entities as subjects on read_passages.subject_id = subjects.entity_id
     left join entities as abouts on passages.entity_id = abouts.entity_id
 
 ),
 
--- Where the passage names no entity, titles decide; where the subject's title is not known either, nothing does.
+-- What a title adds to tell its article from its namesakes stands in brackets, for places behind a comma. Where the
+-- passage names no entity, titles decide; where the subject's title is not known either, nothing does.
 final as (
 
     select
@@ -50,14 +60,14 @@ final as (
             when entity_id = subject_id or (entity_id is null and title = subject_title) then 'subject'
             when entity_id is null and subject_title is null then null
             when
-                subject in (
+                subject_name in (
                     lower_title, regexp_replace(lower_title, '\s*\([^()]*\)$', ''), split_part(lower_title, ', ', 1)
                 )
-                or list_contains(names, subject)
+                or list_contains(names, subject_name)
                 then 'namesake'
             else 'other'
         end as passage_of
-    from read_passages
+    from described
 
 )
 

@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('int_answers_by_relation') }}
+    select * from {{ ref('int_answers') }}
 
 ),
 
@@ -10,6 +10,7 @@ question_bins as (
 
 ),
 
+-- A question has two bins: one of its relation, one of all.
 counted as (
 
     select
@@ -17,20 +18,17 @@ counted as (
         answers.prompt,
         answers.model,
         answers.method,
-        answers.relation,
+        question_bins.relation,
         question_bins.bin,
-        question_bins.bin_low,
-        question_bins.bin_high,
-        question_bins.bin_center_log10,
+        any_value(question_bins.bin_low) as bin_low,
+        any_value(question_bins.bin_high) as bin_high,
+        any_value(question_bins.bin_center_log10) as bin_center_log10,
         count(*) as n,
         count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join question_bins
-        on
-            answers.dataset = question_bins.dataset
-            and answers.question_id = question_bins.question_id
-            and answers.relation = question_bins.relation
-    group by all
+        on answers.dataset = question_bins.dataset and answers.question_id = question_bins.question_id
+    group by answers.dataset, answers.prompt, answers.model, answers.method, question_bins.relation, question_bins.bin
 
 ),
 

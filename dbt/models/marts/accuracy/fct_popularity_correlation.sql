@@ -12,7 +12,8 @@ accuracy_by_popularity as (
 
 ),
 
--- Ranks count among the answers with popularity above 0; the others have none.
+-- Ranks count among the answers with popularity above 0; the others have none. The ranks of right and wrong are two
+-- values, so correctness itself correlates as they do.
 ranked as (
 
     select
@@ -20,8 +21,7 @@ ranked as (
         subject_popularity,
         case when subject_popularity > 0 then log10(subject_popularity) end as log_popularity,
         case when subject_popularity > 0 then is_correct::integer end as correct,
-        case when subject_popularity > 0 then {{ average_rank('subject_popularity', known) }} end as popularity_rank,
-        case when subject_popularity > 0 then {{ average_rank('is_correct', known) }} end as correct_rank
+        case when subject_popularity > 0 then {{ average_rank('subject_popularity', known) }} end as popularity_rank
     from answers
 
 ),
@@ -34,7 +34,7 @@ unbinned as (
         count(*) filter (where subject_popularity = 0) as n_zero_popularity,
         count(*) filter (where subject_popularity is null) as n_missing_popularity,
         {{ correlation('log_popularity', 'correct') }} as point_biserial,
-        {{ correlation('popularity_rank', 'correct_rank') }} as spearman,
+        {{ correlation('popularity_rank', 'correct') }} as spearman,
         {{ why_undefined('log_popularity', 'correct', 'popularity', 'correctness', 'answers') }}
             as unbinned_undefined
     from ranked

@@ -11,6 +11,12 @@ answers as (
 
 ),
 
+questions as (
+
+    select * from {{ ref('int_questions') }}
+
+),
+
 question_passages as (
 
     select * from {{ ref('int_question_passages') }}
@@ -28,9 +34,9 @@ final as (
         answer_pairs.question_id,
         answer_pairs.relation,
         case when answer_pairs.retrieval_correct then 'rescued' else 'misled' end as effect,
-        retrieval.question,
-        retrieval.gold_answers,
-        retrieval.subject_popularity,
+        questions.question,
+        questions.gold_answers,
+        questions.subject_popularity,
         parametric.prediction as parametric_prediction,
         retrieval.prediction as retrieval_prediction,
         retrieval.passage_id,
@@ -39,6 +45,8 @@ final as (
         question_passages.passage_entity_id,
         question_passages.passage_of
     from answer_pairs
+    inner join questions
+        on answer_pairs.dataset = questions.dataset and answer_pairs.question_id = questions.question_id
     inner join answers as parametric
         on
             answer_pairs.dataset = parametric.dataset
