@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ _HELP = """A query ends with ;
   \\x          records upright: always, or only where a box is too wide for the terminal
   Ctrl-C      stops a query     Ctrl-D      ends"""
 _HISTORY_LINES = 2_000
+_REFERENCE = re.compile(r"\{\{\s*ref\('(\w+)'\)\s*\}\}")
 
 
 def connect(path: Path) -> duckdb.DuckDBPyConnection:
@@ -136,9 +138,12 @@ class Shell:
             print(_HELP)
 
     def show(self, query: str, parameters: dict[str, str] | None = None) -> bool:
-        """Print a query's rows, or its error on standard error; returns whether it ran. Ctrl-C stops the query."""
+        """Print a query's rows, or its error on standard error; returns whether it ran. Ctrl-C stops the query.
+
+        dbt's `{{ ref('table') }}` stands for the table, so that the files of `dbt/analyses` run as they are.
+        """
         try:
-            relation = self._connection.sql(query, params=parameters)
+            relation = self._connection.sql(_REFERENCE.sub(r"\1", query), params=parameters)
             if relation is not None:
                 self._write(relation)
             return True

@@ -1,4 +1,5 @@
--- From the curve to the raw answers: what stands behind one point (here: the least popular bin of every model)?
+-- PopQA, Figure 4, from the curve to the raw answers: what stands behind one point (the least popular bin of every
+-- model)?
 select
     answers.model,
     answers.method,

@@ -1,4 +1,4 @@
--- Which subjects gained or lost most readers between the first and the last month on record?
+-- PopQA, limitations (popularity is of one moment): whose readers grew or fell most from the first month to the last?
 with monthly as (
 
     select

@@ -1,4 +1,5 @@
--- Below which popularity does each relation want a passage? Infinity: always. Equal to the least popularity: never.
+-- PopQA, section 7.1: below which popularity does each relation want a passage? Infinity: always. The least one:
+-- never.
 select
     thresholds.model,
     thresholds.parametric_method,

@@ -1,4 +1,5 @@
--- Adaptive against the better fixed method, on held-out questions, with the in-sample gain and its interval.
+-- PopQA, Figure 9: adaptive retrieval against the better fixed method, on held-out questions, the gain with its
+-- interval.
 select
     dataset,
     prompt,

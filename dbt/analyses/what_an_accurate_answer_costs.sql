@@ -1,5 +1,5 @@
--- What does an accurate answer cost, by each method and by adaptive retrieval? Dollars and device seconds per right
--- answer, and what one user waits for any answer. Adaptive figures are held-out, on the questions with popularity.
+-- PopQA, Figures 11 and 12: what does an accurate answer cost, by each method and by adaptive retrieval? Dollars and
+-- device seconds per right answer, and what one user waits for any. Adaptive: held-out, on questions with popularity.
 with fixed_methods as (
 
     select

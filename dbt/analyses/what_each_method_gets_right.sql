@@ -1,13 +1,16 @@
--- How right is each model with each method, and how sure is that?
+-- PopQA, Figures 7, 13 and 14: how right is each model with each method, and how sure is that? Beside it what
+-- guessing gives: always the relation's most frequent answer.
 select
     accuracy.dataset,
     accuracy.prompt,
     accuracy.model,
+    models.n_parameters,
     accuracy.method,
     accuracy.n,
     round(accuracy.accuracy, 3) as accuracy,
     round(accuracy.ci_low, 3) as ci_low,
-    round(accuracy.ci_high, 3) as ci_high
+    round(accuracy.ci_high, 3) as ci_high,
+    round(accuracy.accuracy_majority, 3) as accuracy_majority
 from {{ ref('fct_accuracy') }} as accuracy
 inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
 where accuracy.relation = 'all'

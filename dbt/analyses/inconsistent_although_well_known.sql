@@ -1,4 +1,4 @@
--- Questions whose paraphrases get different answers although the subject is well known.
+-- PopQA-TP, Table 3: well-known subjects whose paraphrased questions get different answers.
 select
     consistency.model,
     questions.question,

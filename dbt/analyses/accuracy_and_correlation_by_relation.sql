@@ -1,0 +1,21 @@
+-- PopQA, Figures 4, 16 and 17: per relation, how right is memory, and how does that go with log popularity?
+select
+    accuracy.dataset,
+    accuracy.prompt,
+    accuracy.relation,
+    accuracy.model,
+    accuracy.n,
+    round(accuracy.accuracy, 3) as accuracy,
+    round(accuracy.ci_low, 3) as ci_low,
+    round(accuracy.ci_high, 3) as ci_high,
+    correlation.n_bins,
+    round(correlation.pearson_binned, 3) as pearson_binned,
+    correlation.pearson_binned_undefined,
+    round(correlation.point_biserial, 3) as point_biserial,
+    round(correlation.spearman, 3) as spearman
+from {{ ref('fct_accuracy') }} as accuracy
+inner join {{ ref('fct_popularity_correlation') }} as correlation
+    using (dataset, prompt, model, method, relation)
+inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
+where accuracy.method = 'closed_book' and accuracy.relation != 'all'
+order by accuracy.dataset, accuracy.prompt, accuracy.relation, models.n_parameters, accuracy.model

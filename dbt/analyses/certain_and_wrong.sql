@@ -1,0 +1,25 @@
+-- PopQA-TP, Table 4: questions whose sampled answers agree although the answer is wrong: the model is sure of a
+-- mistake.
+select
+    consistency.dataset,
+    consistency.prompt,
+    consistency.model,
+    questions.question,
+    questions.gold_answers,
+    round(consistency.cert, 3) as cert,
+    list(distinct trim(samples.prediction) order by trim(samples.prediction)) as sampled_answers,
+    questions.subject_popularity
+from {{ ref('fct_question_consistency') }} as consistency
+inner join {{ ref('dim_questions') }} as questions
+    on consistency.dataset = questions.dataset and consistency.question_id = questions.question_id
+inner join {{ ref('fct_sampled_answers') }} as samples
+    on
+        consistency.dataset = samples.dataset
+        and consistency.prompt = samples.prompt
+        and consistency.model = samples.model
+        and consistency.question_id = samples.question_id
+where consistency.cert is not null
+group by all
+having not bool_or(samples.is_correct)
+order by consistency.cert desc, questions.subject_popularity desc, consistency.model asc, questions.question asc
+limit 100

@@ -1,0 +1,22 @@
+-- PopQA, Table 3: which questions does the model answer right from memory and wrong with a passage? Most popular
+-- first. A passage of a namesake misleads although it was found by the right name.
+select
+    effects.dataset,
+    effects.prompt,
+    effects.model,
+    effects.retrieval_method,
+    effects.question,
+    effects.gold_answers,
+    effects.parametric_prediction,
+    effects.retrieval_prediction,
+    effects.passage_of,
+    effects.has_answer,
+    effects.passage_title,
+    passages.text as passage,
+    effects.subject_popularity
+from {{ ref('fct_passage_effects') }} as effects
+left join {{ ref('dim_passages') }} as passages on effects.passage_id = passages.passage_id
+where effects.effect = 'misled' and effects.parametric_method = 'closed_book'
+order by
+    effects.subject_popularity desc nulls last, effects.question_id asc, effects.model asc, effects.retrieval_method asc
+limit 100

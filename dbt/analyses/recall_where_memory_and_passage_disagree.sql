@@ -1,0 +1,19 @@
+-- PopQA, Table 1: where only memory, or only the passage, is right: how often did the passage hold the answer?
+select
+    dataset,
+    prompt,
+    model,
+    retrieval_method,
+    case
+        when parametric_correct and retrieval_correct then 'both right'
+        when parametric_correct then 'only memory right'
+        when retrieval_correct then 'only retrieval right'
+        else 'both wrong'
+    end as quadrant,
+    n,
+    round(100 * share, 1) as percent_of_questions,
+    round(recall_at_1, 3) as recall_at_1
+from {{ ref('fct_retrieval_quadrants') }}
+where parametric_method = 'closed_book'
+order by
+    dataset asc, prompt asc, model asc, retrieval_method asc, parametric_correct desc, retrieval_correct desc

@@ -1,0 +1,16 @@
+-- PopQA, Figure 5: does a larger model know more of everything, or mostly more of what is popular? Level 'below':
+-- under ten views a month.
+select
+    dataset,
+    prompt,
+    family,
+    level,
+    n_parameters,
+    model,
+    n,
+    round(accuracy, 3) as accuracy,
+    round(ci_low, 3) as ci_low,
+    round(ci_high, 3) as ci_high
+from {{ ref('fct_accuracy_by_popularity_level') }}
+where method = 'closed_book'
+order by dataset, prompt, family, level_low_log10 nulls first, n_parameters, model
