@@ -34,6 +34,9 @@ class RetryPolicy:
     A service that asks for more than `longest_wait_s` is not waited for. `connect_s` and `read_s` bound the
     wait for a connection and for the next bytes. `read_s` is above the 60 seconds after which Wikimedia's
     query service gives up by itself, so that its own message arrives first.
+
+    A 429 without Retry-After makes everybody pause, `refused_factor` times longer; after `refusals` of them in a row
+    nothing is asked for `after_refusals_s`. An answer may have `largest_answer` bytes, unpacked, and take `answer_s`.
     """
 
     attempts: int = 6
@@ -42,6 +45,11 @@ class RetryPolicy:
     longest_wait_s: float = 300.0
     connect_s: float = 10.0
     read_s: float = 75.0
+    refused_factor: float = 5.0
+    refusals: int = 5
+    after_refusals_s: float = 900.0
+    largest_answer: int = 1 << 29
+    answer_s: float = 600.0
 
     def backoff_s(self, number: int, jitter: float) -> float:
         """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients."""

@@ -18,7 +18,7 @@ from dagster_project.core.reference.declared import TagMe
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.limits import Service
 
-SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5)
+SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
 LANGUAGE = "en"  # of the Wikipedia whose page views are counted
 
 

@@ -21,16 +21,24 @@ _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
 class SlowAnswerError(SourceError):
-    """The service gave up on a query, or did not answer in time: ask for less at once."""
+    """The service gave up on a query, or did not answer in time: ask for less at once.
+
+    `is_remembered`: it was so before this run; nothing was asked now.
+    """
+
+    def __init__(self, message: str, *, is_remembered: bool = False) -> None:
+        super().__init__(message)
+        self.is_remembered = is_remembered
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What came back instead of an answer. `wait_s`: the pause that the service asks for."""
+    """What came back instead of an answer. `wait_s`: the pause that the service asks for; `is_refused`: it says 429."""
 
     what: str
     is_slow: bool = False
     wait_s: float | None = None
+    is_refused: bool = False
 
 
 def caught(attempt: Callable[[], Any]) -> Any:
@@ -66,7 +74,7 @@ def blotted(text: str, secret: str) -> str:
     return text
 
 
-def refusal(response: requests.Response, now: float) -> Failure | None:
+def refusal(response: requests.Response, content: bytes, now: float) -> Failure | None:
     """A failure worth another attempt (429, 5xx); None for a good answer. `now` is in Unix seconds.
 
     Errors: `SourceError` where another attempt is no use.
@@ -74,24 +82,25 @@ def refusal(response: requests.Response, now: float) -> Failure | None:
     status = response.status_code
     if status == 200:
         return None
-    body = response.content[:4096].decode("utf-8", "replace")
+    body = content[:4096].decode("utf-8", "replace")
     what = f"answered {status} ({snippet(body)})" if body.strip() else f"answered {status}"
     if status == 429 or status >= 500:
         is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIME_LIMIT))
-        return Failure(what, is_slow, retry_after_seconds(response.headers.get("Retry-After"), now))
+        wait_s = retry_after_seconds(response.headers.get("Retry-After"), now)
+        return Failure(what, is_slow, wait_s, is_refused=status == 429)
     raise SourceError(f"{short(response.url)}: {what}; trying again would not help, check the request")
 
 
-def unreadable(response: requests.Response) -> Failure:
-    """The failure that an answer of status 200 is when it is no JSON."""
-    body = response.content.decode("utf-8", "replace")
-    kind = response.headers.get("Content-Type", "")
+def unreadable(kind: str, content: bytes) -> Failure:
+    """The failure that an answer of status 200 is when it is no JSON. `kind`: its content type."""
+    body = content.decode("utf-8", "replace")
     if "html" in kind or body.lstrip()[:1] == "<":
         return Failure(f"answered 200 with a web page in place of JSON ({snippet(body)})")
     # The query service writes its time-out into the middle of an answer that it has begun with status 200.
     is_slow = _TIME_LIMIT[0] in body[-8192:].lower()
-    size = len(response.content)
-    return Failure(f"answered 200 with broken JSON of {size:,} bytes (… {snippet(body[-80:])})", is_slow)
+    return Failure(
+        f"answered 200 with broken JSON of {len(content):,} bytes (… {snippet(body[-80:])})", is_slow
+    )
 
 
 def final_error(service: str, url: str, failure: Failure, attempts: int) -> SourceError:
@@ -100,6 +109,14 @@ def final_error(service: str, url: str, failure: Failure, attempts: int) -> Sour
     kind = SlowAnswerError if failure.is_slow else SourceError
     return kind(
         f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: what is done stays"
+    )
+
+
+def refused_too_often(service: str, url: str, failure: Failure, times: int, seconds: float) -> str:
+    """The message for stopping before the service bans its operator."""
+    return (
+        f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped so as not to be banned. "
+        f"Run again in {seconds / 60:.0f} minutes: nothing is asked until then, and what is done stays"
     )
 
 

@@ -29,7 +29,7 @@ from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.redirects import Resolved
-from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, resolve_articles, views_origin
 from dagster_project.core.wikimedia.wikidata import sorted_ids
 
@@ -67,12 +67,14 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         )
     names = [relation.name for relation in relations]
     stamp = fingerprint("triples", _source_slice(study.source), names, _code(study.source))
-    return lake.materialise("triples", stamp, lambda: _triples(study, relations, log))
+    outcome = lake.materialise("triples", stamp, lambda: _triples(study, relations, stamp, log))
+    finish_stage(study.home, stamp)
+    return outcome
 
 
-def _triples(study: Study, relations: Sequence[Relation], log: logging.Logger) -> Computed:
+def _triples(study: Study, relations: Sequence[Relation], stage: str, log: logging.Logger) -> Computed:
     origin = study.source.facts_from
-    with open_services(study.source, study.home) as services:
+    with open_services(study.source, study.home, stage=stage) as services:
         facts = read_facts(study, services, relations, log)
         parts = [
             _with_constants(table, relation=name, source=services.label, facts_from=origin)
@@ -102,13 +104,15 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         stamp = fingerprint("entities", "no dataset of the source")
         return lake.materialise("entities", stamp, lambda: Computed([]))
     stamp = fingerprint("entities", _source_slice(study.source), lake.content("triples"), _code(study.source))
-    return lake.materialise("entities", stamp, lambda: _entities(study, lake, log))
+    outcome = lake.materialise("entities", stamp, lambda: _entities(study, lake, stamp, log))
+    finish_stage(study.home, stamp)
+    return outcome
 
 
-def _entities(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+def _entities(study: Study, lake: Lake, stage: str, log: logging.Logger) -> Computed:
     triples = lake.read("triples", columns=["subject_id", "object_id"])
     ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
-    with open_services(study.source, study.home) as services:
+    with open_services(study.source, study.home, stage=stage) as services:
         found = read_entities(study, services, ids, log)
         rows = _with_constants(found.table, source=services.label, facts_from=study.source.facts_from)
     notes = {
@@ -153,8 +157,9 @@ def ingest_page_view_months(
         for month in months
     }
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
-    views = _page_views(study, asked, stale, log) if stale else {}
-    return [
+    stage = fingerprint("page_views", [stamps[month] for month in stale])
+    views = _page_views(study, asked, stale, stage, log) if stale else {}
+    outcomes = [
         lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
         for month in months
     ]
@@ -162,6 +167,14 @@ def ingest_page_view_months(
 
 def _articles(study: Study, lake: Lake) -> pa.Table:
     """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
+    finish_stage(study.home, stage)
+    return outcomes
+
+
+def _named_dump(source: Source, month: str) -> tuple[object, ...]:
+    """What tells the file that the operator names for a month from one that replaces it."""
+    path = named_page_view_dump(source, month)
+    return () if path is None else (dump_identity(path),)
     entities = lake.read_all("entities", columns=["entity_id", "article_title"])
     asked = asked_entities(study, lake)
     wanted = pc.is_valid(entities["article_title"])
@@ -171,10 +184,10 @@ def _articles(study: Study, lake: Lake) -> pa.Table:
 
 
 def _page_views(
-    study: Study, entities: Sequence[dict[str, Any]], months: Sequence[str], log: logging.Logger
+    study: Study, entities: Sequence[dict[str, Any]], months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
     titles = [entity["article_title"] for entity in entities]
-    with open_services(study.source, study.home) as services:
+    with open_services(study.source, study.home, stage=stage) as services:
         articles = resolve_articles(study, services, titles, log)
         found = fetch_views(study, services, articles, months, log)
         # A world has no delay in counting: there, a month without views is what the world holds.

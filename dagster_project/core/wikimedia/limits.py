@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from dagster_project.core.http import Clock
@@ -19,15 +20,18 @@ from dagster_project.core.http import Clock
 class Service:
     """A service and its limits; no interval is kept on the loopback interface.
 
-    Services of one `quota` share a limiter: Wikimedia counts 200 requests a minute, 3 at once, per operator.
+    Services of one `quota` share a limiter: Wikimedia counts 200 requests a minute, 3 at once, per operator. What is
+    asked of another Wikimedia service counts there too, beside its own limits.
     """
 
     name: str
     quota: str = "operator"
     max_parallel: int = 3
     interval_s: float = 0.3
+    is_wikimedia: bool = True
 
 
+OPERATOR = Service("Wikimedia")
 QUERY_SERVICE = Service("SPARQL query service", quota="queries", max_parallel=1, interval_s=1.0)
 ENTITY_API = Service("entity API (wbgetentities)")
 PAGE_VIEW_API = Service("page view API")
@@ -35,19 +39,36 @@ TITLE_API = Service("title API (action=query)")
 DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 
+class LongPauseError(Exception):
+    """A service asked for a pause of `seconds`, longer than a request is ready to wait."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"{seconds:.0f} s")
+        self.seconds = seconds
+
+
 class Pace(Protocol):
     """What holds requests back. `waited_s`: the seconds that requests of this process have waited in all."""
 
     waited_s: float
 
-    def slot(self) -> AbstractContextManager[None]:
-        """Wait for a slot and for one's turn; the slot is held while the body runs."""
+    def slot(self, longest_s: float = inf) -> AbstractContextManager[None]:
+        """Wait for a slot and for one's turn; the slot is held while the body runs.
+
+        Errors: `LongPauseError` where a pause lasts longer than `longest_s`, also one that begins meanwhile.
+        """
 
     def pause(self, seconds: float) -> None:
         """Let no request start for `seconds` from now."""
 
     def pause_left_s(self) -> float:
         """For how many seconds yet no request may start, because a service asked for a pause."""
+
+    def refused(self) -> int:
+        """A service said that it is asked too often; gives how many times in a row it has."""
+
+    def accepted(self) -> None:
+        """A service answered: refusals are counted anew."""
 
 
 class Limiter:
@@ -63,18 +84,27 @@ class Limiter:
         self._lock = threading.Lock()
         self._clock = clock
         self._next_start = self._paused_until = clock.monotonic()
+        self._refusals = 0
 
     @contextmanager
-    def slot(self) -> Iterator[None]:
+    def slot(self, longest_s: float = inf) -> Iterator[None]:
         with self._slots:
-            with self._lock:
-                now = self._clock.monotonic()
-                start = max(now, self._next_start, self._paused_until)
-                self._next_start = start + self.interval_s
-                self.waited_s += start - now
-            if start > now:
-                self._clock.sleep(start - now)
+            while (wait := self._turn(longest_s)) > 0:
+                self._clock.sleep(wait)
+                if self.pause_left_s() <= 0:
+                    break
             yield
+
+    def _turn(self, longest_s: float) -> float:
+        """Reserve the next turn; gives the seconds until then."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._paused_until - now > longest_s:
+                raise LongPauseError(self._paused_until - now)
+            start = max(now, self._next_start, self._paused_until)
+            self._next_start = start + self.interval_s
+            self.waited_s += start - now
+            return start - now
 
     def pause(self, seconds: float) -> None:
         with self._lock:
@@ -82,3 +112,12 @@ class Limiter:
 
     def pause_left_s(self) -> float:
         return self._paused_until - self._clock.monotonic()
+
+    def refused(self) -> int:
+        with self._lock:
+            self._refusals += 1
+            return self._refusals
+
+    def accepted(self) -> None:
+        with self._lock:
+            self._refusals = 0

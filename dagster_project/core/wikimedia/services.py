@@ -10,12 +10,14 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study import Source
 from dagster_project.core.wikimedia.failures import missing_contact
+from dagster_project.core.wikimedia.finished import FinishedAnswers, forget_stage
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.rdf import rdf_path
 
@@ -25,6 +27,7 @@ _TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
 _PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
 _DUMPS = "https://dumps.wikimedia.org"
 _TITLES = "https://en.wikipedia.org/w/api.php"
+_METRICS = "https://wikimedia.org"
 _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 
 
@@ -50,16 +53,20 @@ class Services:
 
 
 @contextlib.contextmanager
-def open_services(source: Source, home: StudyHome, client: HttpClient | None = None) -> Iterator[Services]:
+def open_services(
+    source: Source, home: StudyHome, client: HttpClient | None = None, stage: str | None = None
+) -> Iterator[Services]:
     """The services of a study's source, usable while the context is open.
+
+    `stage`: the fingerprint of what is being made. What live services answer is kept under it, so that a run that
+    was killed goes on where it was; `finish_stage` lets it go.
 
     Errors: `SourceError` where the operator's contact, or the RDF file, is missing: before anything is
     requested.
     """
     if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
         raise SourceError(missing_contact("study source wikidata", source.contact_env))
-    # One limiter for all processes of the instance, whatever study each of them runs.
-    with client or HttpClient(source.contact_env, limits=home.home / "locks" / "wikimedia") as http:
+    with client or _client(source, home, stage) as http:
         if source.kind == "wikidata":
             # No dump of all articles: tens of gigabytes for what verbalised triples replace.
             yield Services(
@@ -67,7 +74,7 @@ def open_services(source: Source, home: StudyHome, client: HttpClient | None = N
                 http,
                 _SPARQL,
                 _ENTITIES,
-                pageviews_url=f"https://wikimedia.org{_PAGE_VIEWS}",
+                pageviews_url=f"{_METRICS}{_PAGE_VIEWS}",
                 titles_url=_TITLES,
                 truthy_url=f"{_DUMPS}{_TRUTHY}",
                 page_view_dumps_url=f"{_DUMPS}{_PAGE_VIEW_DUMPS}",
@@ -75,6 +82,24 @@ def open_services(source: Source, home: StudyHome, client: HttpClient | None = N
         else:
             with _local_services(source, http) as services:
                 yield services
+
+
+def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
+    # One limiter for all processes of the instance, whatever study each of them runs.
+    limits = home.home / "locks" / "wikimedia"
+    if source.kind != "wikidata":
+        return HttpClient(source.contact_env, limits=limits)
+    finished = FinishedAnswers(_finished(home), stage) if stage else None
+    return HttpClient(source.contact_env, limits=limits, cache=home.cache / "http", finished=finished)
+
+
+def finish_stage(home: StudyHome, stage: str) -> None:
+    """Let go of the answers of a stage whose rows are in the lake."""
+    forget_stage(_finished(home), stage)
+
+
+def _finished(home: StudyHome) -> Path:
+    return home.cache / "unfinished"
 
 
 @contextlib.contextmanager

@@ -3,9 +3,9 @@
 What belongs here: slots and turns kept in files, so that they hold between processes and from run to run. What
 does not: what the limits are (`limits`).
 
-A slot is a file lock: whoever is killed gives it back. Turns and pauses are two moments in a small file, read
-and written under a lock, in seconds of the wall clock, which all processes share; a clock that was set back does
-not hold requests up for longer than was meant.
+A slot is a file lock: whoever is killed gives it back. Turns and pauses are two moments in a small file, beside the
+number of refusals in a row, read and written under a lock, in seconds of the wall clock, which all processes share;
+a clock that was set back does not hold requests up for longer than was meant.
 """
 
 from __future__ import annotations
@@ -16,14 +16,26 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from dagster_project.core.http import Clock
+from dagster_project.core.wikimedia.limits import LongPauseError
 
-_STATE = struct.Struct("<dd")  # the earliest next start, the end of the pause
+_STATE = struct.Struct("<ddq")
 _FARTHEST_TURN_S = 600.0
 _LONGEST_PAUSE_S = 7 * 86_400.0
 _LOOK_AGAIN_S = 0.02
+
+
+@dataclass
+class _State:
+    """The earliest next start and the end of the pause, in Unix seconds; refusals in a row."""
+
+    next_start: float = 0.0
+    paused_until: float = 0.0
+    refusals: int = 0
 
 
 class SharedLimiter:
@@ -35,18 +47,18 @@ class SharedLimiter:
         folder.mkdir(parents=True, exist_ok=True)
         self.interval_s = interval_s
         self.waited_s = 0.0
-        self._state = folder / f"{quota}.state"
+        self._path = folder / f"{quota}.state"
         self._slots = [folder / f"{quota}-{number}.slot" for number in range(1, max_parallel + 1)]
         self._clock = clock or Clock()
         self._lock = threading.Lock()
 
     @contextmanager
-    def slot(self) -> Iterator[None]:
+    def slot(self, longest_s: float = inf) -> Iterator[None]:
         """Wait for one of the slots of all processes, and for one's turn; a pause begun meanwhile counts too."""
         began = self._clock.now()
         descriptor = self._take_slot()
         try:
-            while (wait := self._turn()) > 0:
+            while (wait := self._turn(longest_s)) > 0:
                 self._clock.sleep(wait)
                 if self.pause_left_s() <= 0:
                     break
@@ -58,14 +70,23 @@ class SharedLimiter:
 
     def pause(self, seconds: float) -> None:
         """Let no request of any process start for `seconds` from now."""
-        with self._opened() as descriptor:
-            next_start, paused_until = self._read(descriptor)
-            self._write(descriptor, next_start, max(paused_until, self._clock.now() + seconds))
+        with self._state() as state:
+            state.paused_until = max(state.paused_until, self._clock.now() + seconds)
 
     def pause_left_s(self) -> float:
         """For how many seconds yet no request may start, because a service asked for a pause."""
-        with self._opened() as descriptor:
-            return self._read(descriptor)[1] - self._clock.now()
+        with self._state() as state:
+            return state.paused_until - self._clock.now()
+
+    def refused(self) -> int:
+        """As `limits.Pace.refused`, whichever process was refused."""
+        with self._state() as state:
+            state.refusals += 1
+            return state.refusals
+
+    def accepted(self) -> None:
+        with self._state() as state:
+            state.refusals = 0
 
     def _take_slot(self) -> int:
         while True:
@@ -78,34 +99,39 @@ class SharedLimiter:
                     os.close(descriptor)
             self._clock.sleep(_LOOK_AGAIN_S)
 
-    def _turn(self) -> float:
+    def _turn(self, longest_s: float) -> float:
         """Reserve the next turn; gives the seconds until then."""
-        with self._opened() as descriptor:
+        with self._state() as state:
             now = self._clock.now()
-            next_start, paused_until = self._read(descriptor)
-            start = max(now, next_start, paused_until)
-            self._write(descriptor, start + self.interval_s, paused_until)
+            if state.paused_until - now > longest_s:
+                raise LongPauseError(state.paused_until - now)
+            start = max(now, state.next_start, state.paused_until)
+            state.next_start = start + self.interval_s
             return start - now
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
-        descriptor = os.open(self._state, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def _state(self) -> Iterator[_State]:
+        """The state, under the lock of all processes; what the body changes of it is written."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
+            data = os.pread(descriptor, _STATE.size, 0)
+            state = self._read(data)
+            yield state
+            packed = _STATE.pack(state.next_start, state.paused_until, state.refusals)
+            if packed != data:
+                os.pwrite(descriptor, packed, 0)
         finally:
             os.close(descriptor)
 
-    def _read(self, descriptor: int) -> tuple[float, float]:
-        data = os.pread(descriptor, _STATE.size, 0)
-        if len(data) < _STATE.size:
-            return 0.0, 0.0
-        next_start, paused_until = _STATE.unpack(data)
+    def _read(self, data: bytes) -> _State:
+        if len(data) < 16:
+            return _State()
+        # A file of a version that did not count refusals is shorter.
+        state = _State(*_STATE.unpack(data.ljust(_STATE.size, b"\0")))
         now = self._clock.now()
-        paused_until = paused_until if paused_until <= now + _LONGEST_PAUSE_S else now
-        farthest = max(now, paused_until) + _FARTHEST_TURN_S
-        return (next_start if next_start <= farthest else now), paused_until
-
-    @staticmethod
-    def _write(descriptor: int, next_start: float, paused_until: float) -> None:
-        os.pwrite(descriptor, _STATE.pack(next_start, paused_until), 0)
+        if state.paused_until > now + _LONGEST_PAUSE_S:
+            state.paused_until = now
+        if state.next_start > max(now, state.paused_until) + _FARTHEST_TURN_S:
+            state.next_start = now
+        return state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.wikimedia import services
 from dagster_project.core.wikimedia.http import HttpClient
 
 LOG = logging.getLogger("test")
@@ -73,6 +74,28 @@ def patient_client(fake_time: FakeTime) -> Iterator[HttpClient]:
 @pytest.fixture
 def log() -> logging.Logger:
     return LOG
+
+
+LIVE = {
+    "_SPARQL": "/sparql",
+    "_ENTITIES": "/w/api.php",
+    "_TITLES": "/en/w/api.php",
+    "_METRICS": "",
+    "_DUMPS": "",
+}
+
+
+@pytest.fixture
+def serve_live(monkeypatch: pytest.MonkeyPatch) -> Callable[[SandboxServer], None]:
+    """Wikimedia's addresses are replaced by a local server's; all else is as for the live source."""
+
+    def serve(server: SandboxServer) -> None:
+        for name, path in LIVE.items():
+            monkeypatch.setattr(services, name, server.base_url + path)
+        for variable in ("LONGTAIL_CONTACT", "LONGTAIL_TEST_CONTACT"):
+            monkeypatch.setenv(variable, "mailto:someone@example.org")
+
+    return serve
 
 
 class RdfServers:

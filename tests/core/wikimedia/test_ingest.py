@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import os
 import threading
@@ -22,14 +21,13 @@ from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia import ingest
 from dagster_project.core.wikimedia.ingest import (
     ingest_entities,
     ingest_page_view_months,
     ingest_page_views,
     ingest_triples,
 )
-from dagster_project.core.wikimedia.services import Services, open_services
+from dagster_project.core.wikimedia.services import open_services
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
@@ -259,8 +257,7 @@ class _LateCounts:
         pass
 
 
-def test_a_live_month_without_any_views_is_refused(make_study, log, client, monkeypatch) -> None:
-    """Wikimedia's addresses are replaced by a local server's; all else is as for the live source."""
+def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) -> None:
     study = make_study(WIKIDATA, measure="page_views")
     lake = _lake(study)
     entity = {"description": "", "aliases": [], "sitelinks": 1, "source": "wikidata"}
@@ -270,14 +267,7 @@ def test_a_live_month_without_any_views_is_refused(make_study, log, client, monk
     ]
     lake.write("entities", rows, fingerprint="f")
     with SandboxServer(_LateCounts()) as server:
-        base = server.base_url
-
-        @contextlib.contextmanager
-        def local(*_: object) -> Iterator[Services]:
-            views = f"{base}/api/rest_v1/metrics/pageviews/per-article"
-            yield Services("wikidata", client, base, base, views, f"{base}/en/w/api.php")
-
-        monkeypatch.setattr(ingest, "open_services", local)
+        serve_live(server)
         with pytest.raises(
             SourceError, match="no views of any of 2 articles in 2026-09; nothing was written"
         ):
