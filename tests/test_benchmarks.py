@@ -1,4 +1,4 @@
-"""The benchmarks run, check what they time, and need neither Dagster nor the warehouse.
+"""The benchmarks run and check what they time; that of generation needs neither Dagster nor the warehouse.
 
 Their figures are not tested here: speed belongs to `make bench-…`, on a quiet machine.
 """
@@ -53,3 +53,14 @@ def test_generation_prints_its_figures_with_core_alone() -> None:
     assert {"gpu_loop_ratio", "gpu_continuous_ratio"} <= set(figures)
     assert "RANDOM WEIGHTS" in done.stdout
     assert all(value > 0 for value in figures.values())
+
+
+def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -> None:
+    small = ["--times", "0.005", "--models", "2", "--growth", "1"]
+    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.warehouse import main\nmain()")
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    names = {"build_s", "bootstrap_s", "peak_mb", "thresholds_ratio", "report_s", "report_mb"}
+    assert set(figures) == names
+    assert all(value > 0 for value in figures.values())
+    assert "all equal" in done.stdout

@@ -1,0 +1,47 @@
+"""Thresholds of adaptive retrieval as a notebook finds them: loops over splits, relations and candidates, in pandas.
+
+What belongs here: the plain way, written from PopQA's section 7 (for each relation the threshold under which most
+training questions are answered right, by brute force), and nothing that makes it fast. Its answers check ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+Found = dict[tuple[int, str], float]
+
+
+def thresholds(
+    questions: pd.DataFrame, edges: dict[str, list[float]], splits: Iterable[int], search: str
+) -> Found:
+    """The best threshold by (split, relation), and by (split, all); of equally good ones the smallest.
+
+    `questions`: question_id, relation, popularity, parametric, retrieval (right or not). `edges`: the candidates of
+    search binned10 by relation and of all; search exact tries every popularity of the training questions.
+    """
+    found: Found = {}
+    for split in splits:
+        order = questions.question_id.map(lambda id_: hashlib.md5(f"{split}:{id_}".encode()).hexdigest())  # noqa: B023, S324
+        train = questions.loc[order.sort_values().index[: math.floor(0.75 * len(questions) + 0.5)]]
+        for relation in train.relation.unique():
+            rows = train[train.relation == relation]
+            found[split, relation] = _best(rows, edges[relation], search)
+        found[split, "all"] = _best(train, edges["all"], search)
+    return found
+
+
+def _best(rows: pd.DataFrame, edges: list[float], search: str) -> float:
+    candidates = edges if search == "binned10" else [*sorted(rows.popularity.unique()), math.inf]
+    best, most = candidates[0], -1
+    for threshold in candidates:
+        right = (
+            rows[rows.popularity < threshold].retrieval.sum()
+            + rows[rows.popularity >= threshold].parametric.sum()
+        )
+        if right > most:
+            best, most = threshold, right
+    return best

@@ -1,0 +1,238 @@
+"""How fast a warehouse is built, bootstrapped and reported on, and thresholds against a notebook's way.
+
+    python -m benchmarks.warehouse --times 1 --growth 10
+
+A lake is generated at the size of PopQA times `--times`, and built as the platform builds it: dbt's first pass with its
+tests, the bootstraps, the second pass, the publication, the report. Each step is a process of its own; its peak memory
+is that of the process with its children. The same is then done with `--growth` times as many questions.
+
+The notebook's way takes one of the pairs of methods and all 100 splits for search binned10, `--exact-splits` of them
+for search exact; its time is multiplied by the numbers of pairs and splits left out. Its thresholds must equal ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.generated_study import write_lake, write_study
+from benchmarks.harness import last_line, machine, say, table
+from benchmarks.notebook_thresholds import Found, thresholds
+from dagster_project.core.lake import Lake
+from dagster_project.core.report.report import write_report
+from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
+from dagster_project.core.statistics.method_comparisons import compare_methods
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
+from dagster_project.core.warehouse.publish import publish_warehouse
+
+_LOG = logging.getLogger("longtail")
+_SPLITS = 100
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: seconds, of them processor time, and peak memory in MB, children included."""
+
+    name: str
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+    found: Any
+
+
+def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
+    """Generate a study in `folder`, build its warehouse and write its report."""
+    yield _step("generate the lake", generate, folder, times, n_models)
+    yield _step("dbt, first pass", build, folder, ["--exclude", AFTER_GAINS])
+    yield _step("bootstraps", bootstrap, folder)
+    yield _step("dbt, second pass", build, folder, ["--select", AFTER_GAINS])
+    yield _step("publish", publish, folder)
+    yield _step("report", report, folder)
+
+
+def _step(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
+    say(f"{name} …")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_measured, name, work, folder, *arguments).result()
+
+
+def _measured(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
+    os.environ["LONGTAIL_HOME"] = str(folder / "home")
+    started = time.perf_counter()
+    found = work(folder, *arguments)
+    seconds = time.perf_counter() - started
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu_s = sum(one.ru_utime + one.ru_stime for one in usage)
+    return Step(name, seconds, cpu_s, sum(one.ru_maxrss for one in usage) / 1e3, found)
+
+
+def _study(folder: Path) -> Study:
+    return load_study(folder / "study.yaml")
+
+
+def generate(folder: Path, times: float, n_models: int) -> dict[str, int]:
+    """Rows of the tables that scale."""
+    return write_lake(write_study(folder, times, n_models), times)
+
+
+def build(folder: Path, selection: list[str]) -> str:
+    """One pass of dbt with its tests; its last line. Ends the benchmark where one fails."""
+    done = dbt_command(_study(folder), ["build", *selection])
+    if done.returncode:
+        sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def bootstrap(folder: Path) -> int:
+    """Both bootstraps; the rows that they made."""
+    study = _study(folder)
+    lake = Lake(study.home.lake)
+    outcomes = [run(study, lake, _LOG) for run in (bootstrap_adaptive_gains, compare_methods)]
+    return sum(outcome.stamp.n_rows for outcome in outcomes)
+
+
+def publish(folder: Path) -> int:
+    """Bytes of the published file."""
+    return publish_warehouse(_study(folder), _LOG).n_bytes
+
+
+def report(folder: Path) -> int:
+    """Bytes of report.html."""
+    home = _study(folder).home
+    return write_report(home.published_warehouse, home.published_report).n_bytes
+
+
+@dataclass(frozen=True)
+class Race:
+    """Seconds of all thresholds of a study: ours measured, the notebook's scaled from what was measured."""
+
+    ours_s: float
+    binned10_s: float
+    exact_s: float
+    n_pairs: int
+    n_checked: int
+
+
+def race_thresholds(folder: Path, exact_splits: int) -> Race:
+    """Ours for all pairs, splits, searches and scopes; the notebook's for the first pair. Errors: where they differ."""
+    with duckdb.connect(str(_study(folder).home.build_warehouse), read_only=True) as connection:
+        started = time.perf_counter()
+        tables = [
+            connection.execute(f"select * from intermediate.{name}").to_arrow_table()  # noqa: S608
+            for name in ("int_adaptive_rows", "int_adaptive_splits", "int_adaptive_edges")
+        ]
+        ours = fit_thresholds(*tables)
+        ours_s = time.perf_counter() - started
+    rows, edges = tables[0].to_pandas(), tables[2].to_pandas()
+    n_pairs = int(rows.pair_id.nunique())
+    rows, edges = (frame[frame.pair_id == rows.pair_id.min()] for frame in (rows, edges))
+    by_relation = {name: sorted(own.threshold) for name, own in edges.groupby("relation")}
+    mine = ours.to_pandas()
+    mine = mine[(mine.pair_id == rows.pair_id.iloc[0])].set_index(["search", "split", "relation"]).threshold
+    taken, n_checked = {}, 0
+    for search, n_splits in (("binned10", _SPLITS), ("exact", exact_splits)):
+        say(f"thresholds the notebook's way: {search}, one pair, {n_splits} splits …")
+        started = time.perf_counter()
+        found = thresholds(rows, by_relation, range(n_splits), search)
+        taken[search] = (time.perf_counter() - started) * n_pairs * _SPLITS / n_splits
+        n_checked += _check(found, mine[search].to_dict(), search)
+    return Race(ours_s, taken["binned10"], taken["exact"], n_pairs, n_checked)
+
+
+def _check(found: Found, ours: Found, search: str) -> int:
+    wrong = [key for key, threshold in found.items() if ours[key] != threshold]
+    if wrong:
+        raise SystemExit(
+            f"{search}: {len(wrong)} thresholds differ, the first for (split, relation) {wrong[0]}"
+        )
+    return len(found)
+
+
+def main() -> None:
+    """Print tables for people and, as the last line, JSON for machines."""
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="longtail-warehouse-", dir=options.folder) as folder:
+        done = {step.name: step for step in _shown(Path(folder, "one"), options.times, options.models)}
+        raced = _step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
+        grown = None
+        if options.growth > 1:
+            grown = {
+                s.name: s
+                for s in _shown(Path(folder, "grown"), options.times * options.growth, options.models)
+            }
+    race: Race = raced.found
+    print(
+        f"\nThresholds of {race.n_pairs} pairs, {_SPLITS} splits: ours, both searches, {race.ours_s:.1f} s; the"
+        f" notebook's binned10 {race.binned10_s:.0f} s (one pair measured, times {race.n_pairs}), exact {race.exact_s:.0f} s"
+        f" (one pair, {options.exact_splits} splits measured, times {race.n_pairs * _SPLITS / options.exact_splits:.0f});"
+        f" {race.n_checked} thresholds compared, all equal. thresholds_ratio is the notebook's binned10 alone against"
+        " both of ours."
+    )
+    last_line({
+        "build_s": _build_s(done), "bootstrap_s": done["bootstraps"].seconds,
+        "peak_mb": max(step.peak_mb for name, step in done.items() if name != "generate the lake"),
+        "growth_10x": None if grown is None else _growth(done, grown),
+        "thresholds_ratio": race.binned10_s / race.ours_s,
+        "report_s": done["report"].seconds, "report_mb": done["report"].found / 1e6,
+    })  # fmt: skip
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=float, default=1, help="questions, as a multiple of PopQA's 14,267")
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument(
+        "--growth", type=float, default=10, help="times as many rows for growth_10x; 1 = leave it out"
+    )
+    parser.add_argument("--exact-splits", type=int, default=1, help="splits of the notebook's exact search")
+    parser.add_argument(
+        "--folder", help="where the lakes and builds go for the time being; 30 GB at growth 10"
+    )
+    return parser.parse_args()
+
+
+def _shown(folder: Path, times: float, n_models: int) -> list[Step]:
+    """The steps, done, with a table of them."""
+    done = list(steps(folder, times, n_models))
+    rows = ", ".join(f"{n:,} {name}" for name, n in done[0].found.items())
+    table(
+        f"{machine('duckdb', 'dbt-core', 'dbt-duckdb', 'numpy')}\n{rows}; {n_models} models",
+        ("step", "seconds", "processor s", "peak MB", "result"),
+        [
+            (step.name, f"{step.seconds:.1f}", f"{step.cpu_s:.1f}", f"{step.peak_mb:.0f}", step.found)
+            for step in done
+        ],
+    )
+    return done
+
+
+def _build_s(done: dict[str, Step]) -> float:
+    return done["dbt, first pass"].seconds + done["dbt, second pass"].seconds
+
+
+def _growth(done: dict[str, Step], grown: dict[str, Step]) -> float:
+    """How many times as long passes and bootstraps took."""
+    once, more = (_build_s(run) + run["bootstraps"].seconds for run in (done, grown))
+    return more / once
+
+
+if __name__ == "__main__":
+    main()
