@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,7 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox import mediawiki, rest, sparql, tagme, wikibase
 from dagster_project.core.sandbox.content import Content, RdfContent, WorldContent
 from dagster_project.core.sandbox.faults import Fault, Faults
-from dagster_project.core.sandbox.replies import Reply
+from dagster_project.core.sandbox.replies import Reply, conditional, from_byte
 from dagster_project.core.sandbox.world import World
 
 _LONGEST_BODY = 8 << 20
@@ -36,13 +37,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Request:
-    """One request: when it came and when its answer was ready, in seconds of the monotonic clock."""
+    """One request: when it came and when its answer was ready, in seconds of the monotonic clock; its status."""
 
     method: str
     path: str
     user_agent: str
     started: float
     ready: float
+    status: int = 200
 
 
 class SandboxServer:
@@ -169,12 +171,18 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and fault.delay_s:
             time.sleep(fault.delay_s)
         reply = self._reply(path, params, fault)
+        if self.command == "GET" and not (fault and fault.status):
+            reply = conditional(reply, path, self.headers)
         agent = self.headers.get("User-Agent", "")
-        sandbox.requests.append(Request(self.command, self.path, agent, started, time.monotonic()))
+        sandbox.requests.append(
+            Request(self.command, self.path, agent, started, time.monotonic(), reply.status)
+        )
         if fault and fault.is_closed:
             self.close_connection = True
         else:
-            self._send(reply, fault)
+            self._send(
+                from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", "")), fault
+            )
 
     def _reply(self, path: str, params: dict[str, str], fault: Fault | None) -> Reply:
         if fault and fault.status is not None:
@@ -190,14 +198,15 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers.items():
             self.send_header(name, value)
         if isinstance(reply.body, bytes):
-            self._send_whole(reply.body, fault)
+            self._send_whole(reply.status, reply.body, fault)
         else:
             self._send_pieces(reply.body, fault)
 
-    def _send_whole(self, body: bytes, fault: Fault | None) -> None:
+    def _send_whole(self, status: int, body: bytes, fault: Fault | None) -> None:
         sent = body[: int(len(body) * fault.keep)] if fault else body
         is_cut_off = fault is not None and fault.is_cut_off
-        self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
         self.close_connection = self.close_connection or is_cut_off
         self.end_headers()
         self.wfile.write(sent)
