@@ -66,6 +66,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             staging_beside(study.home.published, "export") as staging,
             duckdb.connect(str(published), read_only=True) as connection,
         ):
+            connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
             # Code that exports otherwise makes another folder; one that is there is whole.
             name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{code_version('warehouse')[:8]}"

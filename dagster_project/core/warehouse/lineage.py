@@ -1,7 +1,7 @@
-"""What dbt built: the columns of every model, its row count, and where in its parents each column comes from.
+"""Where in its parents each column of a query comes from, by sqlglot.
 
-What belongs here: reading these off the build, and off the compiled SQL by sqlglot. What does not: how they
-are shown (`defs`). Nothing is cached: sixty models take 0.2 s, each parsed and qualified once.
+What belongs here: following names through compiled SQL. What does not: what was built (`described`), and how
+lineage is shown (`defs`).
 
 A column comes from the columns that its expression reads, conditions inside the expression included; joins,
 filters and groupings of the query choose rows and are no origin. `count(*)` thus comes from nothing.
@@ -9,13 +9,9 @@ filters and groupings of the query choose rows and are no origin. `count(*)` thu
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import PurePosixPath
 
-import duckdb
 from sqlglot import MappingSchema, exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
@@ -23,7 +19,8 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from dagster_project.core.tables import TABLES
 
 _DIALECT = "duckdb"
-_CATALOG, _LAKE = "build", "lake"
+_CATALOG = "build"
+LAKE = "lake"
 
 Relation = tuple[str, str]
 """A schema and a name in it; sources stand in schema `lake`."""
@@ -35,94 +32,10 @@ class _Unresolved(Exception):
     """A column whose origin sqlglot does not tell."""
 
 
-@dataclass(frozen=True)
-class ModelColumn:
-    """One built column: DuckDB's type, and the description in the model's yml (empty where there is none)."""
-
-    name: str
-    type: str
-    description: str
-    nullable: bool
-
-
-@dataclass(frozen=True)
-class ModelDescription:
-    """One built model. `n_rows` is None for a view, `lineage` where the SQL could not be analysed or the model is Python.
-
-    `lineage` holds every column whose name is known before the query runs.
-    """
-
-    columns: tuple[ModelColumn, ...]
-    n_rows: int | None
-    lineage: dict[str, Origins] | None
-
-
-@dataclass(frozen=True)
-class BuiltRelation:
-    """A table or view as DuckDB has it: (type, nullable) by column, in order."""
-
-    columns: dict[str, tuple[str, bool]]
-    n_rows: int | None
-
-
-def describe_models(
-    manifest: Mapping[str, Any], compiled: Path, build: Path, models: Sequence[str], log: logging.Logger
-) -> dict[str, ModelDescription]:
-    """Describe `models` (dbt unique_ids) of the warehouse at `build`; one that is not built is left out.
-
-    `compiled` is the folder of that name in the target of the dbt run that built them. A model whose SQL
-    cannot be analysed is logged. Errors: `duckdb.Error` where there is no warehouse, or it is in use.
-    """
-    nodes = {name: node for name, node in manifest["nodes"].items() if node["resource_type"] == "model"}
-    built = read_build(build, [_relation(nodes[model]) for model in models])
-    schema = lineage_schema({relation: list(found.columns) for relation, found in built.items()})
-    parents = {_relation(node): name for name, node in nodes.items()}
-    parents |= {(_LAKE, source["identifier"]): name for name, source in manifest["sources"].items()}
-    described = {}
-    for model in models:
-        node = nodes[model]
-        found = built.get(_relation(node))
-        if found is None:
-            continue
-        if node.get("language") == "python":
-            described[model] = ModelDescription(_columns(node, found), found.n_rows, None)
-            continue
-        try:
-            sql = (compiled / node["package_name"] / node["original_file_path"]).read_text(encoding="utf-8")
-            lineage = column_lineage(sql, schema, parents)
-        except Exception as error:
-            # Whatever sqlglot stumbles over, the model is built, and that counts.
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-            log.warning("%s: no column lineage (%s)", node["name"], reason)
-            lineage = None
-        described[model] = ModelDescription(_columns(node, found), found.n_rows, lineage)
-    return described
-
-
-def read_build(build: Path, counted: Sequence[Relation]) -> dict[Relation, BuiltRelation]:
-    """Every table and view of the warehouse at `build`, with the rows of those `counted` that are tables.
-
-    The connection is read-only and closed on return.
-    """
-    with duckdb.connect(str(build), read_only=True) as connection:
-        columns: dict[Relation, dict[str, tuple[str, bool]]] = {}
-        for schema, table, column, type_, nullable in connection.execute(
-            "select schema_name, table_name, column_name, data_type, is_nullable from duckdb_columns() "
-            "where database_name = current_database() and not internal "
-            "order by schema_name, table_name, column_index"
-        ).fetchall():
-            columns.setdefault((schema, table), {})[column] = (type_, nullable)
-        tables = connection.execute(
-            "select schema_name, table_name from duckdb_tables() where database_name = current_database()"
-        ).fetchall()
-        n_rows = _count(connection, sorted(set(tables) & set(counted)))
-    return {relation: BuiltRelation(found, n_rows.get(relation)) for relation, found in columns.items()}
-
-
 def lineage_schema(relations: Mapping[Relation, Sequence[str]]) -> MappingSchema:
     """The columns of built relations and of the lake, as sqlglot needs them to expand `*` and bare names."""
     mapping: dict[str, dict[str, dict[str, str]]] = {}
-    lake = {(_LAKE, table.name): [column.name for column in table.columns] for table in TABLES.values()}
+    lake = {(LAKE, table.name): [column.name for column in table.columns] for table in TABLES.values()}
     for (schema, name), columns in {**relations, **lake}.items():
         mapping.setdefault(schema, {})[name] = dict.fromkeys(columns, "unknown")
     return MappingSchema({_CATALOG: mapping}, dialect=_DIALECT)
@@ -223,7 +136,7 @@ def _name_relation(table: exp.Table) -> None:
     """Give every relation one catalog, and a lake table's `read_parquet('…/<table>/*.parquet')` its name."""
     catalog, schema, name = _CATALOG, table.db, table.name
     if isinstance(table.this, exp.ReadParquet):
-        schema, name = _LAKE, PurePosixPath(table.this.expressions[0].name).parent.name
+        schema, name = LAKE, PurePosixPath(table.this.expressions[0].name).parent.name
     elif not schema:
         # A CTE, or a function such as `range`.
         return
@@ -237,30 +150,3 @@ def _named_window(node: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
         for window in scope.expression.args.get("windows") or []:
             if window.name.lower() == node.alias.lower():
                 yield window
-
-
-def _relation(node: Mapping[str, Any]) -> Relation:
-    return node["schema"], node["alias"]
-
-
-def _columns(node: Mapping[str, Any], built: BuiltRelation) -> tuple[ModelColumn, ...]:
-    described = {name.lower(): column.get("description") or "" for name, column in node["columns"].items()}
-    return tuple(
-        ModelColumn(name, type_, described.get(name.lower(), ""), nullable)
-        for name, (type_, nullable) in built.columns.items()
-    )
-
-
-def _count(connection: duckdb.DuckDBPyConnection, tables: Sequence[Relation]) -> dict[Relation, int]:
-    if not tables:
-        return {}
-    query = " union all ".join(
-        f"select {number}, count(*) from {_quoted(schema)}.{_quoted(name)}"  # noqa: S608
-        for number, (schema, name) in enumerate(tables)
-    )
-    return {tables[number]: n_rows for number, n_rows in connection.execute(query).fetchall()}
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'

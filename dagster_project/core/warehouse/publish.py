@@ -57,8 +57,11 @@ def publish_warehouse(study: Study, log: logging.Logger) -> PublishReport:
             report = _copy(connection, study, new)
             sync(new)
             kept = _replace(new, target, report.published_at)
-    except (OSError, duckdb.IOException) as error:
-        raise PublishError(f"{target}: could not be published ({error}); the version before stays") from error
+    except (OSError, duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
+        reason = " ".join(str(error).split())
+        raise PublishError(
+            f"{target}: could not be published ({reason}); the version before stays"
+        ) from error
     log.info("published %s: %d tables, %d bytes", target, len(report.n_rows), report.n_bytes)
     return replace(report, path=target, version=kept)
 
@@ -67,6 +70,7 @@ def publish_warehouse(study: Study, log: logging.Logger) -> PublishReport:
 def _reading(build: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory connection with the build attached read-only as `build`."""
     with duckdb.connect() as connection:
+        connection.execute("set enable_progress_bar = false")
         try:
             connection.execute(f"attach {literal(str(build))} as build (read_only)")
         except duckdb.IOException as error:

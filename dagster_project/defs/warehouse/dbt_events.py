@@ -1,6 +1,6 @@
 """dbt's events with what the build says of each model: its columns, their lineage, its row count.
 
-What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.lineage`. What does not: reading the
+What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.described`. What does not: reading the
 build and the SQL. dagster-dbt's own `fetch_column_metadata` keeps the warehouse open in this process, where
 later steps could not open it read-only, and knows no column of a source that is a glob of Parquet files.
 """
@@ -18,7 +18,7 @@ from dagster_dbt import DbtCliInvocation
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.lineage import ModelDescription, describe_models
+from dagster_project.core.warehouse.described import ModelDescription, describe_models
 
 _REPORT_EVERY_S = 5.0
 

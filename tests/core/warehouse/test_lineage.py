@@ -17,13 +17,8 @@ from sqlglot.optimizer.qualify import qualify
 
 from dagster_project.core.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.lineage import (
-    ModelDescription,
-    column_lineage,
-    describe_models,
-    lineage_schema,
-    read_build,
-)
+from dagster_project.core.warehouse.described import ModelDescription, describe_models, read_build
+from dagster_project.core.warehouse.lineage import column_lineage, lineage_schema
 from tests.warehouses import UNANSWERED, built_study, copied_study
 
 LOG = logging.getLogger("tests.lineage")

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import duckdb
@@ -88,7 +87,7 @@ def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) ->
 def test_the_file_needs_nothing_but_itself(study: Study) -> None:
     publish_warehouse(study, LOG)
     assert [file.name for file in sorted(study.home.published.iterdir())] == [
-        ".lock", "versions", "warehouse.duckdb",
+        ".lock-warehouse.duckdb", "versions", "warehouse.duckdb",
     ]  # fmt: skip
     with duckdb.connect(str(study.home.published_warehouse), read_only=True) as connection:
         connection.execute("set enable_external_access = false")
@@ -168,39 +167,71 @@ def test_an_analyst_keeps_the_old_snapshot_and_the_next_one_sees_the_new(study: 
     assert int(seen.stdout) == round(second.published_at.timestamp() * 1e6)
 
 
-def test_readers_without_pause_see_a_whole_file_through_fifty_publications(study: Study) -> None:
-    expected = publish_warehouse(study, LOG).n_rows
-    stop, reads, errors = threading.Event(), [], []
-    # A process of its own: connections of one process share the file that was opened first.
-    code = (
-        "import duckdb, sys\n"
-        "for line in sys.stdin:\n"
-        "    with duckdb.connect(sys.argv[1], read_only=True) as c:\n"
-        "        print(c.sql('select count(*) from marts.dim_questions').fetchone()[0], flush=True)\n"
-    )
-    reader = subprocess.Popen(
-        [sys.executable, "-c", code, str(study.home.published_warehouse)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def mark(study: Study, version: int) -> None:
+    """Give the build a version that every row of two tables, and the number of rows of a third, tell."""
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("update marts.dim_questions set question = ?", [f"version {version}"])
+        connection.execute("update marts.dim_entities set label = ?", [f"version {version}"])
+        connection.execute("delete from marts.fct_quarantine")
+        connection.execute(
+            "insert into marts.fct_quarantine select 't', 'p', range::varchar, 1, 'k' from range(?)",
+            [version % 7],
+        )
 
-    def read() -> None:
-        while not stop.is_set():
-            reader.stdin.write("\n")
-            reader.stdin.flush()
-            answer = reader.stdout.readline()
-            (reads if answer.strip() == str(expected["dim_questions"]) else errors).append(answer)
-            if not answer:
-                return
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    for _ in range(50):
-        publish_warehouse(study, LOG)
-    stop.set()
-    thread.join()
-    _, trace = reader.communicate()
-    assert errors == [], trace
-    assert len(reads) > 50
+READ_WITHOUT_PAUSE = """
+import sys
+from pathlib import Path
+import duckdb
+published, stop = sys.argv[1], Path(sys.argv[2])
+n = 0
+seen = set()
+while not stop.exists():
+    with duckdb.connect(published, read_only=True) as c:
+        versions = {v for (v,) in c.sql(
+            "select question from marts.dim_questions union all select label from marts.dim_entities").fetchall()}
+        ((said,),) = c.sql("select n_rows from marts.publication").fetchall()
+        catalogue = dict(c.sql("select table_name, n_rows from marts.catalogue where kind = 'table'").fetchall())
+        (quarantined,) = c.sql("select count(*) from marts.fct_quarantine").fetchone()
+    assert len(versions) == 1, versions
+    (version,) = versions
+    assert quarantined == int(version.split()[1]) % 7 == said["fct_quarantine"] == catalogue["fct_quarantine"]
+    seen.add(version)
+    n += 1
+print(n, len(seen))
+"""
+
+
+def publish_under_readers(study: Study, n_publications: int, n_readers: int) -> list[tuple[int, int]]:
+    """Publish that often under that many reading processes; what each read: times, and versions seen."""
+    stop = study.home.root / "stop"
+    mark(study, 0)
+    published = publish_warehouse(study, LOG).path
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ_WITHOUT_PAUSE, str(published), str(stop)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(n_readers)
+    ]  # fmt: skip
+    try:
+        for version in range(1, n_publications + 1):
+            mark(study, version)
+            publish_warehouse(study, LOG)
+    finally:
+        stop.touch()
+    results = []
+    for reader in readers:
+        out, trace = reader.communicate()
+        assert reader.returncode == 0, trace
+        results.append((int(out.split()[0]), int(out.split()[1])))
+    return results
+
+
+def test_no_reader_fails_or_sees_a_mixture_while_it_is_published_again_and_again(study: Study) -> None:
+    results = publish_under_readers(study, n_publications=15, n_readers=4)
+    assert sum(n for n, _ in results) > 15
+    assert max(versions for _, versions in results) > 2
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(study: Study) -> None:
@@ -219,7 +250,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(study: Study) -> None:
         assert rows_of(study.home.published_warehouse) == first.n_rows
         assert not list(study.home.published.glob("*.wal"))
     assert publish_warehouse(study, LOG).n_rows == first.n_rows
-    assert not (study.home.published / ".staging").exists()
+    assert not (study.home.published / ".staging-warehouse.duckdb").exists()
 
 
 def test_a_failed_test_of_the_build_is_named_and_nothing_is_published(study: Study) -> None:
@@ -264,8 +295,39 @@ def test_without_a_build_it_says_what_to_do(study: Study) -> None:
         publish_warehouse(study, LOG)
 
 
-def test_a_full_disk_leaves_the_version_before(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that cannot be written stands for the disk: the error is the operating system's either way."""
+PUBLISH_ON_A_FULL_DISK = """
+import logging, resource, signal, sys
+from pathlib import Path
+from dagster_project.core.errors import PublishError
+from dagster_project.core.study_file import load_study
+from dagster_project.core.warehouse.publish import publish_warehouse
+study = load_study(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+try:
+    publish_warehouse(study, logging.getLogger())
+except PublishError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("n_bytes", [0, 200_000, 700_000])
+def test_a_full_disk_leaves_the_version_before(study: Study, n_bytes: int) -> None:
+    """A process that may write no file larger than that meets the error of a full disk, sooner or later."""
+    first = publish_warehouse(study, LOG)
+    assert first.n_bytes > n_bytes
+    done = subprocess.run(
+        [sys.executable, "-c", PUBLISH_ON_A_FULL_DISK, str(study.path), str(n_bytes)],
+        cwd=PROJECT_ROOT, env=os.environ.copy(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the version before stays" in done.stdout
+    assert "\n" not in done.stdout.strip()
+    assert rows_of(first.path) == first.n_rows
+    assert [path.name for path in (study.home.published / "versions").iterdir()] == [first.version.name]
+    assert publish_warehouse(study, LOG).n_rows == first.n_rows
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_version_before(study: Study) -> None:
     first = publish_warehouse(study, LOG)
     (study.home.published / "versions").rename(study.home.published / "kept")
     (study.home.published / "versions").write_text("a file where a folder must be")
