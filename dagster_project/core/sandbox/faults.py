@@ -16,7 +16,7 @@ class Fault:
     """One misbehaviour. `keep`: the share of the body that is sent; no status: the true answer's.
 
     `is_cut_off`: the connection closes before the announced length is reached; `is_closed`: without any
-    answer.
+    answer; `is_reset`: so, and not politely. `drip_s`: the pause before each of a body's sixteen parts.
     """
 
     status: int | None = None
@@ -27,6 +27,8 @@ class Fault:
     keep: float = 1.0
     is_cut_off: bool = False
     is_closed: bool = False
+    is_reset: bool = False
+    drip_s: float = 0.0
 
 
 def too_many(retry_after: str | None = None) -> Fault:
@@ -62,6 +64,16 @@ def slow(seconds: float) -> Fault:
 def closed() -> Fault:
     """The connection closes without an answer."""
     return Fault(is_closed=True)
+
+
+def reset() -> Fault:
+    """The connection is reset without an answer, as by a middlebox."""
+    return Fault(is_closed=True, is_reset=True)
+
+
+def dripping(seconds: float) -> Fault:
+    """The true answer, a sixteenth at a time."""
+    return Fault(drip_s=seconds)
 
 
 class Faults:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from typing import Any
 
 LAST_MODIFIED = "Thu, 01 Oct 2026 00:00:00 GMT"  # a world does not change
@@ -55,7 +56,7 @@ def from_byte(reply: Reply, asked: str, condition: str) -> Reply:
     return Reply(206, body[start:], reply.content_type, {**reply.headers, **more})
 
 
-def conditional(reply: Reply, path: str, asked: Mapping[str, str]) -> Reply:
+def conditional(reply: Reply, path: str, asked: Message) -> Reply:
     """The reply to GET with its validators; 304 without a body where the client's headers `asked` name one of them."""
     if reply.status != 200 or not isinstance(reply.body, bytes):
         return reply

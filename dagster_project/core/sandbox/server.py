@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import logging
 import socket
+import struct
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from dagster_project.core.sandbox.replies import Reply, conditional, from_byte
 from dagster_project.core.sandbox.world import World
 
 _LONGEST_BODY = 8 << 20
+_AT_ONCE = struct.pack("ii", 1, 0)  # what is unsent is thrown away, and the peer told so
 _LOG = logging.getLogger(__name__)
 
 
@@ -179,6 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
         )
         if fault and fault.is_closed:
             self.close_connection = True
+            if fault.is_reset:
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         else:
             self._send(
                 from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", "")), fault
@@ -209,7 +213,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
         self.close_connection = self.close_connection or is_cut_off
         self.end_headers()
-        self.wfile.write(sent)
+        step = -(-len(sent) // 16) if fault and fault.drip_s else len(sent)
+        for start in range(0, len(sent), step or 1):
+            time.sleep(fault.drip_s if fault else 0)
+            self.wfile.write(sent[start : start + step])
 
     def _send_pieces(self, pieces: Iterator[bytes], fault: Fault | None) -> None:
         self.send_header("Transfer-Encoding", "chunked")
