@@ -34,7 +34,8 @@ from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study_file import load_study
 from dagster_project.core.threads import thread_count
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile, decompress
+from dagster_project.core.wikimedia.decompression import decompress
+from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
 from dagster_project.core.wikimedia.dump_terms import read_terms
 from dagster_project.core.wikimedia.http import HttpClient

@@ -19,7 +19,8 @@ from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import IMPORTED, Study
-from dagster_project.core.wikimedia.dumps import ArticleText, download_dump, read_articles
+from dagster_project.core.wikimedia.downloads import download_dump
+from dagster_project.core.wikimedia.dumps import ArticleText, read_articles
 from dagster_project.core.wikimedia.services import open_services
 
 _SNIPPET = 2_000

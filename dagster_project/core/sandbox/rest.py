@@ -6,11 +6,13 @@ Here: their answers and errors. Not here: HTTP (`server.py`), how many views the
 from __future__ import annotations
 
 import calendar
+import hashlib
 import json
 import re
 import zlib
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import chain
 from urllib.parse import unquote
 
 from dagster_project.core.sandbox.content import Content
@@ -118,7 +120,10 @@ def bulk_dump(content: Content, path: str) -> Reply | None:
     month = f"{match['year']}-{match['month']}"
     lines = content.page_view_lines(month) if match["year"] else content.truthy_lines()
     suffix = match["views"] or match["facts"] or ""
-    return Reply(200, (piece for piece in compressed(lines, suffix) if piece), "application/octet-stream")
+    pieces = (piece for piece in compressed(lines, suffix) if piece)
+    first = next(pieces)
+    tag = f'"{hashlib.sha256(path.encode() + first).hexdigest()[:16]}"'
+    return Reply(200, chain([first], pieces), "application/octet-stream", {"ETag": tag})
 
 
 def _dump_lines(content: Content) -> Iterator[bytes]:

@@ -9,31 +9,31 @@ from __future__ import annotations
 import gzip
 import logging
 import zlib
-from collections import Counter, deque
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.threads import thread_count
+from dagster_project.core.wikimedia import decompression
+from dagster_project.core.wikimedia.decompression import (
+    BrokenStreamError,
+    Bzip2,
+    Stream,
+    has_bzip2_end,
+    open_stream,
+)
 from dagster_project.core.wikimedia.progress import Progress
 
-_BLOCK = 4 << 20
-_PIECE = 2 << 20  # more than the readers buffer themselves, so that they do not copy it
-_MARGIN = 64 << 10  # room before a block for the line that the block before it leaves open
-_BLOCKS_AHEAD = 3
 _LONGEST_LINE = 32 << 20
-_BZIP2_END = (
-    0x177245385090  # marks the end of a bzip2 stream; 32 bits of checksum and up to 7 of padding follow
-)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_ASIDE = 1_000
+_NO_END = "no end mark of bzip2"
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,6 @@ class Chunk:
         return self.first_line + int(np.searchsorted(self.line_breaks, position))
 
 
-class Stream(Protocol):
-    """Decompressed bytes, and how many compressed ones they took."""
-
-    def readinto(self, target: memoryview) -> int: ...
-
-    def offset(self) -> int: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass
 class DumpFile:
     """A dump on disk. After reading, `n_lines` is their number, and `cut` says where the file broke off, if it did.
@@ -97,23 +87,27 @@ class DumpFile:
         rest = b""
         progress = Progress(log, f"MB of {self.path.name}")
         stream = self._open()
-        blocks = _read_ahead(stream)
+        blocks = decompression.read_ahead(
+            stream, decompression.SMALL_PIECE if self.accept_cut else decompression.PIECE
+        )
         try:
             for buffer, end in blocks:
-                progress.add((end - _MARGIN) >> 20)
-                last = buffer.rfind(b"\n", _MARGIN, end) + 1
+                progress.add((end - decompression.MARGIN) >> 20)
+                last = buffer.rfind(b"\n", decompression.MARGIN, end) + 1
                 if not last and len(rest) > _LONGEST_LINE:
                     raise SourceError(
                         f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: no such dump"
                     )
                 if last:
                     yield self._chunk(_with_rest(rest, buffer, last))
-                rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[_MARGIN:end])
-        except (RuntimeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self._breaks_off(stream.offset(), str(error) or type(error).__name__, log)
+                rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[decompression.MARGIN : end])
+            if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
+                # Cut in the last bytes of all, which hold no text.
+                self._breaks_off(self.path.stat().st_size, _NO_END, log)
+                rest = b""
+        except BrokenStreamError as error:
+            self._broken(error, log)
             rest = b""
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         finally:
             blocks.close()  # nobody may be reading when the stream is closed
             stream.close()
@@ -134,6 +128,18 @@ class DumpFile:
         elif self.cut is None:
             self._breaks_off(self.path.stat().st_size, "the last line has no end", log)
 
+    def _broken(self, error: BrokenStreamError, log: logging.Logger) -> None:
+        if isinstance(error.cause, (zlib.error, gzip.BadGzipFile)):
+            # Gzip has one checksum for all: where it is wrong nobody knows which of the bytes before it are.
+            size = self.path.stat().st_size
+            raise SourceError(
+                f"{self.path}: damaged somewhere before byte {min(error.offset, size):,} of {size:,} ({error}); "
+                "nothing of it can be relied on, fetch it again"
+            )
+        if not isinstance(error.cause, (RuntimeError, ValueError, EOFError)):
+            raise SourceError(f"{self.path}: cannot be read ({error})")
+        self._breaks_off(error.offset, str(error), log)
+
     def _breaks_off(self, offset: int, why: str, log: logging.Logger) -> None:
         size = self.path.stat().st_size
         at = f"at byte {min(offset, size):,} of {size:,}, after line {self.n_lines:,}"
@@ -146,19 +152,15 @@ class DumpFile:
 
     def _open(self) -> Stream:
         try:
-            with self.path.open("rb") as file:
-                magic = file.read(3)
-            if magic == b"BZh":
-                if not self.accept_cut and not _has_bzip2_end(self.path):
-                    size = self.path.stat().st_size
-                    raise SourceError(
-                        f"{self.path}: breaks off at byte {size:,} of {size:,} (no end mark of bzip2); fetch it again,"
-                        " or set source.accept_cut_dumps to use what comes before"
-                    )
-                return _Bzip2(self.path, self.threads or thread_count())
-            return _Gzip(self.path) if magic[:2] == b"\x1f\x8b" else _Plain(self.path)
+            # A single thread gives out a block of bzip2 before it has compared its checksum.
+            threads = max(self.threads or thread_count(), 2 if self.accept_cut else 1)
+            stream = open_stream(self.path, threads)
+            if isinstance(stream, Bzip2) and not self.accept_cut and not has_bzip2_end(self.path):
+                stream.close()
+                self._breaks_off(self.path.stat().st_size, _NO_END, logging.getLogger(__name__))
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+        return stream
 
 
 @dataclass
@@ -180,94 +182,10 @@ class Aside:
         return {"put_aside": dict(self.counts)} if self.counts else {}
 
 
-def decompress(path: Path, threads: int) -> int:
-    """Decompress a whole file and throw it away; returns the number of bytes: what reading is measured against."""
-    stream = DumpFile(path, threads=threads)._open()
-    target, n_bytes = memoryview(bytearray(_PIECE)), 0
-    try:
-        while size := stream.readinto(target):
-            n_bytes += size
-    finally:
-        stream.close()
-    return n_bytes
-
-
 def _with_rest(rest: bytes, buffer: bytearray, end: int) -> memoryview:
     """The block in `buffer` up to `end`, after the line that the block before it left open."""
-    if len(rest) > _MARGIN:
-        return memoryview(rest + bytes(buffer[_MARGIN:end]))
-    start = _MARGIN - len(rest)
-    buffer[start:_MARGIN] = rest
+    if len(rest) > decompression.MARGIN:
+        return memoryview(rest + bytes(buffer[decompression.MARGIN : end]))
+    start = decompression.MARGIN - len(rest)
+    buffer[start : decompression.MARGIN] = rest
     return memoryview(buffer)[start:end]
-
-
-def _read_ahead(stream: Stream) -> Generator[tuple[bytearray, int], None, None]:
-    """(buffer, end of the block in it): blocks begin at `_MARGIN`, and are right until the next is asked for.
-
-    They are read in a thread of their own: decompressors let go of the interpreter while they work. What was read
-    before an error comes before the error.
-    """
-    with ThreadPoolExecutor(1, "decompress") as pool:
-        spare, *buffers = (bytearray(_MARGIN + _BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
-        waiting = deque((buffer, pool.submit(_fill, stream, buffer)) for buffer in buffers)
-        try:
-            while waiting:
-                buffer, future = waiting.popleft()
-                size, error = future.result()
-                if size:
-                    waiting.append((spare, pool.submit(_fill, stream, spare)))
-                    yield buffer, _MARGIN + size
-                    spare = buffer
-                if error:
-                    raise error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _fill(stream: Stream, buffer: bytearray) -> tuple[int, Exception | None]:
-    size = 0
-    target = memoryview(buffer)[_MARGIN:]
-    try:
-        while size < _BLOCK and (n := stream.readinto(target[size : size + _PIECE])):
-            size += n
-    except Exception as error:  # whatever it is: raised by the reader, after the bytes
-        return size, error
-    return size, None
-
-
-def _has_bzip2_end(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 11))
-        tail = int.from_bytes(file.read(), "big")
-    return any((tail >> (32 + padding)) & (1 << 48) - 1 == _BZIP2_END for padding in range(8))
-
-
-class _Plain:
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self.readinto, self.offset, self.close = self._file.readinto, self._file.tell, self._file.close
-
-
-class _Gzip:
-    def __init__(self, path: Path) -> None:
-        self._raw = path.open("rb")
-        self._file = gzip.GzipFile(fileobj=self._raw)
-        self.readinto, self.offset = self._file.readinto1, self._raw.tell
-
-    def close(self) -> None:
-        self._file.close()
-        self._raw.close()
-
-
-class _Bzip2:
-    """Blocks of one file decompressed by several threads, whether it is one stream or many."""
-
-    def __init__(self, path: Path, threads: int) -> None:
-        import rapidgzip
-
-        self._file = rapidgzip.IndexedBzip2File(str(path), parallelization=threads)
-        self.readinto, self.close = self._file.readinto1, self._file.close
-
-    def offset(self) -> int:
-        bits: int = self._file.tell_compressed()
-        return bits // 8

@@ -16,7 +16,7 @@ from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import code_version
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Source
-from dagster_project.core.wikimedia.dumps import download_dump
+from dagster_project.core.wikimedia.downloads import download_dump
 from dagster_project.core.wikimedia.pageview_dumps import address, file_name
 from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.services import Services
@@ -53,15 +53,21 @@ def page_view_dump(
     source: Source, home: StudyHome, services: Services, month: str, log: logging.Logger
 ) -> Path:
     """The page view dump of a month, as `truthy_dump`. Errors: `SourceError`."""
-    named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
-    if named:
-        return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env)
-    path = cached_page_view_dump(source, home, month)
+    path = named_page_view_dump(source, month) or cached_page_view_dump(source, home, month)
     if not path.exists():
         if services.page_view_dumps_url is None:
             raise SourceError(f"source {source.kind}: offers no page view dumps")
         download_dump(services.client, address(services.page_view_dumps_url, month), path, log)
     return path
+
+
+def named_page_view_dump(source: Source, month: str) -> Path | None:
+    """The month's dump in the folder that the operator names; None where it is to be downloaded.
+
+    Errors: `SourceError` where the folder has none.
+    """
+    named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
+    return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env) if named else None
 
 
 def cached_truthy_dump(source: Source, home: StudyHome) -> Path:

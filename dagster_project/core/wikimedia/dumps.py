@@ -1,6 +1,6 @@
 """Articles from a CirrusSearch content dump: a line that names a page, a line that holds it, and so on.
 
-What belongs here: downloading and reading such a dump. What does not: cutting articles into passages
+What belongs here: reading such a dump. What does not: downloading it (`downloads`), cutting articles into passages
 (`retrieval.passages`).
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,19 +15,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow, atomic_file
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import DUMPS
-from dagster_project.core.wikimedia.progress import Progress
+from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.wikimedia.rdf import open_decompressed
 from dagster_project.core.wikimedia.terms import clean_term
 
 _LONGEST_LINE = 1 << 27
 _LONGEST_TITLE = 255
-_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -39,22 +32,6 @@ class ArticleText:
     text: str
     entity_id: str | None
     timestamp: str | None
-
-
-def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logger) -> Path:
-    """Download a dump to `target`, whole or not at all. `LakeError` if the disk fails."""
-    progress = Progress(log, f"bytes of {url.rsplit('/', 1)[-1]}")
-    with atomic_file(target) as temporary:
-
-        def write(response: requests.Response) -> None:
-            with temporary.open("wb") as out:
-                for chunk in response.iter_content(_CHUNK):
-                    out.write(chunk)
-                    progress.add(len(chunk))
-
-        client.download(DUMPS, url, write)
-    progress.done()
-    return target
 
 
 def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> Iterator[ArticleText]:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,11 @@ from dagster_project.core.questions.relations import RELATIONS, Relation
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import NO_SOURCE, Source, Study
 from dagster_project.core.wikimedia.claims import listed_ids
-from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
+from dagster_project.core.wikimedia.dump_store import (
+    dump_identity,
+    named_page_view_dump,
+    named_truthy_dump,
+)
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.rdf import rdf_path
@@ -38,6 +42,7 @@ _ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "e
 _DUMP_ROWS = tuple(
     f"wikimedia/{name}"
     for name in (
+        "decompression",
         "dump_files",
         "ntriples",
         "truthy",
@@ -139,7 +144,7 @@ def ingest_page_view_months(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
     """Several partitions of table page_views for the price of one: a request covers all its months."""
-    check_months(study, months, today or date.today())
+    check_months(study, months, today or datetime.now(UTC).date())
     if not lake.partitions("entities"):
         lake.read("entities")  # says what is missing
     asked = _articles(study, lake).to_pylist()
@@ -152,10 +157,9 @@ def ingest_page_view_months(
     more = [origin, code_version(*_DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
     # So are those of a time before redirects were looked at.
     more += [redirects, code_version("wikimedia/redirects")] if redirects != "ignore" else []
-    stamps = {
-        month: fingerprint("page_views", month, study.source.kind, _world(study.source), asked, code, *more)
-        for month in months
-    }
+    common = (study.source.kind, _world(study.source), asked, code, *more)
+    files = {month: _named_dump(study.source, month) if origin == "dump" else () for month in months}
+    stamps = {month: fingerprint("page_views", month, *common, *files[month]) for month in months}
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
     stage = fingerprint("page_views", [stamps[month] for month in stale])
     views = _page_views(study, asked, stale, stage, log) if stale else {}
@@ -163,10 +167,6 @@ def ingest_page_view_months(
         lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
         for month in months
     ]
-
-
-def _articles(study: Study, lake: Lake) -> pa.Table:
-    """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
     finish_stage(study.home, stage)
     return outcomes
 
@@ -175,6 +175,10 @@ def _named_dump(source: Source, month: str) -> tuple[object, ...]:
     """What tells the file that the operator names for a month from one that replaces it."""
     path = named_page_view_dump(source, month)
     return () if path is None else (dump_identity(path),)
+
+
+def _articles(study: Study, lake: Lake) -> pa.Table:
+    """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
     entities = lake.read_all("entities", columns=["entity_id", "article_title"])
     asked = asked_entities(study, lake)
     wanted = pc.is_valid(entities["article_title"])

@@ -150,7 +150,8 @@ def _what(term: object) -> str:
 def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
     """The triple of line `number`, strictly read; None, and the line put aside, where it is none."""
     try:
-        return next(iter(ox.parse(line, format=ox.RdfFormat.N_TRIPLES)), None)
+        triples = list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
+        return triples[0] if triples else None
     except SyntaxError as error:
         text = str(error.msg or error)
         reason = text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text

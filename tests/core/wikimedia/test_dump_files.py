@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile, decompress
+from dagster_project.core.wikimedia.decompression import decompress
+from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 
 _DRAW = random.Random(4)
 TEXT = b"".join(b"line %d %x\n" % (number, _DRAW.getrandbits(400)) for number in range(25_000))
@@ -54,8 +55,9 @@ def test_the_lines_are_the_same_whatever_the_compression(
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "plain"])
+@pytest.mark.parametrize("threads", [1, 2])
 def test_wherever_a_file_is_cut_it_is_named_and_what_comes_before_is_right(
-    tmp_path: Path, log, name: str
+    tmp_path: Path, log, name: str, threads: int
 ) -> None:
     path = tmp_path / "dump"
     whole = FORMATS[name](TEXT)
@@ -63,20 +65,43 @@ def test_wherever_a_file_is_cut_it_is_named_and_what_comes_before_is_right(
     for end in [4, 14, 20, *(_DRAW.randrange(20, len(whole)) for _ in range(5)), *near_the_end]:
         path.write_bytes(whole[:end])
         with pytest.raises(SourceError, match=rf"breaks off at byte [\d,]+ of {end:,}.*accept_cut_dumps"):
-            _read(DumpFile(path), log)
-        dump = DumpFile(path, accept_cut=True)
+            _read(DumpFile(path, threads=threads), log)
+        dump = DumpFile(path, accept_cut=True, threads=threads)
         assert TEXT.startswith(_read(dump, log))
         offset = int(re.search(r"at byte ([\d,]+)", dump.cut or "")[1].replace(",", ""))  # type: ignore[index]
-        assert end - 500_000 <= offset <= end  # a block of bzip2 holds up to 900,000 bytes of text
+        assert end - 1_000_000 <= offset <= end  # two blocks of bzip2 at most
 
 
-def test_a_damaged_block_is_named_by_its_byte(tmp_path: Path, log) -> None:
-    whole = bytearray(_multi_stream(TEXT))
-    whole[len(whole) // 2] ^= 0xFF
+@pytest.mark.parametrize("name", ["bzip2 of one stream", "bzip2 of many streams"])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_damaged_block_is_named_by_its_byte(
+    tmp_path: Path, log, name: str, share: float, threads: int
+) -> None:
+    whole = bytearray(FORMATS[name](TEXT))
+    place = int(len(whole) * share)
+    whole[place] ^= 0xFF
     path = tmp_path / "damaged.bz2"
     path.write_bytes(whole)
     with pytest.raises(SourceError, match=r"damaged\.bz2: breaks off at byte [\d,]+ of"):
-        _read(DumpFile(path), log)
+        _read(DumpFile(path, threads=threads), log)
+    dump = DumpFile(path, accept_cut=True, threads=threads)
+    assert TEXT.startswith(_read(dump, log))  # each block has a checksum of its own
+    offset = int(re.search(r"at byte ([\d,]+)", dump.cut or "")[1].replace(",", ""))  # type: ignore[index]
+    assert offset <= place < offset + 1_000_000
+
+
+@pytest.mark.parametrize("name", ["gzip", "two gzip members"])
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_a_damaged_gzip_file_is_used_in_no_case(tmp_path: Path, log, name: str, share: float) -> None:
+    """Its checksum comes at the end: of what was read before nobody knows whether it is right."""
+    whole = bytearray(FORMATS[name](TEXT))
+    whole[int(len(whole) * share)] ^= 0xFF
+    path = tmp_path / "damaged.gz"
+    path.write_bytes(whole)
+    for accept_cut in (False, True):
+        with pytest.raises(SourceError, match=r"damaged\.gz: damaged somewhere before byte [\d,]+ of [\d,]+"):
+            _read(DumpFile(path, accept_cut), log)
 
 
 def test_a_last_line_without_an_end(tmp_path: Path, log) -> None:

@@ -207,6 +207,25 @@ def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_pa
         truthy_dump(study.source, study.home, services, log)
 
 
+def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monkeypatch) -> None:
+    """Named files: nothing but them is touched, whatever the contact."""
+    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    source = 'kind: wikidata, snapshot: "2026-10", views_from: dump'
+    study = make_study("named", source, measure="page_views, redirects: ignore")
+    lake = _lake(study)
+    row = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
+    lake.write("entities", [row | {"facts_from": "query_service"}], fingerprint="given")
+    path = tmp_path / "pageviews-202609-user"
+
+    def refresh(views: int) -> tuple[bool, int]:
+        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
+        outcome = ingest_page_view_months(study, lake, ["2026-09"], log, TODAY)[0]
+        return outcome.was_current, lake.read("page_views", "2026-09")["views"].to_pylist()[0]
+
+    assert [refresh(views) for views in (5, 5, 7, 5)] == [(False, 5), (True, 5), (False, 7), (False, 5)]
+
+
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     auto = make_study("auto", SANDBOX)
     assert [views_origin(auto.source, n) for n in (0, 20_000, 20_001)] == ["api", "api", "dump"]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
 from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.wikimedia import dump_files
-from dagster_project.core.wikimedia.dumps import download_dump
+from dagster_project.core.wikimedia import decompression
+from dagster_project.core.wikimedia.downloads import download_dump
 from dagster_project.core.wikimedia.pageview_dumps import address, read_page_views
 
 LOG = logging.getLogger("test")
@@ -115,14 +115,17 @@ def test_any_lines_add_up_as_a_plain_reading_says(tmp_path_factory, data) -> Non
         part(["0", "7", "123456", "x", "-3", "1.5", "٣"]),
         part(["A1", "A1B2", "Z1[2\\3]4^5_6", ""]),
     )
-    broken = part([b"", b" ", b"      ", b"en.wikipedia", b"en.wikipedia ", b"en.wikipedia Ada",
-                   b"en.wikipedia Ada 1 desktop 5", b"en.wikipedia Ada desktop 6 A6", b"\xff\xfe \x00", b"en.wikipedia A\xffda 1 desktop 3 A3",
-                   b"en.wikipedia Ada 1 desktop 3 A3 more", b"\xff Ada 1 desktop 3 A3", b"<html>"])  # fmt: skip
+    broken = part(
+        [b"", b" ", b"      ", b"<html>", b"en.wikipedia", b"en.wikipedia ", b"en.wikipedia Ada",
+         b"en.wikipedia Ada 1 desktop 5", b"en.wikipedia Ada desktop 6 A6", b"\xff\xfe \x00",
+         b"en.wikipedia A\xffda 1 desktop 3 A3", b"en.wikipedia Ada 1 desktop 3 A3 more",
+         b"\xff Ada 1 desktop 3 A3"]
+    )  # fmt: skip
     lines = data.draw(st.lists(st.one_of(line, line, broken), max_size=40))
     lines.insert(data.draw(st.integers(0, len(lines))), b"en.wikipedia Bob 1 desktop 3 A3")
     path = tmp_path_factory.mktemp("views") / "dump"
     path.write_bytes(b"".join(one + b"\n" for one in lines))
-    with mock.patch.object(dump_files, "_BLOCK", data.draw(part(_SMALL))):
+    with mock.patch.object(decompression, "BLOCK", data.draw(part(_SMALL))):
         read = read_page_views(path, _TITLES, LOG)
     assert read.views == _plain_reading(lines, _TITLES)
     assert read.n_lines == len(lines)

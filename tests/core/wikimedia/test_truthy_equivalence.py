@@ -13,7 +13,7 @@ import pyoxigraph as ox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.wikimedia import dump_files
+from dagster_project.core.wikimedia import decompression
 from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 from dagster_project.core.wikimedia.dump_terms import read_terms
 from dagster_project.core.wikimedia.truthy import read_statements
@@ -81,7 +81,7 @@ _blocks = _part([1, 2, 7, 50, 300, 4 << 20])
 
 def _strictly(line: bytes) -> ox.Quad | None:
     try:
-        return next(iter(ox.parse(line, format=ox.RdfFormat.N_TRIPLES)), None)
+        return next(iter(list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))), None)
     except SyntaxError:
         return None
 
@@ -104,7 +104,7 @@ def _written(folder: Path, lines: list[bytes]) -> Path:
 def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: int) -> None:
     lines = [*lines, f"<{WD}Q2> <{WDT}P31> <{WD}Q5> .".encode()]
     path, aside = _written(tmp_path_factory.mktemp("facts"), lines), Aside()
-    with mock.patch.multiple(dump_files, _BLOCK=block, _MARGIN=margin):
+    with mock.patch.multiple(decompression, BLOCK=block, MARGIN=margin):
         found = read_statements(DumpFile(path), PROPERTIES, aside, LOG)
     expected: dict[str, set[tuple[str, str]]] = {p: set() for p in PROPERTIES}
     reasons: Counter[str] = Counter()
@@ -134,7 +134,7 @@ def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: in
 def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f'<{WD}Q2> <{LABEL}> "somebody"@en .'.encode()]
     path, aside = _written(tmp_path_factory.mktemp("terms"), lines), Aside()
-    with mock.patch.object(dump_files, "_BLOCK", block):
+    with mock.patch.object(decompression, "BLOCK", block):
         terms = read_terms(DumpFile(path), IDS, aside, LOG)
     expected: dict[str, dict] = {}
     redirects, sitelinks = {}, {}

@@ -1,0 +1,148 @@
+"""Compressed files as blocks of bytes, decompressed ahead of whoever reads them, in bounded memory.
+
+What belongs here: plain files, gzip and bzip2 (of one or of many streams), reading ahead, and where decompressing
+failed. What does not: lines, and what a file that breaks off means (`dump_files`).
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+BLOCK = 4 << 20
+MARGIN = 64 << 10  # room before a block for the line that the block before it leaves open
+PIECE = 2 << 20  # more than the readers buffer themselves, so that they do not copy it
+SMALL_PIECE = 64 << 10  # of a file that may break off: of the piece in which it does nothing is got
+_BLOCKS_AHEAD = 3
+_BZIP2_END = (
+    0x177245385090  # marks the end of a bzip2 stream; 32 bits of checksum and up to 7 of padding follow
+)
+
+
+class BrokenStreamError(Exception):
+    """Decompressing failed, for the reason `cause`, after `offset` bytes of the file."""
+
+    def __init__(self, cause: Exception, offset: int) -> None:
+        super().__init__(str(cause) or type(cause).__name__)
+        self.cause, self.offset = cause, offset
+
+
+class Stream(Protocol):
+    """Decompressed bytes, and how many compressed ones they took."""
+
+    def readinto(self, target: memoryview) -> int: ...
+
+    def offset(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+def open_stream(path: Path, threads: int) -> Stream:
+    """The file's bytes, decompressed as its first bytes ask for. Errors: `OSError`."""
+    with path.open("rb") as file:
+        magic = file.read(3)
+    if magic == b"BZh":
+        return Bzip2(path, threads)
+    return _Gzip(path) if magic[:2] == b"\x1f\x8b" else _Plain(path)
+
+
+def decompress(path: Path, threads: int) -> int:
+    """Decompress a whole file and throw it away; returns the number of bytes: what reading is measured against."""
+    stream = open_stream(path, threads)
+    target, n_bytes = memoryview(bytearray(PIECE)), 0
+    try:
+        while size := stream.readinto(target):
+            n_bytes += size
+    finally:
+        stream.close()
+    return n_bytes
+
+
+def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], None, None]:
+    """(buffer, end of the block in it): blocks begin at `MARGIN`, and are right until the next is asked for.
+
+    They are read in a thread of their own: decompressors let go of the interpreter while they work. What was read
+    before an error comes before the error, which is a `BrokenStreamError`.
+    """
+    reader = _Reader(stream, piece)
+    with ThreadPoolExecutor(1, "decompress") as pool:
+        spare, *buffers = (bytearray(MARGIN + BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
+        waiting = deque((buffer, pool.submit(reader.fill, buffer)) for buffer in buffers)
+        try:
+            while waiting:
+                buffer, future = waiting.popleft()
+                if size := future.result():
+                    waiting.append((spare, pool.submit(reader.fill, spare)))
+                    yield buffer, MARGIN + size
+                    spare = buffer
+            if reader.error:
+                raise reader.error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Reader:
+    """Fills buffers from a stream until it ends or fails."""
+
+    def __init__(self, stream: Stream, piece: int) -> None:
+        self._stream, self._piece = stream, piece
+        self.error: BrokenStreamError | None = None
+
+    def fill(self, buffer: bytearray) -> int:
+        size = 0
+        target = memoryview(buffer)[MARGIN:]
+        try:
+            while not self.error and size < BLOCK:
+                n = self._stream.readinto(target[size : size + self._piece])
+                if not n:
+                    break
+                size += n
+        except Exception as error:  # whatever it is: raised by the reader, after the bytes
+            self.error = BrokenStreamError(error, self._stream.offset())
+        return size
+
+
+def has_bzip2_end(path: Path) -> bool:
+    """Whether the file ends as bzip2 streams do."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 11))
+        tail = int.from_bytes(file.read(), "big")
+    return any((tail >> (32 + padding)) & (1 << 48) - 1 == _BZIP2_END for padding in range(8))
+
+
+class _Plain:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self.readinto, self.offset, self.close = self._file.readinto, self._file.tell, self._file.close
+
+
+class _Gzip:
+    def __init__(self, path: Path) -> None:
+        self._raw = path.open("rb")
+        self._file = gzip.GzipFile(fileobj=self._raw)
+        self.readinto, self.offset = self._file.readinto1, self._raw.tell
+
+    def close(self) -> None:
+        self._file.close()
+        self._raw.close()
+
+
+class Bzip2:
+    """Blocks of one file decompressed by several threads, whether it is one stream or many."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        import rapidgzip
+
+        self._file = rapidgzip.IndexedBzip2File(str(path), parallelization=threads)
+        self.readinto, self.close = self._file.readinto1, self._file.close
+
+    def offset(self) -> int:
+        try:
+            bits: int = self._file.tell_compressed()
+        except IndexError:  # not one block was right
+            return 0
+        return bits // 8

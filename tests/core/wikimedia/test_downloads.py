@@ -1,0 +1,219 @@
+"""Downloads that break off, at either end, and files that are not the ones that were asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.http import RetryPolicy
+from dagster_project.core.sandbox import faults
+from dagster_project.core.sandbox.dumps import compressed, truthy_lines
+from dagster_project.core.sandbox.rest import TRUTHY
+from dagster_project.core.sandbox.server import SandboxServer
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.wikimedia.downloads import download_dump
+from dagster_project.core.wikimedia.http import HttpClient
+
+PLAIN = f"{TRUTHY}"  # several pieces, and so cut in its middle by a fault
+
+
+def _whole(world: World, suffix: str = "") -> bytes:
+    return b"".join(compressed(truthy_lines(world), suffix))
+
+
+def _part(target: Path) -> Path:
+    return target.parent / ".parts" / target.name
+
+
+@pytest.fixture(scope="module")
+def large_world() -> World:
+    return World(seed=4, facts_per_relation=300)
+
+
+def test_a_download_goes_on_from_where_it_broke_off(large_world, client, log, tmp_path, caplog) -> None:
+    target = tmp_path / "dumps" / "truthy.nt"
+    whole = _whole(large_world)
+    assert len(whole) > 2_000_000
+    with SandboxServer(large_world) as server:
+        server.faults.add(
+            PLAIN, faults.cut_off(), faults.server_error(503), faults.closed(), faults.cut_off(0.3)
+        )
+        with caplog.at_level(logging.WARNING):
+            assert download_dump(client, server.base_url + PLAIN, target, log) == target
+        sent = [one for one in server.requests if one.path == PLAIN]
+    assert target.read_bytes() == whole
+    assert len(sent) == 5
+    assert not list(_part(target).parent.iterdir())
+
+
+def test_what_came_before_the_server_was_gone_is_used_by_the_next_run(
+    large_world, client, log, tmp_path, caplog
+) -> None:
+    target = tmp_path / "dumps" / "truthy.nt"
+    with SandboxServer(large_world) as server:
+        url = server.base_url + PLAIN
+        port = int(server.base_url.rsplit(":", 1)[1])
+        server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
+        with pytest.raises(SourceError, match=r"[\d,]+ bytes are kept, to go on from"):
+            download_dump(client, url, target, log)
+    assert not target.exists()
+    kept = _part(target).stat().st_size
+    assert 0 < kept < len(_whole(large_world))
+    with SandboxServer(large_world, port), caplog.at_level(logging.INFO):
+        download_dump(client, url, target, log)
+    assert f"{kept:,} bytes are there, going on from them" in caplog.text
+    assert target.read_bytes() == _whole(large_world)
+
+
+def test_another_file_at_the_same_address_is_fetched_from_its_beginning(client, log, tmp_path) -> None:
+    target = tmp_path / "dumps" / "truthy.nt"
+    old, new = World(4, 300), World(5, 300)
+    with SandboxServer(old) as server:
+        url, port = server.base_url + PLAIN, int(server.base_url.rsplit(":", 1)[1])
+        server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
+        with pytest.raises(SourceError):
+            download_dump(client, url, target, log)
+    assert _part(target).stat().st_size
+    with SandboxServer(new, port):
+        download_dump(client, url, target, log)
+    assert target.read_bytes() == _whole(new)
+
+
+def test_a_part_longer_than_the_file_is_dropped(world, server, client, log, tmp_path) -> None:
+    target = tmp_path / "dumps" / "truthy.nt"
+    url = server.base_url + PLAIN
+    server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
+    with pytest.raises(SourceError):
+        download_dump(client, url, target, log)
+    server.faults.clear()
+    with _part(target).open("ab") as out:
+        out.write(b"x" * 10_000_000)
+    download_dump(client, url, target, log)
+    assert target.read_bytes() == _whole(world)
+
+
+class _NoRanges(BaseHTTPRequestHandler):
+    """Says which file it has, but sends all of it every time; breaks off at first."""
+
+    body = bytes(range(256)) * 4_000
+    requests: list[str | None]
+
+    def do_GET(self) -> None:
+        if not self.path.endswith("file.bz2"):
+            self.send_error(404)
+            return
+        self.requests.append(self.headers.get("Range"))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.send_header("Last-Modified", "Fri, 20 Nov 2026 08:00:00 GMT")
+        self.send_header("ETag", 'W/"weak"')
+        self.end_headers()
+        self.wfile.write(self.body[: 300_000 if len(self.requests) == 1 else None])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_server_without_ranges_sends_it_all_again(client, log, tmp_path) -> None:
+    _NoRanges.requests = []
+    http = ThreadingHTTPServer(("127.0.0.1", 0), _NoRanges)
+    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{http.server_address[1]}/a/file.bz2"
+        target = download_dump(client, url, tmp_path / "dumps" / "file.bz2", log)
+    finally:
+        http.shutdown()
+        http.server_close()
+    assert target.read_bytes() == _NoRanges.body
+    assert _NoRanges.requests[0] is None
+    assert _NoRanges.requests[1] == "bytes=262144-"
+
+
+SUMS = {"sha1": "/wikidatawiki/entities/sha1sums.txt", "md5": "/wikidatawiki/entities/md5sums.txt"}
+
+
+def _list(algorithm: str, *entries: tuple[bytes, str]) -> faults.Fault:
+    lines = (f"{hashlib.new(algorithm, data).hexdigest()}  {name}\n" for data, name in entries)
+    return faults.Fault(200, "".join(lines).encode(), content_type="text/plain")
+
+
+@pytest.mark.parametrize("algorithm", SUMS)
+def test_a_listed_sum_is_checked(world, server, client, log, tmp_path, algorithm: str) -> None:
+    target = tmp_path / "dumps" / "truthy.nt.bz2"
+    whole, name = _whole(world, ".bz2"), "latest-truthy.nt.bz2"
+    url = f"{server.base_url}{TRUTHY}.bz2"
+    right = _list(algorithm, (b"another", "other.nt.bz2"), (whole, name))
+    wrong = _list(algorithm, (b"another", name))
+    server.faults.add(SUMS[algorithm], wrong, right)
+    assert download_dump(client, url, target, log).read_bytes() == whole
+    assert sum(one.path.endswith(".nt.bz2") for one in server.requests) == 2
+    target.unlink()
+    server.faults.add(SUMS[algorithm], wrong, wrong)
+    with pytest.raises(SourceError, match=rf"{algorithm} is \w+, {algorithm}sums\.txt lists \w+, twice"):
+        download_dump(client, url, target, log)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_list_that_does_not_name_the_file_says_nothing(world, server, client, log, tmp_path) -> None:
+    server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
+    target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
+    assert target.read_bytes() == _whole(world, ".bz2")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve(port: int) -> subprocess.Popen[bytes]:
+    module = "dagster_project.core.sandbox.server"
+    size = ["--port", str(port), "--seed", "4", "--facts-per-relation", "900"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *size], stdout=subprocess.PIPE, env=os.environ.copy()
+    )
+    assert process.stdout is not None
+    assert b"serving on" in process.stdout.readline()
+    return process
+
+
+def test_a_server_killed_in_the_middle_of_a_download(log, tmp_path, caplog) -> None:
+    """A process of its own, killed with -9 while it sends, started again a moment later."""
+    port = _free_port()
+    target = tmp_path / "dumps" / "truthy.nt"
+    first = _serve(port)
+    second: list[subprocess.Popen[bytes]] = []
+
+    def kill_and_restart() -> None:
+        part = _part(target)
+        while not (part.exists() and part.stat().st_size > 500_000):
+            time.sleep(0.005)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        second.append(_serve(port))
+
+    killer = threading.Thread(target=kill_and_restart)
+    killer.start()
+    try:
+        with HttpClient(policy=RetryPolicy(attempts=12)) as client, caplog.at_level(logging.WARNING):
+            download_dump(client, f"http://127.0.0.1:{port}{PLAIN}", target, log)
+    finally:
+        killer.join()
+        for process in (first, *second):
+            process.kill()
+            process.wait()
+    assert first.returncode == -signal.SIGKILL
+    assert "attempt 2 follows" in caplog.text
+    assert target.read_bytes() == _whole(World(4, 900))
