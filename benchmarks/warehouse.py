@@ -177,10 +177,11 @@ def main() -> None:
                 for s in _shown(Path(folder, "grown"), options.times * options.growth, options.models)
             }
     race: Race = raced.found
+    factor = race.n_pairs * _SPLITS / options.exact_splits
     print(
         f"\nThresholds of {race.n_pairs} pairs, {_SPLITS} splits: ours, both searches, {race.ours_s:.1f} s; the"
-        f" notebook's binned10 {race.binned10_s:.0f} s (one pair measured, times {race.n_pairs}), exact {race.exact_s:.0f} s"
-        f" (one pair, {options.exact_splits} splits measured, times {race.n_pairs * _SPLITS / options.exact_splits:.0f});"
+        f" notebook's binned10 {race.binned10_s:.0f} s (one pair measured, times {race.n_pairs}), exact"
+        f" {race.exact_s:.0f} s (one pair, {options.exact_splits} splits measured, times {factor:.0f});"
         f" {race.n_checked} thresholds compared, all equal. thresholds_ratio is the notebook's binned10 alone against"
         " both of ours."
     )

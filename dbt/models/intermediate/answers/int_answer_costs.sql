@@ -7,7 +7,7 @@ with answers as (
 
 generated_passages as (
 
-    select * from {{ ref('stg_generation__generated_passages') }}
+    select * from {{ ref('int_generated_passages') }}
 
 ),
 

@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('stg_generation__answers') }}
+    {{ without_doubles(ref('stg_generation__answers'), 'dataset, question_id, model, method, prompt') }}
 
 ),
 
@@ -18,7 +18,7 @@ retrieved_passages as (
 
 generated_passages as (
 
-    select * from {{ ref('stg_generation__generated_passages') }}
+    select * from {{ ref('int_generated_passages') }}
 
 ),
 

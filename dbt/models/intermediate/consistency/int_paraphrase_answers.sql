@@ -1,6 +1,8 @@
 with answers as (
 
-    select * from {{ ref('stg_generation__paraphrase_answers') }}
+    {{ without_doubles(
+        ref('stg_generation__paraphrase_answers'), 'dataset, question_id, paraphrase_id, model, prompt'
+    ) }}
 
 ),
 

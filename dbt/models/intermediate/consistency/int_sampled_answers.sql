@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('stg_generation__sampled_answers') }}
+    {{ without_doubles(ref('stg_generation__sampled_answers'), 'dataset, question_id, sample, model, prompt') }}
 
 ),
 

@@ -1,11 +1,10 @@
 {%- set tables = {
-    'answers': ['stg_generation__answers', 'fct_answers'],
-    'paraphrase_answers': ['stg_generation__paraphrase_answers', 'fct_paraphrase_answers'],
-    'sampled_answers': ['stg_generation__sampled_answers', 'fct_sampled_answers'],
-    'generated_passages': ['stg_generation__generated_passages', 'fct_generated_passages'],
-    'questions': ['stg_questions__questions', 'dim_questions'],
-    'entities': ['stg_wikimedia__entities', 'dim_entities'],
+    'answers': ['fct_answers', 'dataset, question_id, model, method, prompt', 'prediction'],
+    'paraphrase_answers': ['fct_paraphrase_answers', 'dataset, question_id, paraphrase_id, model, prompt', 'prediction'],
+    'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt', 'prediction'],
+    'generated_passages': ['fct_generated_passages', 'dataset, question_id, model', 'text'],
 } -%}
+{%- set others = {'questions': 'stg_questions__questions', 'entities': 'stg_wikimedia__entities'} -%}
 with lake_rows as (
 
     select * from {{ ref('stg_study__lake_rows') }}
@@ -22,13 +21,37 @@ quarantine as (
 
 ),
 
+missing as (
+
+    select
+        table_name,
+        sum(n_expected)::bigint as n_expected,
+        sum(n_missing)::bigint as n_missing
+    from {{ ref('fct_answer_coverage') }}
+    group by table_name
+
+),
+
 counted as (
-    {% for table_name, (staging, mart) in tables.items() %}
+    {% for table_name, (mart, key, text) in tables.items() %}
     select
         '{{ table_name }}' as table_name,
         '{{ mart }}' as mart,
-        (select count(*) from {{ ref(staging) }}) as n_study,
+        (select count(*) from {{ ref('stg_generation__' ~ table_name) }}) as n_study,
+        coalesce(sum(n - 1) filter (where is_copied), 0)::bigint as n_copies,
+        coalesce(sum(n) filter (where not is_copied), 0)::bigint as n_contradictory,
         (select count(*) from {{ ref(mart) }}) as n_mart
+    from ({{ doubled_keys(ref('stg_generation__' ~ table_name), key, text) }})
+    union all
+    {%- endfor %}
+    {%- for table_name, staging in others.items() %}
+    select
+        '{{ table_name }}' as table_name,
+        'dim_{{ table_name }}' as mart,
+        (select count(*) from {{ ref(staging) }}) as n_study,
+        0 as n_copies,
+        0 as n_contradictory,
+        (select count(*) from {{ ref('dim_' ~ table_name) }}) as n_mart
     {{ 'union all' if not loop.last }}
     {%- endfor %}
 
@@ -41,11 +64,16 @@ final as (
         counted.mart,
         lake_rows.n_rows as n_lake,
         lake_rows.n_rows - counted.n_study as n_outside_study,
+        counted.n_copies,
+        counted.n_contradictory,
         counted.n_mart,
-        coalesce(quarantine.n, 0) as n_quarantined
+        coalesce(quarantine.n, 0) as n_quarantined,
+        missing.n_expected,
+        missing.n_missing
     from counted
     inner join lake_rows on counted.table_name = lake_rows.table_name
     left join quarantine on counted.table_name = quarantine.table_name
+    left join missing on counted.table_name = missing.table_name
 
 )
 

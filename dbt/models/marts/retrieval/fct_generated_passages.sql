@@ -1,6 +1,6 @@
 with generated_passages as (
 
-    select * from {{ ref('stg_generation__generated_passages') }}
+    select * from {{ ref('int_generated_passages') }}
 
 ),
 

@@ -1,0 +1,24 @@
+{{ config(materialized='view') }}
+
+with final as (
+    {% for table_name, (model, prompt, method, number) in {
+        'answers': ['int_answers', 'prompt', 'method', '0'],
+        'paraphrase_answers': ['int_paraphrase_answers', 'prompt', "'closed_book'", 'paraphrase_id'],
+        'sampled_answers': ['int_sampled_answers', 'prompt', "'closed_book'", 'sample'],
+        'generated_passages': ['int_generated_passages', 'null', "'genread'", '0'],
+    }.items() %}
+    select
+        '{{ table_name }}' as table_name,
+        dataset,
+        question_id,
+        {{ prompt }} as prompt,
+        model,
+        {{ method }} as method,
+        {{ number }} as number
+    from {{ ref(model) }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
+
+)
+
+select * from final

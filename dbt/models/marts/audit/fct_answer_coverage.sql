@@ -1,0 +1,75 @@
+with expected as (
+
+    select * from {{ ref('int_expected_rows') }}
+
+),
+
+answered as (
+
+    select * from {{ ref('int_answered_rows') }}
+
+),
+
+-- What the quarantine holds of them, by the key that generation gave: dataset/question/…/prompt.
+failed as (
+
+    select
+        table_name,
+        split_part(row_key, '/', 1) as dataset,
+        case when table_name != 'generated_passages' then split_part(row_key, '/', -1) end as prompt,
+        split_part(partition, '|', 1) as model,
+        coalesce(
+            nullif(split_part(partition, '|', 2), ''), if(table_name = 'generated_passages', 'genread', 'closed_book')
+        ) as method,
+        count(*) as n
+    from {{ ref('stg_study__quarantine') }}
+    group by all
+
+),
+
+counted as (
+
+    select
+        expected.table_name,
+        expected.dataset,
+        expected.prompt,
+        expected.model,
+        expected.method,
+        count(*) as n_expected,
+        count(*) filter (where answered.question_id is null) as n_missing
+    from expected
+    left join answered
+        on
+            expected.table_name = answered.table_name
+            and expected.dataset = answered.dataset
+            and expected.question_id = answered.question_id
+            and expected.model = answered.model
+            and expected.method = answered.method
+            and expected.number = answered.number
+            and coalesce(expected.prompt, '') = coalesce(answered.prompt, '')
+    group by all
+
+),
+
+final as (
+
+    select
+        counted.*,
+        coalesce(failed.n, 0) as n_quarantined,
+        case
+            when counted.n_missing = 0 then 'complete'
+            when counted.n_missing = counted.n_expected then 'no rows'
+            else 'rows missing'
+        end as state
+    from counted
+    left join failed
+        on
+            counted.table_name = failed.table_name
+            and counted.dataset = failed.dataset
+            and counted.model = failed.model
+            and counted.method = failed.method
+            and coalesce(counted.prompt, '') = coalesce(failed.prompt, '')
+
+)
+
+select * from final
