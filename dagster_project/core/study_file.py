@@ -7,7 +7,7 @@ What belongs here: which keys there are, their defaults, and what does not go to
 from __future__ import annotations
 
 import dataclasses
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,7 @@ def _check_window(read: Reader, study: Study) -> None:
 
 def _newest_month(study: Study) -> str:
     """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
-    newest = newest_complete_month(date.today())
+    newest = newest_complete_month(datetime.now(UTC).date())
     # A sandbox's time is the study's: a machine whose clock is behind can still run it.
     return max(newest, study.source.snapshot) if study.source.kind == "sandbox" else newest
 

@@ -10,7 +10,7 @@ a text's "New York City" counts twice for who is called both "New York" and "New
 from __future__ import annotations
 
 import logging
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
     if sample.text is not None:
         return _of_text(sample.text.find(study.path), sample.match, lake, log)
     if sample.month is not None:
-        check_months(study, [sample.month], today or date.today())
+        check_months(study, [sample.month], today or datetime.now(UTC).date())
         return _of_page_views(study, sample.month, lake, log)
     subjects = _subjects(lake, ["sitelinks"])
     stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code_version(*_CODE))

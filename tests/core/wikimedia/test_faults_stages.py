@@ -1,0 +1,284 @@
+"""Whole stages that meet a bad end: killed, a full disk, a month that is not over, a relation without facts.
+
+Wikimedia's addresses are those of a local server; all else is as for the live source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.errors import LakeError, SourceError
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.sandbox import faults
+from dagster_project.core.sandbox.rdf import literal
+from dagster_project.core.sandbox.server import SandboxServer
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.limits import ENTITY_API
+from tests.core.wikimedia.conftest import LIVE
+
+TODAY = date(2026, 11, 20)
+MONTHS = ["2025-12", "2026-01"]
+STAGES = ("triples", "entities", "page_views")
+WIKIDATA = '{kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"}'
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+
+CHILD = """
+import logging, sys
+from datetime import date
+from pathlib import Path
+from dagster_project.core.lake import Lake
+from dagster_project.core.study_file import load_study
+from dagster_project.core.wikimedia import ingest, services
+study_path, stage, *addresses = sys.argv[1:]
+for pair in addresses:
+    name, _, value = pair.partition("=")
+    setattr(services, name, value)
+study, log = load_study(Path(study_path)), logging.getLogger("child")
+lake = Lake(study.home.lake)
+lake.ensure_schemas()
+if stage == "page_views":
+    ingest.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
+else:
+    getattr(ingest, f"ingest_{stage}")(study, lake, log)
+"""
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Study]:
+    def make(
+        home: str = "home", relations: str = "[occupation, father, mother, genre, color, sport]"
+    ) -> Study:
+        monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / home))
+        path = tmp_path / f"{home}.yaml"
+        path.write_text(
+            f"name: a_study\ndescription: for tests\nsource: {WIKIDATA}\n"
+            f"datasets: [{{name: first, relations: {relations}}}]\n"
+            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
+            "popularity: {redirects: sum}\n",
+            encoding="utf-8",
+        )
+        return load_study(path)
+
+    return make
+
+
+def _lake(study: Study) -> Lake:
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    return lake
+
+
+def _run(stage: str, study: Study, lake: Lake, log) -> list[Outcome]:
+    if stage == "page_views":
+        return ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+    return [(ingest_triples if stage == "triples" else ingest_entities)(study, lake, log)]
+
+
+def _contents(lake: Lake) -> dict[str, object]:
+    return {
+        f"{table}/{partition}": lake.read(table, partition).to_pylist()
+        for table in (*STAGES, "quarantine")
+        for partition in lake.partitions(table)
+    }
+
+
+@contextlib.contextmanager
+def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> Iterator[None]:
+    """A process that runs the stage, killed with -9 once it has had `n` answers."""
+    server.faults.add("", faults.slow(0.02), times=1_000)
+    addresses = [f"{name}={server.base_url}{path}" for name, path in LIVE.items()]
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(study.path), stage, *addresses], cwd=PROJECT_ROOT
+    )
+    deadline = time.monotonic() + 60
+    while len(server.requests) < n and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    server.faults.clear()
+    yield
+
+
+def test_killed_in_every_stage_and_resumed(make_study, serve_live, log) -> None:
+    """Equal rows; what was answered is not asked again, but for the three requests that were on their way."""
+    with SandboxServer(World(5, 12)) as server:
+        serve_live(server)
+        whole_study = make_study("whole")
+        whole, asked = _lake(whole_study), {}
+        for stage in STAGES:
+            server.requests.clear()
+            _run(stage, whole_study, whole, log)
+            asked[stage] = Counter(request.path for request in server.requests)
+        study = make_study("killed")
+        lake = _lake(study)
+        for stage in STAGES:
+            total = asked[stage].total()
+            server.requests.clear()
+            with _killed_after(max(2, total // 2), stage, study, server):
+                assert stage not in {name.split("/")[0] for name in _contents(lake)}
+            before = len(server.requests)
+            assert 2 <= before < total
+            [*outcomes] = _run(stage, study, lake, log)
+            assert not any(outcome.was_current for outcome in outcomes)
+            assert len(server.requests) <= total + 3
+            assert set(request.path for request in server.requests) == set(asked[stage])
+        assert _contents(lake) == _contents(whole)
+        assert list((study.home.cache / "unfinished").iterdir()) == []  # let go of once the rows are there
+
+
+def test_two_refreshes_in_a_row(make_study, serve_live, log, world) -> None:
+    """The second asks nothing; a new month asks for that month alone, and of what is cached only whether it holds."""
+    with SandboxServer(world) as server:
+        serve_live(server)
+        study = make_study()
+        lake = _lake(study)
+        for stage in STAGES:
+            _run(stage, study, lake, log)
+        server.requests.clear()
+        assert all(outcome.was_current for stage in STAGES for outcome in _run(stage, study, lake, log))
+        assert len(server.requests) == 0
+        before = {path: path.stat().st_mtime_ns for path in lake.root.rglob("*.parquet")}
+        [new] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+        rows = new.stamp.n_rows
+        views = [request.path for request in server.requests if "/per-article/" in request.path]
+        assert len(views) == len(set(views)) >= rows
+        assert all(path.endswith("/monthly/2026020100/2026022800") for path in views)
+        titles = len(server.requests) - len(views)
+        assert 0 < titles <= rows // 50 + 2
+        changed = {
+            path for path in lake.root.rglob("*.parquet") if before.get(path) != path.stat().st_mtime_ns
+        }
+        assert changed == {lake.path("page_views", "2026-02")}
+        server.requests.clear()
+        lake.path("page_views", "2026-02").unlink()
+        [again] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+        assert again.stamp == new.stamp
+        statuses = Counter(request.status for request in server.requests)
+        # Where titles lead is asked, and has not changed; views are fresh; what had none is asked for again.
+        assert statuses.pop(404) == sum("/per-article/" in request.path for request in server.requests)
+        assert statuses == {304: titles}
+
+
+@contextlib.contextmanager
+def _full_disk(n_bytes: int) -> Iterator[None]:
+    """No file may grow beyond `n_bytes`: a write fails where it would on a full disk, inside the operating system."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_nothing_half_written(make_study, serve_live, log) -> None:
+    """At any size: amid the answers that are kept, amid the cache, amid the lake's own file."""
+    with SandboxServer(World(5, 8)) as server:
+        serve_live(server)
+        server.content.store()
+        whole_study = make_study("whole")
+        whole, said = _lake(whole_study), []
+        for stage in STAGES:
+            _run(stage, whole_study, whole, log)
+        study = make_study("full")
+        lake = _lake(study)
+        for stage in STAGES:
+            for n_bytes in (100, 3_000, 9_000, 40_000):
+                try:
+                    with _full_disk(n_bytes):
+                        _run(stage, study, lake, log)
+                except LakeError as error:
+                    said.append(str(error))
+                assert not list(lake.root.rglob(".staging/*"))
+            _run(stage, study, lake, log)
+        assert _contents(lake) == _contents(whole)
+    assert len(said) > 5
+    assert all("what was there is unchanged" in line and "\n" not in line for line in said)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(server, fake_time, tmp_path, caplog) -> None:
+    server.content.store()
+    url = f"{server.base_url}/w/api.php?action=wbgetentities&format=json&ids=Q900000000"
+    with HttpClient(clock=fake_time.clock(), cache=tmp_path / "http") as client, _full_disk(3_000):
+        for number in range(1, 4):
+            assert client.get_json(ENTITY_API, f"{url}{number}")["success"] == 1
+    said = [record.message for record in caplog.records if "cache of responses" in record.message]
+    assert len(said) == 1
+    assert "Is the disk full? This run goes on without it" in said[0]
+
+
+def test_a_month_is_over_when_it_is_in_utc(make_study) -> None:
+    """Wherever the machine stands: on the evening of the second in UTC it is the third in Kiritimati."""
+    code = (
+        "import datetime, logging, sys\n"
+        "from pathlib import Path\n"
+        "class Moment(datetime.datetime):\n"
+        "    @classmethod\n"
+        "    def now(cls, tz=None):\n"
+        "        there = datetime.datetime(2026, 3, 2, 23, 30, tzinfo=datetime.UTC)\n"
+        "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
+        "from dagster_project.core import study_file\n"
+        "from dagster_project.core.lake import Lake\n"
+        "from dagster_project.core.wikimedia import ingest\n"
+        "study = study_file.load_study(Path(sys.argv[1]))\n"
+        "ingest.datetime = Moment\n"
+        "ingest.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
+    )
+    study = make_study()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(study.path)],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, "TZ": "Pacific/Kiritimati"},
+        capture_output=True,
+        text=True,
+    )
+    assert "month 2026-02 is refused; complete months here are 2015-07 to 2026-01" in done.stderr
+
+
+def test_a_month_before_the_turn_of_the_year(make_study, serve_live, log, world) -> None:
+    with SandboxServer(world) as server:
+        serve_live(server)
+        study = make_study()
+        lake = _lake(study)
+        for stage in ("triples", "entities"):
+            _run(stage, study, lake, log)
+        with pytest.raises(SourceError, match="complete months here are 2015-07 to 2025-11"):
+            ingest_page_view_months(study, lake, ["2025-12"], log, date(2026, 1, 2))
+        [outcome] = ingest_page_view_months(study, lake, ["2025-12"], log, date(2026, 1, 3))
+        assert outcome.stamp.n_rows > 0
+        assert any("/monthly/2025120100/2025123100" in request.path for request in server.requests)
+
+
+def test_a_relation_without_facts_is_counted_and_no_error(make_study, serve_live, log, serve_rdf) -> None:
+    server = serve_rdf(
+        f"<{WD}Q1> {LABEL} {literal('Ada')} .",
+        f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+        f"<{WD}Q10> {LABEL} {literal('writer')} .",
+    )
+    serve_live(server)
+    study = make_study(relations="[occupation, capital]")
+    lake = _lake(study)
+    [triples], [entities] = (_run(stage, study, lake, log) for stage in ("triples", "entities"))
+    assert triples.notes["triples"] == {"occupation": 1, "capital": 0}
+    assert (triples.stamp.n_rows, entities.stamp.n_rows) == (1, 2)
+    assert entities.notes["without_article"] == 2
+    [views] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+    assert (views.stamp.n_rows, views.notes["articles"]) == (0, 0)
