@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_project.core.report.figure import Spec
+from dagster_project.core.report.figure import PANEL, Spec
 
 _GAP = 22
 _WIDEST_PANEL = 430
@@ -66,6 +66,15 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
     if isinstance(spec, (list, tuple)):
         return [resolve(value, rows, dimensions) for value in spec]
     return spec
+
+
+def placed(spec: Spec, rows: Sequence[Row], dimensions: Dimensions) -> list[dict[str, Any]]:
+    """The rows as the chart is given them: with the place of their panel, where it has panels."""
+    by = spec["usermeta"].get("panels", {}).get("by")
+    if by is None:
+        return [dict(row) for row in rows]
+    place = {value: at for at, value in enumerate(present(rows, by, dimensions))}
+    return [{**row, PANEL: place.get(row[by], len(place))} for row in rows]
 
 
 def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:

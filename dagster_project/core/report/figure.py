@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Spec = Mapping[str, Any]
+PANEL = "panel_place"
+"""A column that drawing adds to the rows: the place of a row's panel. A facet is ordered by it, never by a list of
+labels, which Vega-Lite would write into an expression."""
 
 
 @dataclass(frozen=True)

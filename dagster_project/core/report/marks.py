@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.report.figure import Spec
+from dagster_project.core.report.figure import PANEL, Spec
 
 _NOWHERE = {
     True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
@@ -244,7 +244,12 @@ def panels(
     shape_of = {"by": by, "least": least, "ratio": ratio, "rows": rows, "step": step, "axis": axis}
     return {
         "usermeta": {"panels": shape_of},
-        "facet": {"field": by, "type": "nominal", "sort": {"$present": by}, "header": {"title": None}},
+        "facet": {
+            "field": by,
+            "type": "nominal",
+            "sort": {"field": PANEL, "op": "min"},
+            "header": {"title": None},
+        },
         "spec": dict(inner),
     }
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.report.charts import Dimensions, fitted, present, resolve
+from dagster_project.core.report.charts import Dimensions, fitted, placed, present, resolve
 from dagster_project.core.report.palette import PICTURE_FONT, chart_config, colours, painted
 from dagster_project.core.report.rows import FigureRows
 
@@ -46,7 +46,7 @@ def specification(
     base = chart_config()
     config = {**base, "font": PICTURE_FONT, "background": colours("light")["surface"]}
     config["legend"] = {**base["legend"], **sized.pop("config")["legend"]}
-    whole = {**sized, "data": {"values": [dict(row) for row in rows]}, "config": config, "padding": 14}
+    whole = {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
     return dict(painted(whole))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _POPULARITY = {
     "sitelinks": "sitelinks of the subject",
     "imported": "popularity, as the imported file gives it",
 }
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _NO_MEASURE = "popularity of the subject"
 
 
@@ -98,7 +100,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
     """Datasets, prompts, methods as the study has them; models by size; the study's word for popularity."""
 
     def column(sql: str) -> Sequence[str]:
-        return [value for (value,) in connection.execute(sql).fetchall()]
+        return [legible(value) for (value,) in connection.execute(sql).fetchall()]
 
     views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
     measures = column(views)
@@ -121,7 +123,17 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(row[0]) if row else 0
 
 
+def legible(text: str) -> str:
+    """A label as charts can take it: control characters shown as such, and no name that JavaScript keeps for itself.
+
+    Vega groups by keys of plain objects, of which `__proto__` is none.
+    """
+    return "__proto__\u200b" if text == "__proto__" else _CONTROLS.sub("\ufffd", text)
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return legible(value)
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
     if isinstance(value, decimal.Decimal):
@@ -132,4 +144,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    return value if value is None or isinstance(value, (bool, int)) else legible(str(value))

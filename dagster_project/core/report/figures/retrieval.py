@@ -356,7 +356,6 @@ order by dataset, prompt, comparison, within, difference desc""",
                     "sort": None,
                     "axis": {"labelLimit": 300},
                 },
-                "color": {"value": "var(--series-1)"},
             },
             "layer": [
                 {
@@ -364,7 +363,7 @@ order by dataset, prompt, comparison, within, difference desc""",
                     "encoding": {"x": {"datum": 0}, "y": {"value": None}},
                 },
                 {
-                    "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
+                    "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55, "color": "var(--series-1)"},
                     "encoding": {
                         "x": {
                             "field": "ci_low",

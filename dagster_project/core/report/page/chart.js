@@ -34,6 +34,12 @@ function fitted(spec, rows, available) {
   return { ...sized, columns, spec: { ...sized.spec, width: panel, height }, config };
 }
 
+function placed(spec, rows) {
+  const by = spec.usermeta.panels?.by;
+  const values = by ? present(rows, by) : [];
+  return rows.map((row) => (by ? { ...row, panel_place: values.includes(row[by]) ? values.indexOf(row[by]) : values.length } : { ...row }));
+}
+
 const hint = make("div", { class: "hint", role: "presentation", hidden: true });
 
 function showHint(_handler, event, _item, value) {
@@ -55,7 +61,7 @@ async function draw(figure, rows, place) {
   figure.view = null;
   const available = place.clientWidth;
   const spec = fitted(resolve(figure.spec, rows), rows, available);
-  const result = await vegaEmbed(place, { ...spec, data: { values: rows.map((row) => ({ ...row })) } }, {
+  const result = await vegaEmbed(place, { ...spec, data: { values: placed(figure.spec, rows) } }, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: showHint,
     config: { ...payload.config, legend: { ...payload.config.legend, ...spec.config.legend } },
   });

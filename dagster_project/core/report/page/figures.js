@@ -118,6 +118,10 @@ async function refresh(figure) {
     figure.place.replaceChildren(make("p", { class: "empty" }, "Nothing to draw for this selection."));
     return;
   }
-  figure.drawing = (figure.drawing || Promise.resolve()).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
+  const last = figure.drawing || Promise.resolve();
+  figure.drawing = last.then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null)).catch((error) => {
+    console.error(error);
+    figure.place.replaceChildren(make("p", { class: "empty" }, "This chart could not be drawn; the table below has its numbers."));
+  });
   await figure.drawing;
 }
