@@ -18,7 +18,7 @@ from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fin
 from dagster_project.core.questions.build import draw
 from dagster_project.core.study import Study
 
-QUESTIONS_A_RELATION = 40
+QUESTIONS_A_RELATION = 15
 _TABLE = "paraphrase_similarities"
 
 
