@@ -19,6 +19,10 @@ IDS_A_CALL = 50
 _ID = re.compile(r"[QPL][1-9]\d{0,18}")
 _PROPS = ("info", "sitelinks", "aliases", "labels", "descriptions", "claims", "datatype")
 _REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
+_PROP = "http://www.wikidata.org/prop/"
+_FULL = re.compile(re.escape(_PROP) + r"P[1-9]\d*")
+_RANK = "http://wikiba.se/ontology#rank"
+_RANKS = ("preferred", "normal", "deprecated")
 _TERMS = {"labels": rdf.LABEL, "descriptions": rdf.DESCRIPTION}
 
 
@@ -110,15 +114,32 @@ def _literals(
 
 
 def _claims(store: ox.Store, item: ox.NamedNode) -> dict[str, list[dict[str, Any]]]:
-    """Statements by property; the triples are truthy, so all are of normal rank."""
-    claims: dict[str, list[dict[str, Any]]] = {}
+    """Statements by property: full ones with their ranks, where there are such; else truthy ones, of normal rank."""
+    truthy: dict[str, list[dict[str, Any]]] = {}
+    full: dict[str, list[dict[str, Any]]] = {}
     for quad in store.quads_for_pattern(item, None, None):
-        if quad.predicate.value.startswith(rdf.DIRECT):
-            property_id = quad.predicate.value.removeprefix(rdf.DIRECT)
-            snak = {"property": property_id, **_value(quad.object)}
-            statement = {"mainsnak": snak, "type": "statement", "rank": "normal"}
-            claims.setdefault(property_id, []).append(statement)
-    return claims
+        predicate = quad.predicate.value
+        if predicate.startswith(rdf.DIRECT):
+            property_id = predicate.removeprefix(rdf.DIRECT)
+            truthy.setdefault(property_id, []).append(_statement(property_id, _value(quad.object), "normal"))
+        elif _FULL.fullmatch(predicate) and isinstance(quad.object, ox.NamedNode):
+            property_id = predicate.removeprefix(_PROP)
+            full.setdefault(property_id, []).append(_full_statement(store, property_id, quad.object))
+    return truthy | full
+
+
+def _full_statement(store: ox.Store, property_id: str, node: ox.NamedNode) -> dict[str, Any]:
+    """A statement node: its value, or the class of those that say that there is none; its rank."""
+    main = next(store.quads_for_pattern(node, ox.NamedNode(f"{_PROP}statement/{property_id}"), None), None)
+    rank = next(store.quads_for_pattern(node, ox.NamedNode(_RANK), None), None)
+    said = rank.object.value if rank and isinstance(rank.object, ox.NamedNode) else ""
+    name = said.rpartition("#")[2].removesuffix("Rank").lower()
+    value = _value(main.object) if main else {"snaktype": "novalue"}
+    return _statement(property_id, value, name if name in _RANKS else "normal")
+
+
+def _statement(property_id: str, value: dict[str, Any], rank: str) -> dict[str, Any]:
+    return {"mainsnak": {"property": property_id, **value}, "type": "statement", "rank": rank}
 
 
 def _value(term: object) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 What belongs here: which claims are truthy, and the list of subjects. What does not: the calls (`entities`).
 
 Truthy are a property's statements of the best rank: the preferred ones, where there are none the normal ones,
-never deprecated ones. Statements without a value, or with an unknown one, are put aside.
+never deprecated ones. Statements with an unknown value are put aside; those that there is no value, which the query
+service and the dump do not tell of among a property's statements, are counted. A redirected entity's are
+those of its target, under the target's id, as the query service and the dump have them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,7 @@ from dagster_project.core.wikimedia.wikidata import Statement
 
 _ID = re.compile(r"Q[1-9]\d{0,18}")
 _RANKS = ("preferred", "normal")
-_NO_ITEM = {"somevalue": "an unknown value", "novalue": "no value"}
+_UNKNOWN = "an unknown value"
 
 
 def listed_ids(source: Source) -> list[str]:
@@ -56,43 +59,64 @@ def listed_ids(source: Source) -> list[str]:
 
 def fetch_claims(
     client: HttpClient, url: str, ids: Sequence[str], relations: Sequence[Relation], log: logging.Logger
-) -> tuple[list[Statement], list[QuarantinedRow]]:
-    """The truthy statements of `relations` about `ids`; those whose object is no item are put aside.
+) -> tuple[list[Statement], list[QuarantinedRow], dict[str, int]]:
+    """The truthy statements of `relations` about `ids`; those whose object is no item are put aside; counts of the rest.
 
     Errors: `SourceError`.
     """
     found: set[Statement] = set()
-    aside: list[QuarantinedRow] = []
+    aside: dict[tuple[str, str], QuarantinedRow] = {}
+    counts: Counter[str] = Counter()
+    told: set[str] = set()  # an entity and a redirect to it may both be listed
     for entity_id, document in fetch_documents(client, url, ids, log, props="claims"):
         if not isinstance(document, dict) or "missing" in document:
-            aside.append(QuarantinedRow(entity_id, "no such entity", str(document or "")))
+            aside[entity_id, ""] = QuarantinedRow(entity_id, "no such entity", str(document or ""))
             continue
+        subject_id = _target(entity_id, document)
+        counts["redirected"] += subject_id != entity_id
+        if subject_id in told:
+            continue
+        told.add(subject_id)
         claims = document.get("claims")
         for relation in relations:
             property_id = relation.property_id
-            for object_id, reason in _truthy(claims.get(property_id) if isinstance(claims, dict) else None):
+            statements = claims.get(property_id) if isinstance(claims, dict) else None
+            for object_id, reason in _truthy(statements, counts):
                 if object_id:
-                    found.add(Statement(entity_id, property_id, object_id))
+                    found.add(Statement(subject_id, property_id, object_id))
                 else:
-                    raw = f"{entity_id} {property_id}"
-                    aside.append(QuarantinedRow(raw, f"object is no item but {reason}", raw))
-    return sorted(found), aside
+                    raw = f"{subject_id} {property_id}"
+                    row = QuarantinedRow(raw, f"object is no item but {reason}", raw)
+                    aside[raw, reason] = row
+    return sorted(found), list(aside.values()), {name: n for name, n in counts.items() if n}
 
 
-def _truthy(statements: Any) -> Iterator[tuple[str | None, str]]:
-    """(object id, "") of each truthy statement, or (None, what stands there instead)."""
+def _target(entity_id: str, document: Mapping[str, Any]) -> str:
+    """The id that the document itself bears: of a redirected entity its target's."""
+    own = document.get("id")
+    return own if isinstance(own, str) and _ID.fullmatch(own) else entity_id
+
+
+def _truthy(statements: Any, counts: Counter[str]) -> Iterator[tuple[str | None, str]]:
+    """(object id, "") of each truthy statement, or (None, what stands there instead); others are counted."""
     listed = [one for one in statements if isinstance(one, dict)] if isinstance(statements, list) else []
     best = next((rank for rank in _RANKS if any(one.get("rank") == rank for one in listed)), None)
     for statement in listed:
         if best and statement.get("rank") == best:
-            yield _object(statement.get("mainsnak"))
+            snak = statement.get("mainsnak")
+            if isinstance(snak, Mapping) and snak.get("snaktype") == "novalue":
+                counts["no_value"] += 1
+                continue
+            yield _object(snak)
+        else:
+            counts["deprecated" if statement.get("rank") == "deprecated" else "outranked"] += 1
 
 
 def _object(snak: Any) -> tuple[str | None, str]:
     if not isinstance(snak, Mapping):
         return None, "nothing readable"
-    if snak.get("snaktype") in _NO_ITEM:
-        return None, _NO_ITEM[snak["snaktype"]]
+    if snak.get("snaktype") == "somevalue":
+        return None, _UNKNOWN
     value = snak.get("datavalue")
     inner = value.get("value") if isinstance(value, Mapping) else None
     object_id = inner.get("id") if isinstance(inner, Mapping) else None

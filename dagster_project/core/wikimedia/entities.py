@@ -36,15 +36,20 @@ class Entity:
 
 def fetch_entities(
     client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger
-) -> tuple[list[Entity], list[QuarantinedRow]]:
-    """The entities in the order of `ids`; put aside: entities without a label, originals of mended terms."""
+) -> tuple[list[Entity], list[QuarantinedRow], int]:
+    """The entities in the order of `ids`, and how many of them are redirected to others.
+
+    Put aside: entities that do not exist or have no label, originals of mended terms.
+    """
+    n_redirected = 0
     entities: list[Entity] = []
     aside: list[QuarantinedRow] = []
     for entity_id, document in fetch_documents(client, entities_url, ids, log):
         entity = read_entity(entity_id, document, aside.append)
+        n_redirected += isinstance(document, dict) and "redirects" in document
         if entity:
             entities.append(entity)
-    return entities, aside
+    return entities, aside, n_redirected
 
 
 def fetch_documents(

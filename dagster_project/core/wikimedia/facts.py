@@ -67,7 +67,9 @@ def read_facts(study: Study, services: Services, relations: Sequence[Relation], 
     facts = Facts()
     if study.source.facts_from == "entity_api":
         subjects = listed_ids(study.source)
-        found, facts.aside = fetch_claims(services.client, services.entities_url, subjects, relations, log)
+        found, facts.aside, facts.notes = fetch_claims(
+            services.client, services.entities_url, subjects, relations, log
+        )
         by_property: dict[str, list[Statement]] = {relation.property_id: [] for relation in relations}
         for statement in found:
             by_property[statement.property_id].append(statement)
@@ -110,9 +112,10 @@ def read_entities(study: Study, services: Services, ids: Sequence[str], log: log
     """The entities `ids` that exist and have a label. Errors: `SourceError`."""
     if study.source.facts_from == "truthy_dump":
         return _entities_of_dump(study, services, ids, log)
-    entities, aside = fetch_entities(services.client, services.entities_url, ids, log)
+    entities, aside, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
     sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
-    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), aside)
+    notes = {"redirected": n_redirected}
+    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), aside, notes)
 
 
 def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:

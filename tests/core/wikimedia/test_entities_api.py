@@ -22,7 +22,7 @@ def _ids(world) -> list[str]:
 
 
 def test_entities_equal_the_world(world, server, client, log) -> None:
-    found, aside = fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
+    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
     assert aside == []
     assert [_unordered(entity) for entity in found] == [
         (e.entity_id, e.label, frozenset(e.aliases), e.description, e.article_title) for e in world.entities()
@@ -48,7 +48,7 @@ def test_faults_on_the_way_lose_nothing(world, server, patient_client, log) -> N
         faults.Fault(200, busy, "application/json", {"Retry-After": "5"}),
         faults.closed(),
     )
-    found, _ = fetch_entities(patient_client, f"{server.base_url}/w/api.php", _ids(world), log)
+    found, *_ = fetch_entities(patient_client, f"{server.base_url}/w/api.php", _ids(world), log)
     assert [entity.entity_id for entity in found] == _ids(world)
 
 
@@ -67,7 +67,7 @@ def test_an_api_error_is_reported_in_its_words(server, client, log) -> None:
 
 def test_one_unreadable_id_does_not_spoil_its_batch(world, server, client, log) -> None:
     ids = _ids(world)[:20]
-    found, aside = fetch_entities(client, f"{server.base_url}/w/api.php", [*ids[:7], "Qx", *ids[7:]], log)
+    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", [*ids[:7], "Qx", *ids[7:]], log)
     assert [entity.entity_id for entity in found] == ids
     assert [(row.row_key, row.reason) for row in aside] == [("Qx", "no such entity")]
 
@@ -86,7 +86,7 @@ def test_awkward_labels(serve_rdf, client, log) -> None:
         f"<{WD}Q7> {LABEL} {literal(NUL + chr(10))} .",
     )
     ids = [f"Q{number}" for number in range(1, 9)]
-    found, aside = fetch_entities(client, f"{server.base_url}/w/api.php", ids, log)
+    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", ids, log)
     assert [(entity.entity_id, entity.label) for entity in found] == [
         ("Q1", "Ada Lovelace"),
         ("Q2", "\u200fנועה כהן"),

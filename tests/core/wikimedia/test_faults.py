@@ -177,7 +177,7 @@ def test_json_is_json_whatever_it_is_called(server, client, kind: str) -> None:
 def test_json_of_no_use_is_one_clear_error(server, client, log, body: bytes) -> None:
     server.faults.add(API, Fault(200, body, "application/json"), times=9)
     if body.endswith(b"NaN}}"):
-        found, aside = fetch_entities(client, server.base_url + API, ["Q1"], log)
+        found, aside, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
         assert (found, [row.reason for row in aside]) == ([], ["no such entity"])
         return
     with pytest.raises(SourceError, match=r"JSON") as caught:
@@ -196,7 +196,7 @@ def test_terms_are_cleaned_at_the_door_and_their_originals_kept(server, client, 
         ' "sitelinks": {"enwiki": {"title": "Ada\\u0007 L"}}}}}'
     ).replace("ALIAS", "y" * 3_000)
     server.faults.add(API, Fault(200, raw.encode(), "application/json"))
-    [entity], aside = fetch_entities(client, server.base_url + API, ["Q1"], log)
+    [entity], aside, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
     assert (entity.label, entity.description, entity.article_title) == ("Ada", "two lines", "Ada L")
     assert set(entity.aliases) == {"tab here", "🚀 !", "\u200fנועה", "y" * 250}
     originals = {row.raw for row in aside}
@@ -237,7 +237,7 @@ def test_one_of_everything_loses_nothing_of_any_service(world, server, patient_c
     client, base = patient_client, server.base_url
     ids = [entity.entity_id for entity in world.entities()]
     titles = [entity.article_title for entity in world.entities() if entity.article_title][:60]
-    entities, _ = fetch_entities(client, base + API, ids, log)
+    entities, *_ = fetch_entities(client, base + API, ids, log)
     resolved = resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True)
     views = fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log)
     statements = fetch_statements(client, f"{base}/sparql", relation_by_name("genre"), log)
