@@ -81,6 +81,5 @@ def _annotation(one: dict[str, Any]) -> Annotation:
 
 
 def article_title(title: str) -> str:
-    """A title as Wikipedia writes it: spaces for underscores, entities of HTML resolved, its first letter a capital."""
-    text = " ".join(clean(html.unescape(title)).replace("_", " ").split())
-    return text[:1].upper() + text[1:]
+    """A title as the lake has them: spaces for underscores, entities of HTML resolved."""
+    return " ".join(clean(html.unescape(title)).replace("_", " ").split())

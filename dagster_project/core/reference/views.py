@@ -30,7 +30,7 @@ def ingest_reference_page_views(
     Errors: `SourceError` for a month that is not complete, or a live month without any views.
     """
     check_months(study, months, today or date.today())
-    titles = _titles(lake)
+    titles = _titles(lake) if study.reference_questions else []
     source = study.source
     world = (
         [source.seed, source.facts_per_relation, code_version(*WORLD_CODE)]

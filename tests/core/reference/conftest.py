@@ -37,9 +37,23 @@ def server(world: World) -> Iterator[SandboxServer]:
         yield running
 
 
+class FakeTime:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def read(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
 @pytest.fixture
 def client() -> Iterator[HttpClient]:
-    clock = Clock(monotonic=lambda: 0.0, now=lambda: 0.0, sleep=lambda seconds: None)
+    time = FakeTime()
+    clock = Clock(monotonic=time.read, now=time.read, sleep=time.sleep)
     with HttpClient(policy=RetryPolicy(attempts=3), clock=clock, jitter=lambda: 0.0) as running:
         yield running
 

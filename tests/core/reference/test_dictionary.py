@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.reference.dictionary import FUNCTION_WORDS, SHORTEST_NAME, Dictionary
@@ -65,6 +65,7 @@ def test_without_names_there_are_no_mentions() -> None:
 WORDS = st.sampled_from(["aa", "bbb", "a", "bb cc", "cc", "ccc aa", "the", "-", "bbb-"])
 
 
+@settings(deadline=None)
 @given(
     names=st.lists(WORDS, max_size=6), text=st.lists(WORDS, max_size=8), glue=st.sampled_from([" ", "", ","])
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
@@ -80,6 +80,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         read_nq_open(tmp_path)
 
 
+@settings(deadline=None)
 @given(texts=st.lists(st.text(max_size=20), max_size=6), answers=st.lists(st.text(max_size=9), max_size=3))
 def test_every_line_is_a_question_or_put_aside(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], answers: list[str]

@@ -225,4 +225,4 @@ def test_numbers_as_texts_and_annotations_without_a_title() -> None:
     }
     (found,) = read_annotations("u", {"annotations": [one, {"spot": "x", "rho": 0.9}]})
     assert (found.title, found.start, found.rho) == ("R&B music", 0, 0.25)
-    assert article_title("iPod_touch ") == "IPod touch"
+    assert article_title("iPod_touch ") == "iPod touch"
