@@ -15,6 +15,7 @@ import numpy as np
 
 _SPACE, _NEWLINE = b" \n"
 _FIELDS = 6
+_TABLE_BITS = 20
 _MIX = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
@@ -30,6 +31,9 @@ class TitleIndex:
         ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
         starts = ends - np.array([len(line) - len(start) for line in lines], dtype=np.int64)
         self._keys = np.unique(_keys(_words(b"".join(lines) + b" " * 8), starts, ends))
+        # Most titles are not wanted, which a look at one place of a table tells sooner than a search.
+        self._may_be = np.zeros(1 << _TABLE_BITS, dtype=bool)
+        self._may_be[self._keys >> np.uint64(64 - _TABLE_BITS)] = True
         self._head = int.from_bytes(start[:8], "little"), int.from_bytes(start[-8:], "little")
 
     def lines(self, data: bytes) -> list[tuple[int, int]]:
@@ -48,8 +52,10 @@ class TitleIndex:
         ours = np.flatnonzero(is_ours)
         has_all = n_blanks[ours] == _FIELDS - 1
         keys = _keys(words, blanks[first[ours]] + 1, np.minimum(blanks[first[ours] + 1], ends[ours]))
-        places = np.minimum(np.searchsorted(self._keys, keys), max(0, len(self._keys) - 1))
-        is_wanted = self._keys[places] == keys if len(self._keys) else np.zeros(len(keys), dtype=bool)
+        is_wanted = self._may_be[keys >> np.uint64(64 - _TABLE_BITS)]
+        likely = keys[is_wanted]
+        places = np.minimum(np.searchsorted(self._keys, likely), len(self._keys) - 1)
+        is_wanted[is_wanted] = self._keys[places] == likely
         found = ours[is_wanted | ~has_all]
         return list(zip(starts[found].tolist(), ends[found].tolist(), strict=True))
 
