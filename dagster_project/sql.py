@@ -153,6 +153,8 @@ class Shell:
             # DuckDB answers Ctrl-C with a RuntimeError of its own.
             if isinstance(error, RuntimeError) and "interrupt" not in str(error).lower():
                 raise
+            # A stopped query holds its connection until it is told once more.
+            self._connection.interrupt()
             print("stopped", file=sys.stderr)
         return False
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import select
+import shlex
 import shutil
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from dagster_project.sql import connect
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 TEXT = """it's "q" $HOME $(id) ${x} `id` \\ # %d;"""
@@ -24,6 +32,11 @@ def study(tmp_path: Path) -> Path:
     with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
         warehouse.execute("create schema marts")
         warehouse.execute("create table marts.words as select ? as text", [TEXT])
+        warehouse.execute("comment on column marts.words.text is 'a text'")
+        warehouse.execute(
+            "create table marts.catalogue as select 'words' as topic, 'words' as table_name, "
+            "1 as n_rows, 'text' as grain, 'words' as description, 'select * from words' as example_query"
+        )
     return small_study(tmp_path, "fake:passage", facts=8)
 
 
@@ -61,3 +74,134 @@ def test_neither_make_nor_the_shell_reads_a_query(study: Path, tmp_path: Path) -
     for out in (shown([*make, f"Q={QUERY}"], study), shown(make, study, Q=QUERY)):
         assert TEXT in out
         assert "true" in out
+
+
+ATTACKS = (
+    "select * from read_text('/etc/hostname')",
+    "select * from '/etc/hostname'",
+    "select * from glob('/*')",
+    "copy words to '{folder}/stolen.csv'",
+    "export database '{folder}/stolen'",
+    "attach '{folder}/other.duckdb' as other",
+    "attach ':memory:' as other",
+    "install httpfs",
+    "load httpfs",
+    "load '{folder}/evil.duckdb_extension'",
+    "from read_csv('https://example.org/x.csv')",
+    "set enable_external_access = true",
+    "set lock_configuration = false",
+    "set allow_community_extensions = true",
+    "set temp_directory = '{folder}'",
+    "reset lock_configuration",
+    "create secret stolen (type s3)",
+    "create table marts.mine as select 1",
+    "insert into words values ('x')",
+    "delete from words",
+    "drop table words",
+    "from study",
+    "from published",
+)
+
+
+def test_the_connection_reads_the_one_file_and_nothing_else(study: Path, tmp_path: Path) -> None:
+    path = study.parent / "home/small/published/warehouse.duckdb"
+    published = (
+        duckdb.connect(str(path), read_only=True).sql("from marts.words").df()
+    )  # a variable, not a table
+    before = path.read_bytes()
+    with connect(path) as connection:
+        for attack in ATTACKS:
+            with pytest.raises(duckdb.Error):
+                connection.sql(attack.format(folder=tmp_path / "out")).fetchall()
+        assert connection.sql("select count(*) from words").fetchone() == (len(published),)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
+def test_errors_are_one_line_and_a_file_that_is_none_is_named(study: Path, tmp_path: Path) -> None:
+    home = study.parent / "home"
+    for query, said in (
+        ("selec 1", "syntax error"),
+        ("select nope\nfrom words", "nope"),
+        ("from nowhere", "nowhere"),
+    ):
+        done = run(command("dagster_project.sql", query), home, study)
+        assert done.returncode == 1
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert said in done.stderr
+    done = run(command("dagster_project.sql", "select 1"), home, study, FORMAT="xml")
+    assert done.returncode == 1
+    assert "box, csv, json, markdown" in done.stderr
+    (home / "small/published/warehouse.duckdb").write_bytes(b"no database")
+    done = run(command("dagster_project.sql", "select 1"), home, study)
+    assert done.returncode == 1
+    assert "publish the warehouse again" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_queries_come_through_a_pipe_in_the_format_that_is_asked_for(study: Path) -> None:
+    done = run(command("dagster_project.sql"), study.parent / "home", study, stdin="from words", FORMAT="csv")
+    assert done.stdout.splitlines()[0] == "text"
+    head = subprocess.run(
+        f"{shlex.join(command('dagster_project.sql', 'from range(100000)'))} | head -1",
+        shell=True, cwd=PROJECT, env=environment(study.parent / "home", study, FORMAT="csv"),
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert head.stdout == "range\n"
+    assert head.stderr == ""
+
+
+def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study: Path) -> None:
+    home = study.parent / "home"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        command("dagster_project.sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm"),
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C reaches who has a terminal of its own
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        assert "longtail> " in until(master, "longtail> ")
+        for typed, said in (
+            ("\\d words\n", "a text"),
+            ("\\e words\n", "select * from words"),
+            ("\\x\n", "upright"),
+            ("select 1 +\n", "...> "),
+            ("\x03", "longtail> "),
+            ("select count(*) from range(1000000000000) as a, range(1000) as b;\n", "range(1000) as b;"),
+        ):
+            os.write(master, typed.encode())
+            until(master, said)
+        time.sleep(1)
+        os.write(master, b"\x03")
+        until(master, "stopped")
+        os.write(master, b"select 40 + 2 as answer;\n")
+        until(master, "42")
+        os.write(master, b"\x04")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    history = home / "small/sql_history"
+    assert "select 40 + 2 as answer;" in history.read_text(encoding="utf-8")
+    assert history.stat().st_mode & 0o077 == 0
+
+
+def until(master: int, text: str) -> str:
+    """What the terminal shows up to `text`."""
+    seen, deadline = "", time.monotonic() + 60
+    while text not in seen:
+        assert time.monotonic() < deadline, seen
+        if select.select([master], [], [], 1)[0]:
+            seen += os.read(master, 65_536).decode(errors="replace")
+    return seen
+
+
+def run(
+    arguments: list[str], home: Path, study: Path, stdin: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, cwd=PROJECT, env=environment(home, study, **more),
+        input=stdin or "", capture_output=True, text=True, timeout=120,
+    )  # fmt: skip

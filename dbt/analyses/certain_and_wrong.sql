@@ -19,7 +19,9 @@ inner join {{ ref('fct_sampled_answers') }} as samples
         and consistency.model = samples.model
         and consistency.question_id = samples.question_id
 where consistency.cert is not null
-group by all
+group by
+    consistency.dataset, consistency.prompt, consistency.model, consistency.cert,
+    questions.question, questions.gold_answers, questions.subject_popularity
 having not bool_or(samples.is_correct)
 order by consistency.cert desc, questions.subject_popularity desc, consistency.model asc, questions.question asc
 limit 100

@@ -1,12 +1,25 @@
 {{ config(meta={'dagster': {'ref': {'name': 'fct_answers'}}}) }}
 
 -- Answers to questions that the lake no longer holds are stale: their partition must be materialised again.
+with answers as (
+    {% for name in ['answers', 'paraphrase_answers', 'sampled_answers', 'generated_passages'] %}
+    select distinct
+        '{{ name }}' as table_name,
+        dataset,
+        question_id,
+        model
+    from {{ ref('stg_generation__' ~ name) }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
+
+)
+
 select
+    answers.table_name,
     answers.dataset,
     answers.question_id,
-    answers.model,
-    answers.method
-from {{ ref('stg_generation__answers') }} as answers
+    answers.model
+from answers
 left join {{ ref('stg_questions__questions') }} as questions
     on answers.dataset = questions.dataset and answers.question_id = questions.question_id
 where questions.question_id is null

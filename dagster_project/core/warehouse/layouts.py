@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import IO, Any
 
 import duckdb
@@ -110,6 +111,8 @@ def _text(value: object) -> str:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, (list, tuple)):
         return [_jsonable(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The warehouse: dbt in two passes with the bootstrap between them, its publication, documentation and export."""
+"""The warehouse: dbt in two passes with the bootstrap between them, then the publication."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,8 +9,6 @@ from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtC
 from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
 from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ, compare_methods
 from dagster_project.core.warehouse.build import AFTER_GAINS
-from dagster_project.core.warehouse.docs import publish_docs
-from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
@@ -102,41 +100,6 @@ def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
             "tables": dg.MetadataValue.md(
                 markdown_table([{"table": name, "rows": n} for name, n in report.n_rows.items()])
             ),
-        },
-        data_version=dg.DataVersion(report.invocation_id),
-    )
-
-
-@dg.asset(group_name="warehouse", kinds={"dbt", "html"}, pool="warehouse", deps=[published_warehouse])
-def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
-    """dbt's documentation of every table and column as one page beside the warehouse, which needs no network."""
-    with clear_errors():
-        report = publish_docs(study.study, LOG)
-    return dg.MaterializeResult(
-        metadata={
-            "page": dg.MetadataValue.url(report.path.as_uri()),
-            "path": dg.MetadataValue.path(report.path),
-            "n_bytes": report.n_bytes,
-            "was_current": not report.was_made,
-            "dbt_invocation_id": report.invocation_id,
-        },
-        data_version=dg.DataVersion(report.invocation_id),
-    )
-
-
-@dg.asset(group_name="warehouse", kinds={"parquet", "huggingface"}, deps=[published_warehouse])
-def parquet_export(study: StudyResource) -> dg.MaterializeResult:
-    """The published tables as Parquet files with a dataset card, in a folder that appears whole."""
-    with clear_errors():
-        report = export_marts(study.study, LOG)
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/row_count": sum(report.n_rows.values()),
-            "path": dg.MetadataValue.path(report.path),
-            "card": dg.MetadataValue.path(report.path / "README.md"),
-            "n_bytes": report.n_bytes,
-            "was_current": report.was_current,
-            "dbt_invocation_id": report.invocation_id,
         },
         data_version=dg.DataVersion(report.invocation_id),
     )

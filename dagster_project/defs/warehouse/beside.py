@@ -1,0 +1,46 @@
+"""What stands beside the published warehouse and is made of it: its documentation, its export."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from dagster_project.core.warehouse.docs import publish_docs
+from dagster_project.core.warehouse.export import export_marts
+from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.results import clear_errors
+from dagster_project.defs.warehouse.assets import published_warehouse
+
+
+@dg.asset(group_name="warehouse", kinds={"dbt", "html"}, pool="warehouse", deps=[published_warehouse])
+def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
+    """dbt's documentation of every table and column as one page beside the warehouse, which needs no network."""
+    with clear_errors():
+        report = publish_docs(study.study, LOG)
+    return dg.MaterializeResult(
+        metadata={
+            "page": dg.MetadataValue.url(report.path.as_uri()),
+            "path": dg.MetadataValue.path(report.path),
+            "n_bytes": report.n_bytes,
+            "was_current": not report.was_made,
+            "dbt_invocation_id": report.invocation_id,
+        },
+        data_version=dg.DataVersion(report.invocation_id),
+    )
+
+
+@dg.asset(group_name="warehouse", kinds={"parquet", "huggingface"}, deps=[published_warehouse])
+def parquet_export(study: StudyResource) -> dg.MaterializeResult:
+    """The published tables as Parquet files with a dataset card, in a folder that appears whole."""
+    with clear_errors():
+        report = export_marts(study.study, LOG)
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": sum(report.n_rows.values()),
+            "path": dg.MetadataValue.path(report.path),
+            "card": dg.MetadataValue.path(report.path / "README.md"),
+            "n_bytes": report.n_bytes,
+            "was_current": report.was_current,
+            "dbt_invocation_id": report.invocation_id,
+        },
+        data_version=dg.DataVersion(report.invocation_id),
+    )
