@@ -23,6 +23,7 @@ from dagster_project.defs.warehouse.assets import (
     warehouse_adaptive,
     warehouse_models,
 )
+from dagster_project.defs.warehouse.beside import parquet_export, warehouse_docs
 
 refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
@@ -35,6 +36,8 @@ refresh_popularity = dg.define_asset_job(
         warehouse_adaptive,
         published_warehouse,
         report_page,
+        warehouse_docs,
+        parquet_export,
     ),
     description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
