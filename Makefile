@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui sql test check reference-models bench-generation bench-ingest bench-warehouse install install-dev clean-venv
+.PHONY: help run ui sql test check reference-models bench-generation bench-ingest bench-sampling bench-warehouse install install-dev clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -50,6 +50,9 @@ check: $(VENV)/.installed-dev ## style, types, layers, SQL, definitions
 
 bench-ingest: $(VENV)/.installed-bench ## dumps against merely decompressing them, questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
+
+bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.sampling $(BENCH_ARGS)
 
 bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds against pandas loops (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)

@@ -64,3 +64,15 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -
     assert set(figures) == names
     assert all(value > 0 for value in figures.values())
     assert "all equal" in done.stdout
+
+
+def test_sampling_prints_counts_before_and_after() -> None:
+    small = ["--facts-per-relation", "40", "--per-relation", "5"]
+    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.sampling import main\nmain()")
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert {"facts_s", "entities_s", "frequencies_s", "sample_s", "questions_s", "peak_mb"} <= set(figures)
+    (total,) = (line.split("|") for line in done.stdout.splitlines() if line.startswith("| all"))
+    candidates, kept, *dropped, questions = (int(cell.replace(",", "")) for cell in total[2:-1])
+    assert candidates == kept + sum(dropped)
+    assert 0 < questions <= kept == 16 * 5
