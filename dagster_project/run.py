@@ -6,7 +6,6 @@ Every stage is a run in the UI's history. A stage whose partitions are current c
 from __future__ import annotations
 
 import contextlib
-import datetime
 import io
 import logging
 import os
@@ -14,8 +13,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,16 +23,13 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
-from dagster_project.core.study import IMPORTED, Model, Study
+from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.core.wikimedia.pageviews import newest_complete_month, newest_ended_month
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
+from dagster_project.stages import WAREHOUSE, Stage, plan
 
-WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
-_REFERENCES = ("lake/reference_questions", "lake/reference_mentions")
-_QUESTIONS = ("lake/questions", "lake/paraphrases", "lake/paraphrase_similarities", "lake/entity_linking")
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
@@ -42,16 +37,6 @@ _DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilat
 _SHOWN_CHECKS = 3
 _LOGGERS = ("longtail", "dagster_project")  # those that dagster.yaml shows in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One run: assets, and the first and last partition key where they have partitions."""
-
-    title: str
-    keys: tuple[str, ...]
-    first: str | None = None
-    last: str | None = None
 
 
 def main() -> int:
@@ -118,65 +103,6 @@ def _is_published(study: Study, inputs: str) -> bool:
     return published.read_text(encoding="ascii") == inputs
 
 
-def plan(study: Study) -> list[Stage]:
-    """The stages of a study, in order. Partition ranges are products by dimension: a model with all its methods."""
-    lake = [
-        f"lake/{name}"
-        for name in ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
-    ]
-    facts = ("lake/triples", "lake/entities", "lake/imported_popularity", *_REFERENCES)
-    sample = ("lake/subject_frequencies", "lake/candidate_triples")  # no rows where all facts are asked about
-    stages = [Stage("study, facts, entities", (*lake, *facts, *sample))]
-    if study.popularity.measure == "page_views":
-        first, last = window(study)
-        more = ("lake/reference_page_views",) if any(one.tagme for one in study.reference_questions) else ()
-        stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views", *more), first, last))
-    generates = any(model.backend != IMPORTED for model in study.models)
-    stages += _texts(study) if generates else [Stage("questions, paraphrases", _QUESTIONS)]
-    for model in study.models:
-        stages += _generation(study, model)
-    if generates and (study.paraphrase_prompts or study.sample_prompts):
-        stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
-    return [*stages, Stage("warehouse: dbt, tests, publication, report", WAREHOUSE)]
-
-
-def _texts(study: Study) -> Iterator[Stage]:
-    """Questions, and what is read to answer them; imported answers were given without our passages."""
-    indexes = [f"indexes/{name}" for name in study.retrievers if name != "oracle"]
-    yield Stage("questions, paraphrases, passages, indexes", (*_QUESTIONS, "lake/passages", *indexes))
-    if study.retrievers:
-        first, last = study.retrievers[0], study.retrievers[-1]
-        yield Stage("retrieval", ("lake/retrieved_passages",), first, last)
-
-
-def _generation(study: Study, model: Model) -> Iterator[Stage]:
-    """All that one model writes; answers before the latency that a service's rows tell."""
-    name = model.name
-    methods = _multi_key(name, study.methods[0]), _multi_key(name, study.methods[-1])
-    is_imported = model.backend == IMPORTED
-    if is_imported:
-        yield Stage(f"imported answers of {name}", ("lake/imported_answers",), name, name)
-    if "genread" in study.methods:
-        yield Stage(f"generated passages of {name}", ("lake/generated_passages",), name, name)
-    yield Stage(f"answers of {name}", ("lake/answers",), *methods)
-    if is_imported:
-        return
-    if study.paraphrase_prompts:
-        yield Stage(f"paraphrase answers of {name}", ("lake/paraphrase_answers",), name, name)
-    if study.sample_prompts:
-        yield Stage(f"sampled answers of {name}", ("lake/sampled_answers",), name, name)
-    yield Stage(f"latency of {name}", ("lake/latency_calibrations",), *methods)
-
-
-def window(study: Study) -> tuple[str, str]:
-    """First and last month of the popularity window; the last is the newest complete one if the study names none."""
-    today = datetime.datetime.now(datetime.UTC).date()
-    newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
-    last = study.popularity.last_month or newest(today)
-    months = int(last[:4]) * 12 + int(last[5:]) - 1 - (study.popularity.n_months - 1)
-    return f"{months // 12:04d}-{months % 12 + 1:02d}", last
-
-
 def run_stage(
     definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
 ) -> str | None:
@@ -223,10 +149,6 @@ def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
     graph = definitions.resolve_asset_graph()
     groups = {"warehouse", "report"}
     return [key for key in graph.materializable_asset_keys if graph.get(key).group_name in groups]
-
-
-def _multi_key(model: str, method: str) -> str:
-    return str(dg.MultiPartitionKey({"model": model, "method": method}))
 
 
 def _why(events: Sequence[Any]) -> str:
