@@ -32,20 +32,20 @@ class Place:
     path: str | None = None
     path_env: str | None = None
 
-    def find(self, study_path: Path) -> Path:
+    def find(self, study_path: Path, purpose: str = "to import") -> Path:
         """Where it lies. Errors: `SourceError` where the variable is not set or nothing is there."""
         named = self.path
         if self.path_env:
             named = os.environ.get(self.path_env, "").strip()
             if not named:
                 raise SourceError(
-                    f"{study_path}: environment variable {self.path_env} is not set; set it to the file to import"
+                    f"{study_path}: environment variable {self.path_env} is not set; set it to the file {purpose}"
                 )
         found = study_path.parent / Path(named or "").expanduser()
         if not found.exists():
             by = f" ({self.path_env} names it)" if self.path_env else ""
             raise SourceError(
-                f"{found}: there is no such file or folder to import{by}; named in {study_path}"
+                f"{found}: there is no such file or folder {purpose}{by}; named in {study_path}"
             )
         return found
 

@@ -27,7 +27,7 @@ from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.wikimedia.ingest import check_months
-from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
 
 TABLE = "subject_frequencies"
@@ -48,7 +48,7 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
     if sample is None:
         return lake.materialise(TABLE, fingerprint(TABLE, "no sample"), lambda: Computed([]))
     if sample.text is not None:
-        return _of_text(sample.text.find(study.path), sample.match, lake, log)
+        return _of_text(sample.text.find(study.path, "to count names in"), sample.match, lake, log)
     if sample.month is not None:
         check_months(study, [sample.month], today or datetime.now(UTC).date())
         return _of_page_views(study, sample.month, lake, log)
@@ -83,7 +83,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
     )
 
     def compute() -> Computed:
-        with open_services(study.source, study.home) as services:
+        with open_services(study.source, study.home, stage=stamp) as services:
             articles = resolve_articles(study, services, titled["article_title"].to_pylist(), log)
             found = fetch_views(study, services, articles, [month], log)[month]
         views = np.full(subjects.num_rows, np.nan)
@@ -97,7 +97,9 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
         notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **found.notes}
         return Computed(computed.rows, found.aside, notes)
 
-    return lake.materialise(TABLE, stamp, compute)
+    outcome = lake.materialise(TABLE, stamp, compute)
+    finish_stage(study.home, stamp)
+    return outcome
 
 
 def _counted_by(study: Study, n_articles: int) -> list[Any]:

@@ -161,7 +161,7 @@ def test_what_is_current_is_not_computed_again_and_what_changed_is(
     other, _ = make(f"{BY_TEXT}, per_relation: 1", triples, entities)
     assert [o.was_current for o in run(other, lake, log)] == [True, False]
     text.unlink()
-    with pytest.raises(SourceError, match="there is no such file or folder"):
+    with pytest.raises(SourceError, match="there is no such file or folder to count names in; named in"):
         run(other, lake, log)
 
 
@@ -199,3 +199,17 @@ def test_the_draw_hangs_on_the_triples_and_not_on_their_place_in_the_lake(
     run(study, lake, log)
     assert outcomes(lake) == first
     assert list(first.values()).count("kept") == 12
+
+
+def test_a_text_that_no_variable_names_is_asked_for(
+    make: Make, log: logging.Logger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    facts = [("Q1", "P106", "Q2")], {"Q1": ("Ada", [], 1), "Q2": ("Bob", [], 1)}
+    study, lake = make("frequency: text, text_env: SOME_TEXT", *facts)
+    monkeypatch.delenv("SOME_TEXT", raising=False)
+    with pytest.raises(SourceError, match="SOME_TEXT is not set; set it to the file to count names in"):
+        run(study, lake, log)
+    (tmp_path / "b.txt").write_text("Ada")
+    monkeypatch.setenv("SOME_TEXT", str(tmp_path / "b.txt"))
+    run(study, lake, log)
+    assert outcomes(lake) == {"Q1 P106 Q2": "kept"}
