@@ -1,0 +1,48 @@
+"""Which stages a study has, in which order, and which months its window spans."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from dagster_project.stages import WAREHOUSE, plan, window
+
+
+def _default() -> Study:
+    return load_study(PROJECT_ROOT / "study.yaml")
+
+
+def test_facts_come_first_and_the_warehouse_last() -> None:
+    stages = plan(_default())
+    assert "lake/triples" in stages[0].keys
+    assert stages[-1].keys == WAREHOUSE
+    keys = [key for stage in stages for key in stage.keys]
+    order = [
+        "lake/page_views",
+        "lake/questions",
+        "lake/retrieved_passages",
+        "lake/answers",
+        "lake/answer_embeddings",
+    ]
+    assert [keys.index(key) for key in order] == sorted(keys.index(key) for key in order)
+
+
+def test_a_model_takes_all_its_methods_in_one_run() -> None:
+    # Dagster joins the dimensions of a key in alphabetical order: method, model
+    (answers,) = [stage for stage in plan(_default()) if stage.title == "answers of reference_m"]
+    assert {answers.first, answers.last} == {"closed_book|reference_m", "oracle|reference_m"}
+
+
+def test_without_retrieval_nothing_is_indexed() -> None:
+    study = dataclasses.replace(_default(), methods=("closed_book",))
+    keys = {key for stage in plan(study) for key in stage.keys}
+    assert "lake/retrieved_passages" not in keys
+    assert not any(key.startswith("indexes/") for key in keys)
+
+
+def test_a_window_may_begin_in_the_year_before() -> None:
+    study = _default()
+    popularity = dataclasses.replace(study.popularity, n_months=3, last_month="2026-01")
+    assert window(dataclasses.replace(study, popularity=popularity)) == ("2025-11", "2026-01")
