@@ -138,6 +138,25 @@ def quadrant_intervals(answers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*PAIR, "parametric_correct", "retrieval_correct", *names])
 
 
+def passages_by_quadrant(
+    answers: pd.DataFrame, passages: pd.DataFrame, entities: pd.DataFrame
+) -> pd.DataFrame:
+    """Whose passages were read in each quadrant."""
+    articles = {row["passage_id"]: row for row in passages.to_dict("records")}
+    known = {row["entity_id"]: row for row in entities.to_dict("records")}
+    read = answers.assign(
+        passage_of=[_about(row, articles.get(row["passage_id"]), known) for row in answers.to_dict("records")]
+    )
+    on = ["dataset", "prompt", "model", "question_id"]
+    from_memory = read.method.isin(["closed_book", "genread"])
+    both = read[from_memory].merge(read[~from_memory], on=on, suffixes=("_memory", ""))
+    both = both.rename(columns={"method_memory": "parametric_method", "method": "retrieval_method"})
+    both = both.rename(columns={"is_correct_memory": "parametric_correct", "is_correct": "retrieval_correct"})
+    keys = [*PAIR, "parametric_correct", "retrieval_correct"]
+    counted = both.groupby(keys).passage_of.value_counts().unstack(fill_value=0)
+    return counted.add_prefix("n_passage_of_").reset_index()
+
+
 def leaderboard(answers: pd.DataFrame, adaptive: pd.DataFrame) -> pd.DataFrame:
     """Methods, and pairs of fct_adaptive_accuracy; nulls of the key are empty texts here."""
     entries = [

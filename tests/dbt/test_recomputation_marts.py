@@ -66,7 +66,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     marts = ("fct_guessing_baselines", "fct_passage_effects", "dim_questions", "dim_passages", "dim_entities")
     staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__passages")
     run_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
-            "int_question_passages", "int_answer_pairs", "fct_answers", *marts)  # fmt: skip
+            "int_question_passages", "int_answer_pairs", "fct_answers", "fct_retrieval_quadrants", *marts)  # fmt: skip
     guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
     assert guesses.share_answer_in_subject.between(0.05, 0.95).sum() > 4
     assert guesses.accuracy_majority.between(0.05, 0.95).sum() > 4
@@ -79,6 +79,9 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     assert effects.passage_of.isna().any()
     sides = [frame.set_index(key).sort_index()[expected.columns[6:]] for frame in (effects, expected)]
     pd.testing.assert_frame_equal(*(side.fillna("unknown") for side in sides))
+    counted = again.passages_by_quadrant(mart(study, "fct_answers"), passages, entities)
+    quadrants = mart(study, "fct_retrieval_quadrants").query("n > 0")
+    assert_agree(quadrants, counted, [*PAIR, "parametric_correct", "retrieval_correct"])
 
 
 def enrich(study: Study) -> None:

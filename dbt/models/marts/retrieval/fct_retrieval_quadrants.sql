@@ -1,30 +1,49 @@
 {%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
+{%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
 with answer_pairs as (
 
     select * from {{ ref('int_answer_pairs') }}
 
 ),
 
-counted as (
+answers as (
 
-    select
-        {{ pair }},
-        parametric_correct,
-        retrieval_correct,
-        count(*) as n,
-        count(*) filter (where has_answer) as n_has_answer
-    from answer_pairs
-    group by {{ pair }}, parametric_correct, retrieval_correct
+    select * from {{ ref('int_answers') }}
 
 ),
 
-pairs as (
+question_passages as (
+
+    select * from {{ ref('int_question_passages') }}
+
+),
+
+read_passages as (
 
     select
-        {{ pair }},
-        sum(n)::bigint as n_questions
-    from counted
-    group by {{ pair }}
+        answers.dataset,
+        answers.prompt,
+        answers.model,
+        answers.method as retrieval_method,
+        answers.question_id,
+        question_passages.passage_of
+    from answers
+    inner join question_passages using (dataset, question_id, passage_id)
+
+),
+
+counted as (
+
+    select
+        {{ quadrant }},
+        count(*) as n,
+        count(*) filter (where answer_pairs.has_answer) as n_has_answer,
+        count(*) filter (where read_passages.passage_of = 'subject') as n_passage_of_subject,
+        count(*) filter (where read_passages.passage_of = 'namesake') as n_passage_of_namesake,
+        count(*) filter (where read_passages.passage_of = 'other') as n_passage_of_other
+    from answer_pairs
+    left join read_passages using (dataset, prompt, model, retrieval_method, question_id)
+    group by {{ quadrant }}
 
 ),
 
@@ -32,12 +51,14 @@ pairs as (
 quadrants as (
 
     select
-        pairs.*,
+        {{ pair }},
         one.correct as parametric_correct,
-        other.correct as retrieval_correct
-    from pairs
+        other.correct as retrieval_correct,
+        sum(counted.n)::bigint as n_questions
+    from counted
     cross join (values (true), (false)) as one (correct)
     cross join (values (true), (false)) as other (correct)
+    group by {{ pair }}, one.correct, other.correct
 
 ),
 
@@ -47,9 +68,12 @@ final as (
         quadrants.*,
         coalesce(counted.n, 0) as n,
         {{ rate('coalesce(counted.n, 0)', 'quadrants.n_questions', 'share') }},
-        {{ rate('counted.n_has_answer', 'counted.n', 'recall_at_1') }}
+        {{ rate('counted.n_has_answer', 'counted.n', 'recall_at_1') }},
+        coalesce(counted.n_passage_of_subject, 0) as n_passage_of_subject,
+        coalesce(counted.n_passage_of_namesake, 0) as n_passage_of_namesake,
+        coalesce(counted.n_passage_of_other, 0) as n_passage_of_other
     from quadrants
-    left join counted using ({{ pair }}, parametric_correct, retrieval_correct)
+    left join counted using ({{ quadrant }})
 
 )
 
