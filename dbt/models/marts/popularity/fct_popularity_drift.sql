@@ -23,12 +23,6 @@ popularity_drift as (
 
 ),
 
-decisions as (
-
-    select * from {{ ref('int_monthly_decisions') }}
-
-),
-
 final as (
 
     select
@@ -38,12 +32,12 @@ final as (
         method_pairs.parametric_method,
         method_pairs.retrieval_method,
         popularity_drift.month,
-        coalesce(decisions.n, 0) as n,
+        coalesce(month_thresholds.n, 0) as n,
         month_thresholds.threshold as threshold_month,
         window_thresholds.threshold as threshold_window,
-        decisions.share_retrieved_month,
-        decisions.share_retrieved_window,
-        decisions.share_decision_changed,
+        month_thresholds.share_retrieved_month,
+        month_thresholds.share_retrieved_window,
+        month_thresholds.share_decision_changed,
         popularity_drift.n_compared as n_questions,
         popularity_drift.share_bin_changed,
         popularity_drift.median_ratio,
@@ -56,10 +50,6 @@ final as (
         on
             method_pairs.pair_id = month_thresholds.pair_id
             and popularity_drift.month = month_thresholds.month
-    left join decisions
-        on
-            method_pairs.pair_id = decisions.pair_id
-            and popularity_drift.month = decisions.month
 
 )
 

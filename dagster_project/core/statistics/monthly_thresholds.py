@@ -1,0 +1,108 @@
+"""Thresholds of adaptive retrieval had popularity been one month's views, and what would be retrieved then.
+
+What belongs here: the fit of dbt model int_monthly_thresholds, which calls it: the rule of `adaptive_thresholds`, search
+exact, one threshold for all relations (SPEC §6). What does not: popularity by month, and the window's threshold, dbt
+models both. It is not SQL for the same reason: a sort for each pair and month there, one for each month here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SCHEMA = pa.schema([
+    pa.field("pair_id", pa.int32()),
+    pa.field("month", pa.string()),
+    pa.field("threshold", pa.float64()),
+    pa.field("n", pa.int64()),
+    pa.field("share_retrieved_month", pa.float64()),
+    pa.field("share_retrieved_window", pa.float64()),
+    pa.field("share_decision_changed", pa.float64()),
+])  # fmt: skip
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Month:
+    """A month's views of a dataset's questions that have any: places of the questions, in the order of their views."""
+
+    month: str
+    places: Values
+    views: Values
+
+
+def fit_months(rows: pa.Table, monthly: pa.Table, thresholds: pa.Table) -> pa.Table:
+    """One row per (pair_id, month) with a question that has views and both answers, of `SCHEMA`.
+
+    `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
+    month_popularity. `thresholds`: pair_id, threshold, the window's; pairs without one are left out.
+    """
+    window = dict(zip(thresholds["pair_id"].to_pylist(), thresholds["threshold"].to_pylist(), strict=True))
+    found: list[dict[str, Any]] = []
+    for dataset in pc.unique(monthly["dataset"]).to_pylist():
+        of_dataset = monthly.filter(pc.field("dataset") == dataset)
+        questions = pc.unique(of_dataset["question_id"])
+        months = list(_months(of_dataset, questions))
+        mine = rows.filter(pc.field("dataset") == dataset)
+        for pair_id in pc.unique(mine["pair_id"]).to_pylist():
+            own = mine.filter(pc.field("pair_id") == pair_id)
+            if pair_id in window and len(own):
+                found += _of_pair(pair_id, own, questions, months, window[pair_id])
+    return pa.Table.from_pylist(found, schema=SCHEMA)
+
+
+def _months(monthly: pa.Table, questions: pa.Array) -> Iterator[Month]:
+    for month in pc.unique(monthly["month"]).to_pylist():
+        one = monthly.filter((pc.field("month") == month) & pc.field("month_popularity").is_valid())
+        places = pc.index_in(one["question_id"], value_set=questions).to_numpy()
+        views = one["month_popularity"].to_numpy()
+        order = np.argsort(views, kind="stable")
+        yield Month(month, places[order], views[order])
+
+
+def _of_pair(
+    pair_id: int, own: pa.Table, questions: pa.Array, months: list[Month], window: float
+) -> Iterator[dict[str, Any]]:
+    asked = pc.index_in(own["question_id"], value_set=questions).to_numpy()
+    is_asked, by_window = np.zeros((2, len(questions)), dtype=bool)
+    gain = np.zeros(len(questions), dtype=np.int64)
+    is_asked[asked] = True
+    by_window[asked] = own["popularity"].to_numpy() < window
+    gain[asked] = own["retrieval"].to_numpy() - own["parametric"].to_numpy()
+    for month in months:
+        kept = is_asked[month.places]
+        places, views = month.places[kept], month.views[kept]
+        if not len(places):
+            continue
+        threshold = best_threshold(views, gain[places])
+        by_month = views < threshold
+        yield {
+            "pair_id": pair_id,
+            "month": month.month,
+            "threshold": threshold,
+            "n": len(places),
+            "share_retrieved_month": float(by_month.mean()),
+            "share_retrieved_window": float(by_window[places].mean()),
+            "share_decision_changed": float((by_month != by_window[places]).mean()),
+        }
+
+
+def best_threshold(popularity: Values, gain: Values) -> float:
+    """The threshold on ascending `popularity` that gains most by retrieving below it, of equal ones the lowest.
+
+    `gain` is 1 where only retrieval is right, -1 where only memory is. Infinity retrieves always; the least popularity
+    never, which is also what nothing above 0 comes to.
+    """
+    last = np.flatnonzero(np.append(popularity[1:] != popularity[:-1], True))
+    gained = np.cumsum(gain)[last]
+    level = int(gained.argmax())
+    if gained[level] <= 0:
+        return float(popularity[0])
+    return float(popularity[last[level + 1]]) if level + 1 < len(last) else float("inf")
