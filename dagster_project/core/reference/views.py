@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 
 from dagster_project.core.errors import SourceError
@@ -16,7 +16,7 @@ from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fin
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.wikimedia.ingest import check_months
-from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
 
 _CODE = ("reference/views", "wikimedia/pageviews")
@@ -29,7 +29,7 @@ def ingest_reference_page_views(
 
     Errors: `SourceError` for a month that is not complete, or a live month without any views.
     """
-    check_months(study, months, today or date.today())
+    check_months(study, months, today or datetime.now(UTC).date())
     titles = _titles(lake) if study.reference_questions else []
     source = study.source
     world = (
@@ -46,11 +46,14 @@ def ingest_reference_page_views(
         for month in months
     }
     stale = [m for m in months if not lake.current("reference_page_views", stamps[m], m)]
-    computed = _fetched(study, titles, stale, log) if stale else {}
-    return [
+    stage = fingerprint("reference_page_views", [stamps[month] for month in stale])
+    computed = _fetched(study, titles, stale, stage, log) if stale else {}
+    outcomes = [
         lake.materialise("reference_page_views", stamps[month], partial(computed.__getitem__, month), month)
         for month in months
     ]
+    finish_stage(study.home, stage)
+    return outcomes
 
 
 def _titles(lake: Lake) -> list[str]:
@@ -60,11 +63,11 @@ def _titles(lake: Lake) -> list[str]:
 
 
 def _fetched(
-    study: Study, titles: Sequence[str], months: Sequence[str], log: logging.Logger
+    study: Study, titles: Sequence[str], months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
     if not titles:
         return {month: Computed([]) for month in months}
-    with open_services(study.source, study.home) as services:
+    with open_services(study.source, study.home, stage=stage) as services:
         articles = resolve_articles(study, services, titles, log)
         found = fetch_views(study, services, articles, months, log)
         source = "wikimedia" if services.label == "wikidata" else services.label
