@@ -44,6 +44,7 @@ def _iri(text: str) -> str:
 _PREDICATES = "|".join(_iri(name) for name in (*_TERMS, _SITELINKS, _REDIRECT))
 _HEAD = re.compile(
     rf"[ \t]*(?:<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
+    rf"|<{_iri(_DATA)}(?P<data>Q[1-9]\d*)>[ \t]*<{_iri(_SITELINKS)}>"
     rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
     rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>)".encode()
 )
@@ -70,7 +71,7 @@ def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Lo
 
 def _tells_of(part: Checked, index: int, wanted: frozenset[bytes]) -> bool:
     head = _HEAD.match(part.chunk.view, part.lines.starts[index], part.lines.ends[index])
-    return head is not None and (head["subject"] or head["object"]) in wanted
+    return head is not None and (head["subject"] or head["data"] or head["object"]) in wanted
 
 
 def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Iterator[int]:
@@ -139,7 +140,8 @@ def _add(terms: EntityTerms, triple: ox.Quad) -> None:
     if predicate == _ABOUT:
         _add_article(terms, triple.subject.value, obj.value.removeprefix(ENTITY))
         return
-    entity_id = triple.subject.value.removeprefix(ENTITY)
+    # Wikidata's dump of everything says the number of site links of an entity's data, others of the entity itself.
+    entity_id = triple.subject.value.removeprefix(ENTITY).removeprefix(_DATA)
     if predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
         terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
     elif predicate == _SITELINKS and isinstance(obj, ox.Literal) and obj.datatype.value == _INTEGER:

@@ -184,3 +184,82 @@ def test_odd_terms(tmp_path: Path, log) -> None:
     assert _sitelinks(terms, ids) == {"Q2": 12}
     assert not {"Q99", "Q5", "Q6"} & set(documents)
     assert [(row.row_key, row.reason.split(":")[0]) for row in aside.rows] == [("11", "not N-Triples")]
+
+
+def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
+    """Its dumps are ASCII, name an entity's data before the entity, and have many more kinds of lines than are read."""
+    data, integer = (
+        "https://www.wikidata.org/wiki/Special:EntityData/Q31",
+        "http://www.w3.org/2001/XMLSchema#integer",
+    )
+    lines = [
+        f"<{data}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://schema.org/Dataset> .",
+        f"<{data}> {ABOUT} <{WD}Q31> .",
+        f"<{data}> <http://creativecommons.org/ns#license> <http://creativecommons.org/publicdomain/zero/1.0/> .",
+        f'<{data}> <http://schema.org/softwareVersion> "1.0.0" .',
+        f'<{data}> <http://schema.org/version> "2112233445"^^<{integer}> .',
+        f"<{WD}Q31> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://wikiba.se/ontology#Item> .",
+        f'<{WD}Q31> {LABEL} "Belgium"@en .',
+        f'<{WD}Q31> <http://www.w3.org/2004/02/skos/core#prefLabel> "Belgium"@en .',
+        f'<{WD}Q31> <http://schema.org/name> "Belgium"@en .',
+        f'<{WD}Q31> {LABEL} "Belgi\\u00EB"@nl .',
+        f'<{WD}Q31> {LABEL} "Belgium"@en-gb .',
+        f'<{WD}Q31> {ALIAS} "Royaume de Belgique \\u2013 Kingdom"@en .',
+        f'<{WD}Q31> {ALIAS} "\\U0001F1E7\\U0001F1EA"@mul .',
+        f'<{WD}Q31> {ALIAS} "the \\"flat\\" country"@en .',
+        f'<{WD}Q31> <http://schema.org/description> "country in western Europe"@en .',
+        f"<{WD}Q31> <{WDT}P36> <{WD}Q239> .",
+        f"<{WD}Q31> <{WDT}P36> <http://www.wikidata.org/.well-known/genid/0123456789abcdef> .",
+        f'<{WD}Q31> <{WDT}P646> "/m/0154j" .',
+        f"<{WD}Q31> <http://www.wikidata.org/prop/direct-normalized/P36> <http://example.org/Q239> .",
+        f'<{WD}Q31> <{WDT}P625> "Point(4.6 50.6)"^^<http://www.opengis.net/ont/geosparql#wktLiteral> .',
+        f'<{WD}Q31> <{WDT}P1448> "Royaume de Belgique"@fr .',
+        f"<{WD}Q4242> <http://www.w3.org/2002/07/owl#sameAs> <{WD}Q31> .",
+        f"<{WD}P36> <{WDT}P31> <{WD}Q18610173> .",
+    ]
+    dump, aside = _dump(tmp_path / "truthy", *lines), Aside()
+    assert _pairs(dump, log, aside, "P36") == [[("Q31", "Q239")]]
+    assert aside.counts == {"object is no item but an unknown value": 1}
+    ids = ["Q31", "Q239", "Q4242"]
+    terms = _terms(dump, ids, log, aside)
+    told = dict(terms.of(ids))["Q31"]
+    assert told is not None
+    assert told.document == {
+        "labels": {"en": {"value": "Belgium"}},
+        "aliases": {
+            "en": [{"value": "Royaume de Belgique \u2013 Kingdom"}, {"value": 'the "flat" country'}],
+            "mul": [{"value": "\U0001f1e7\U0001f1ea"}],
+        },
+        "descriptions": {"en": {"value": "country in western Europe"}},
+        "sitelinks": {},
+    }
+    assert (terms.tells_of(ids), terms.redirects) == ([True, False, False], {"Q4242": "Q31"})
+    assert (terms.has_sitelinks, terms.lists_all) == (False, True)
+    everything = [
+        *lines,
+        f'<{data}> <http://wikiba.se/ontology#sitelinks> "320"^^<{integer}> .',
+        f'<{data}> <http://wikiba.se/ontology#statements> "766"^^<{integer}> .',
+        f"<https://en.wikipedia.org/wiki/Belgium> {ABOUT} <{WD}Q31> .",
+        f"<https://it.wikivoyage.org/wiki/Belgio> {ABOUT} <{WD}Q31> .",
+    ]
+    full = _terms(_dump(tmp_path / "all", *everything), ids, log)
+    assert _sitelinks(full, ids) == {"Q31": 320}
+    assert _documents(full, ids)["Q31"]["sitelinks"] == {"enwiki": {"title": "Belgium"}}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["<!DOCTYPE html>", "<html>", "<head><title>404 Not Found</title></head>", "</html>"],
+        ['{"entities": [', "]}"],
+        ["en.wikipedia Ada 1 desktop 5 A5"] * 150_000,
+    ],
+    ids=["web page", "JSON", "page views"],
+)
+def test_what_is_no_dump_is_said_to_be_none(tmp_path: Path, log, lines: list[str]) -> None:
+    """Also where it is long: nobody waits for the end of a wrong file."""
+    dump = _dump(tmp_path / "dump", *lines)
+    with pytest.raises(SourceError, match="holds no triple"):
+        read_statements(dump, ["P19"], Aside(), log)
+    with pytest.raises(SourceError, match="holds no triple"):
+        _terms(dump, ["Q1"], log)

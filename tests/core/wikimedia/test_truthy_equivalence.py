@@ -168,6 +168,8 @@ def _take(triple: ox.Quad, documents: dict, redirects: dict, sitelinks: dict) ->
             document["sitelinks"] = {"enwiki": {"title": title}}
         return
     entity_id = _item(triple.subject)
+    if predicate == SITELINKS and isinstance(triple.subject, ox.NamedNode):
+        entity_id = entity_id or triple.subject.value.removeprefix(DATA)
     if entity_id not in IDS:
         return
     if predicate == SAME and isinstance(obj, ox.NamedNode):
