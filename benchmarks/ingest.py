@@ -2,8 +2,9 @@
 
     python -m benchmarks.ingest --megabytes 1000
 
-Ratios are medians of rounds in which decompressing (same decompressor, same threads) and reading take turns, each
-in a process of its own. The refresh is cut short: `--requests` titles at the pace that Wikimedia asks for, against
+Ratios are medians of rounds in which decompressing and reading take turns, each in a process of its own, with the same
+decompressor and the same number of threads that decompress; reading has one thread more, which takes the lines apart
+while the next ones are decompressed. Merely decompressing reads into one buffer and throws it away. The refresh is cut short: `--requests` titles at the pace that Wikimedia asks for, against
 the sandbox's API; the share of the three threads' time that is spent waiting for the limiter does not depend on
 how many there are, and the length of a whole refresh follows from the pace.
 """
@@ -221,7 +222,7 @@ def _run(folder: Path, chosen: argparse.Namespace) -> None:
     say(f"refresh of {chosen.requests} titles …")
     share, refresh_s = refresh(folder, facts, chosen.requests)
     header = ("dump", "MB", "decompress s", "read s", "MB/s", "ratio", "CPU ratio", "peak MB")
-    table(f"Dumps, {threads} threads", header, [ratio.row() for ratio in ratios])
+    table(f"Dumps, {threads} threads that decompress", header, [ratio.row() for ratio in ratios])
     print(f"\n{n_questions:,} questions from local dumps: {whole_s:.1f} s")
     print(
         f"refresh by the API: {chosen.requests} titles in {refresh_s:.1f} s, {share:.1%} of it waiting for the limiter;"
