@@ -4,9 +4,11 @@
 
 Ratios are medians of rounds in which decompressing and reading take turns, each in a process of its own, with the same
 decompressor and the same number of threads that decompress; reading has one thread more, which takes the lines apart
-while the next ones are decompressed. Merely decompressing reads into one buffer and throws it away. The refresh is cut short: `--requests` titles at the pace that Wikimedia asks for, against
-the sandbox's API; the share of the three threads' time that is spent waiting for the limiter does not depend on
-how many there are, and the length of a whole refresh follows from the pace.
+while the next ones are decompressed. Merely decompressing reads into one buffer and throws it away.
+
+The refresh is cut short: `--requests` titles at the pace that Wikimedia asks for, against the sandbox's API; the share
+of the three threads' time that is spent waiting for the limiter does not depend on how many there are, and the length
+of a whole refresh follows from the pace.
 """
 
 from __future__ import annotations
