@@ -16,6 +16,10 @@ _GAP = 22
 _WIDEST_PANEL = 430
 _WIDEST = 1200
 _LEGEND_ENTRY = 150
+_SYMBOL = 46
+_AXIS = 34
+_LETTER = 7
+_LONGEST_LABEL = 150
 
 Row = Mapping[str, Any]
 
@@ -82,18 +86,35 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     meta = spec["usermeta"]
     sized = {key: value for key, value in spec.items() if key != "usermeta"}
     width = min(width, _WIDEST)
-    legend_columns = max(1, width // _LEGEND_ENTRY)
+    shape = meta.get("panels") or meta["single"]
+    label = min(_LONGEST_LABEL, width // 3)
+    room = width - _axis(shape, rows, label)
+    legend_columns = max(1, room // _LEGEND_ENTRY)
+    legend = {"columns": legend_columns, "labelLimit": min(_LONGEST_LABEL, room // legend_columns - _SYMBOL)}
+    config = {"legend": legend, "axisY": {"labelLimit": label}}
     if "single" in meta:
-        height = _height(meta["single"], rows, meta["single"]["height"])
-        size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
-        return {**sized, **size, "config": {"legend": {"columns": legend_columns}}}
-    shape = meta["panels"]
+        size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+        return {**sized, **size, "height": _height(shape, rows, shape["height"]), "config": config}
     count = max(1, len({row[shape["by"]] for row in rows}))
-    room = width - shape["axis"]
     columns = min(count, max(1, (room + _GAP) // (shape["least"] + _GAP)))
     panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
+    facet = {**sized["facet"], "header": {**sized["facet"]["header"], "labelLimit": panel}}
     inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
-    return {**sized, "columns": columns, "spec": inner, "config": {"legend": {"columns": legend_columns}}}
+    return {
+        **sized,
+        "facet": facet,
+        "columns": columns,
+        "spec": inner,
+        "config": config,
+    }
+
+
+def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:
+    """Pixels of the vertical axis: as its longest label needs, up to `label`, where it shows the values of a column."""
+    if not shape["rows"]:
+        return int(shape["axis"])
+    longest = max(len(str(row[shape["rows"]] or "")) for row in rows)
+    return _AXIS + min(label, _LETTER * longest)
 
 
 def _height(shape: Mapping[str, Any], rows: Sequence[Row], otherwise: int) -> int:

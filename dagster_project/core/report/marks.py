@@ -14,6 +14,7 @@ _NOWHERE = {
     True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
     False: {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
 }
+_SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
 SHARE_AXIS = {"format": "%", "tickCount": 5}
 POPULARITY = {"$label": "popularity"}
@@ -234,7 +235,7 @@ def panels(
     ratio: float = 0.72,
     rows: str | None = None,
     step: int = 22,
-    axis: int = 72,
+    axis: int = 76,
 ) -> Spec:
     """`inner` once for each value of column `by`, as many side by side as fit with `least` pixels each.
 
@@ -256,4 +257,7 @@ def panels(
 
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
-    return {"usermeta": {"single": {"height": height, "rows": rows, "step": step}}, **inner}
+    return {
+        "usermeta": {"single": {"height": height, "rows": rows, "step": step, "axis": _SINGLE_AXIS}},
+        **inner,
+    }

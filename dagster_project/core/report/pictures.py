@@ -45,7 +45,8 @@ def specification(
         sized["width"] = width
     base = chart_config()
     config = {**base, "font": PICTURE_FONT, "background": colours("light")["surface"]}
-    config["legend"] = {**base["legend"], **sized.pop("config")["legend"]}
+    fitting = sized.pop("config")
+    config |= {"legend": {**base["legend"], **fitting["legend"]}, "axisY": fitting["axisY"]}
     whole = {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
     return dict(painted(whole))
 

@@ -27,6 +27,7 @@ from dagster_project.core.report.pictures import picture
 from dagster_project.core.report.provenance import banner, provenance, study
 from dagster_project.core.report.rows import (
     FigureRows,
+    legible,
     opened,
     published_tables,
     read_dimensions,
@@ -133,7 +134,7 @@ def _parametric(connection: duckdb.DuckDBPyConnection) -> list[str]:
     found = connection.execute(
         "select method from marts.dim_methods where is_parametric order by method"
     ).fetchall()
-    return [method for (method,) in found]
+    return [legible(method) for (method,) in found]
 
 
 def _draw(

@@ -22,13 +22,13 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.report.charts import Dimensions
 from dagster_project.core.report.figure import Figure
 
-_POPULARITY = {
-    "page_views": "monthly page views of the subject",
-    "sitelinks": "sitelinks of the subject",
-    "imported": "popularity, as the imported file gives it",
+_POPULARITY = {  # of a subject, and as a threshold
+    "page_views": ("monthly page views of the subject", "threshold: monthly views"),
+    "sitelinks": ("sitelinks of the subject", "threshold: sitelinks"),
+    "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
 }
+_NO_MEASURE = ("popularity of the subject", "threshold of popularity")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-_NO_MEASURE = "popularity of the subject"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
 
     views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
     measures = column(views)
-    popularity = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
+    popularity, threshold = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
     return Dimensions(
         order={
             "dataset": column("select dataset from marts.dim_datasets order by dataset"),
@@ -113,7 +113,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
             "method": column("select method from marts.dim_methods order by not is_parametric, method"),
             "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
         },
-        labels={"popularity": popularity, "threshold": f"threshold: {popularity}"},
+        labels={"popularity": popularity, "threshold": threshold},
     )
 
 

@@ -89,7 +89,7 @@ def contracts() -> dict[str, dict[str, str]]:
     """Column and DuckDB type by mart, as the yml files promise."""
     found = {}
     for file in sorted(MARTS.rglob("*.yml")):
-        for model in yaml.safe_load(file.read_text(encoding="utf-8")).get("models") or ():
+        for model in yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader).get("models") or ():
             columns = {column["name"]: column["data_type"] for column in model["columns"]}
             found[model["name"]] = columns
     return found

@@ -212,7 +212,7 @@ def test_panels_fit_their_width() -> None:
     meta = {"panels": {"by": "m", "least": 200, "ratio": 0.5, "rows": None, "step": 20, "axis": 60}}
     rows = [{"m": n} for n in range(10)]
     for width in (300, 400, 700, 960, 1400):
-        sized = fitted({"usermeta": meta, "spec": {}}, rows, width)
+        sized = fitted({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, width)
         columns, panel = sized["columns"], sized["spec"]["width"]
         assert 1 <= columns <= 10
         assert columns * panel + 22 * (columns - 1) + 60 <= width

@@ -49,7 +49,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
                         "field": "amount",
                         "type": "quantitative",
                         "title": axis,
-                        "axis": {"grid": True, "tickCount": 4, "format": "~g", "labelOverlap": True},
+                        "axis": {"grid": True, "tickCount": 4, "labelOverlap": True},
                     },
                     "color": fixed("policy", "policy", _POLICIES),
                     "tooltip": tooltip(

@@ -1,5 +1,5 @@
 // Charts: placeholders and sizes as core/report/charts.py has them, then Vega-Lite without eval.
-const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150;
+const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150;
 
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
@@ -17,21 +17,31 @@ function distinct(rows, name) {
   return Math.max(1, new Set(rows.map((row) => row[name])).size);
 }
 
+function axisOf(shape, rows, label) {
+  if (!shape.rows) return shape.axis;
+  const longest = rows.reduce((most, row) => Math.max(most, [...String(row[shape.rows] ?? "")].length), 0);
+  return AXIS + Math.min(label, LETTER * longest);
+}
+
 function fitted(spec, rows, available) {
   const { usermeta: meta, ...sized } = spec;
   const width = Math.min(Math.floor(available), WIDEST);
-  const config = { legend: { columns: Math.max(1, Math.floor(width / LEGEND_ENTRY)) } };
-  const tall = (shape, otherwise) => (shape.rows ? shape.step * distinct(rows, shape.rows) : otherwise);
+  const shape = meta.panels || meta.single;
+  const label = Math.min(LONGEST_LABEL, Math.floor(width / 3));
+  const room = width - axisOf(shape, rows, label);
+  const legendColumns = Math.max(1, Math.floor(room / LEGEND_ENTRY));
+  const labelLimit = Math.min(LONGEST_LABEL, Math.floor(room / legendColumns) - SYMBOL);
+  const config = { legend: { columns: legendColumns, labelLimit }, axisY: { labelLimit: label } };
+  const tall = (otherwise) => (shape.rows ? shape.step * distinct(rows, shape.rows) : otherwise);
   if (meta.single) {
     const autosize = { type: "fit-x", contains: "padding" };
-    return { ...sized, width: "container", height: tall(meta.single, meta.single.height), autosize, config };
+    return { ...sized, width: "container", autosize, height: tall(shape.height), config };
   }
-  const shape = meta.panels;
-  const room = width - shape.axis;
   const columns = Math.min(distinct(rows, shape.by), Math.max(1, Math.floor((room + GAP) / (shape.least + GAP))));
   const panel = Math.min(WIDEST_PANEL, Math.floor((room - GAP * (columns - 1)) / columns));
-  const height = tall(shape, Math.floor(panel * shape.ratio));
-  return { ...sized, columns, spec: { ...sized.spec, width: panel, height }, config };
+  const height = tall(Math.floor(panel * shape.ratio));
+  const facet = { ...sized.facet, header: { ...sized.facet.header, labelLimit: panel } };
+  return { ...sized, facet, columns, spec: { ...sized.spec, width: panel, height }, config };
 }
 
 function placed(spec, rows) {
@@ -60,13 +70,15 @@ async function draw(figure, rows, place) {
   if (figure.view) figure.view.finalize();
   figure.view = null;
   const available = place.clientWidth;
+  const inner = make("div", { "aria-hidden": "true" });
+  place.replaceChildren(inner);
   const spec = fitted(resolve(figure.spec, rows), rows, available);
-  const result = await vegaEmbed(place, { ...spec, data: { values: placed(figure.spec, rows) } }, {
+  const result = await vegaEmbed(inner, { ...spec, data: { values: placed(figure.spec, rows) } }, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: showHint,
-    config: { ...payload.config, legend: { ...payload.config.legend, ...spec.config.legend } },
+    config: {
+      ...payload.config, axisY: spec.config.axisY, legend: { ...payload.config.legend, ...spec.config.legend },
+    },
   });
   figure.view = result;
   figure.drawnAt = available;
-  const svg = place.querySelector("svg");
-  if (svg) svg.setAttribute("aria-hidden", "true");
 }

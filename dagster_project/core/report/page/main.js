@@ -71,7 +71,7 @@ function changed() {
 let idle = null;
 function drawTheRest() {
   if (idle !== null) return;
-  const later = window.requestIdleCallback || ((then) => setTimeout(then, 50));
+  const later = window.requestIdleCallback ? (then) => requestIdleCallback(then, { timeout: 300 }) : (then) => setTimeout(then, 50);
   idle = later(async () => {
     const next = figures.find((figure) => figure.stale && !figure.missing);
     if (next) await refresh(next);
