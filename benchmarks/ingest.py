@@ -122,6 +122,10 @@ class Ratio:
     def ratio(self) -> float:
         return self.read_s / self.decompress_s
 
+    @property
+    def cpu_ratio(self) -> float:
+        return self.read_cpu_s / self.decompress_cpu_s
+
     def row(self) -> list[str]:
         megabytes = self.dump.n_bytes / 1e6
         return [
@@ -131,7 +135,7 @@ class Ratio:
             f"{self.read_s:.1f}",
             f"{megabytes / self.read_s:.0f}",
             f"{self.ratio:.2f}",
-            f"{self.read_cpu_s / self.decompress_cpu_s:.2f}",
+            f"{self.cpu_ratio:.2f}",
             f"{self.peak_mb:.0f}",
         ]
 
@@ -149,7 +153,9 @@ def compare(
             raise SystemExit(f"{name}: found {str(read[-1].found)[:200]}, expected {str(expected)[:200]}")
     bare_s, read_s = (statistics.median(one.seconds for one in part) for part in (bare, read))
     bare_cpu_s, read_cpu_s = (statistics.median(one.cpu_s for one in part) for part in (bare, read))
-    return Ratio(name, dump, bare_s, read_s, bare_cpu_s, read_cpu_s, max(one.peak_mb for one in read))
+    ratio = Ratio(name, dump, bare_s, read_s, bare_cpu_s, read_cpu_s, max(one.peak_mb for one in read))
+    say(f"{name}: {ratio.ratio:.2f} times as long, {ratio.cpu_ratio:.2f} times the processor time")
+    return ratio
 
 
 def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[float, int]:
