@@ -26,7 +26,11 @@ def published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> duckdb.DuckDBP
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    queries = {file.stem: _REFERENCE.sub(r"marts.\1", file.read_text(encoding="utf-8")) for file in ANALYSES}
+    """Rows by question; this lake is small, so that bins count from one row on and not from forty."""
+    queries = {
+        file.stem: _REFERENCE.sub(r"marts.\1", file.read_text(encoding="utf-8")).replace("n >= 40", "n >= 1")
+        for file in ANALYSES
+    }
     return {name: len(connection.execute(query).fetchall()) for name, query in queries.items()}
 
 

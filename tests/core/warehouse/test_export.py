@@ -89,6 +89,7 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
         connection.execute("update marts.dim_entities set source = 'wikidata'")
         connection.execute("delete from marts.fct_popularity_history")
+        connection.execute("delete from marts.dim_passages")
         connection.execute(
             "insert into marts.dim_passages by name select 'p' as passage_id, 'Q1' as entity_id, 'T' as title, "
             "0 as position, 't' as text, 'wikipedia' as source"
