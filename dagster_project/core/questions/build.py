@@ -1,4 +1,4 @@
-"""Questions and their paraphrases, built from the lake's facts or out of imported files (SPEC §1).
+"""Questions, built from the lake's facts or out of imported files (SPEC §1).
 
 What belongs here: which questions a dataset has, their gold answers, and filled templates. What does not: the
 templates (`relations`, `paraphrases`), reading files (`imports`), popularity (joined in dbt), prompts
@@ -21,14 +21,13 @@ import pyarrow.compute as pc
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.imports.facts import CODE, file_slice
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
-from dagster_project.core.imports.questions import imported_paraphrases, imported_questions, wordings
+from dagster_project.core.imports.questions import imported_questions
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.asked import asked_entities, asked_facts, sample_content
-from dagster_project.core.questions.paraphrases import PARAPHRASES
 from dagster_project.core.questions.relations import RELATIONS, SUBJECT, Relation
 from dagster_project.core.study import Dataset, Study
 
-_RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
+RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
 
 
 @dataclass(frozen=True)
@@ -57,41 +56,11 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         seed,
         lake.content("triples"),
         lake.content("entities"),
-        _imports(study, lake),
+        imports_slice(study, lake),
         code_version("questions/build", "questions/relations"),
         *sample_content(study, lake),
     )
     return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
-
-
-def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `paraphrases`: 0 is the question itself, then its relation's templates, filled.
-
-    A dataset with imported paraphrases has those instead; one that is imported without any has our templates, where
-    its relation is one of the sixteen.
-    """
-    stamp = fingerprint(
-        lake.content("questions"),
-        _imports(study, lake),
-        code_version("questions/build", "questions/relations", "questions/paraphrases"),
-    )
-
-    def compute() -> Computed:
-        columns = ["dataset", "question_id", "relation", "subject", "question"]
-        found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
-        imported = {dataset.name for dataset in study.datasets_of_files}
-        rows = []
-        for question in lake.read("questions", columns=columns).to_pylist():
-            name = question["dataset"]
-            if name in found:
-                rows += _imported_wordings(question, found[name].wordings.get(question["question_id"], {}))
-            else:
-                rows += _paraphrases(question, is_imported=name in imported)
-        log.info("paraphrases: %d", len(rows))
-        aside = [row for paraphrases in found.values() for row in paraphrases.aside]
-        return Computed(rows, aside, {name: paraphrases.notes for name, paraphrases in found.items()})
-
-    return lake.materialise("paraphrases", stamp, compute)
 
 
 def fill(template: str, subject: str) -> str:
@@ -147,11 +116,11 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
 
 def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
     relation = row["relation"]
-    place = _RELATION_ORDER.get(relation, len(_RELATION_ORDER))
+    place = RELATION_ORDER.get(relation, len(RELATION_ORDER))
     return row["dataset"], place, relation, row["question_id"]
 
 
-def _imports(study: Study, lake: Lake) -> list[Any]:
+def imports_slice(study: Study, lake: Lake) -> list[Any]:
     """What of imported files decides rows; what is linked to them depends on all entities."""
     if not study.datasets_of_files:
         return []
@@ -244,35 +213,3 @@ def _of_file(dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: St
             f" it has: {', '.join(sorted(name for name in by_relation if by_relation[name]))}"
         )
     return asked
-
-
-def _imported_wordings(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "paraphrase_id": number,
-            "template": template,
-            "paraphrase": wording,
-        }
-        for number, template, wording in wordings(question, imported)
-    ]
-
-
-def _paraphrases(question: Mapping[str, Any], *, is_imported: bool) -> list[dict[str, Any]]:
-    relation = question["relation"]
-    templates = PARAPHRASES.get(relation, ())
-    if is_imported:
-        own = {i: fill(template, question["subject"]) for i, template in enumerate(templates, 1)}
-        return _imported_wordings(question, own)
-    templates = (RELATIONS[_RELATION_ORDER[relation]].template, *templates)
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "paraphrase_id": number,
-            "template": template,
-            "paraphrase": fill(template, question["subject"]),
-        }
-        for number, template in enumerate(templates)
-    ]

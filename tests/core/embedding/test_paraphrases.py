@@ -10,8 +10,9 @@ import pytest
 from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.paraphrases import QUESTIONS_A_RELATION, compare_paraphrases
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.paraphrases import PARAPHRASES
+from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.study import Study
 
 

@@ -14,7 +14,8 @@ from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.imports.scored import import_passages, score_answers
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.questions.build import build_questions
+from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study

@@ -10,10 +10,11 @@ from datetime import date
 import pytest
 
 from dagster_project.core.lake import Lake, Outcome
-from dagster_project.core.questions.build import build_paraphrases, build_questions
+from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.questions.relations import relation_by_name
+from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
