@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -27,11 +28,26 @@ _BZIP2_STREAM = 900_000  # bytes of text a stream
 _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
 _PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
 _ITEM = "http://wikiba.se/ontology#Item"
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _NAMES = (rdf.LABEL, _PREFERRED, rdf.NAME)
 
 
 def truthy_lines(world: World) -> Iterator[str]:
-    """Entity after entity: about its data, its terms, its statements."""
+    """Entity after entity: about its data, its terms, its statements. ASCII, as Wikidata's are."""
+    return map(in_ascii, _truthy_lines(world))
+
+
+def in_ascii(line: str) -> str:
+    """A line of N-Triples with every other character escaped."""
+    return line if line.isascii() else _NOT_ASCII.sub(_escape, line)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def _truthy_lines(world: World) -> Iterator[str]:
     for entity in world.entities():
         subject = f"<{rdf.ENTITY}{entity.entity_id}>"
         data = f"<{_DATA}{entity.entity_id}>"

@@ -54,7 +54,10 @@ def test_what_is_no_dump_is_404(world: World, path: str) -> None:
 
 
 def test_the_truthy_dump_has_the_facts_and_terms_but_no_articles(world: World) -> None:
-    quads = list(ox.parse("".join(truthy_lines(world)).encode(), format=ox.RdfFormat.N_TRIPLES))
+    text = "".join(truthy_lines(world))
+    assert text.isascii()
+    assert re.search(r"\\u00[0-9A-F]{2}", text)
+    quads = list(ox.parse(text.encode(), format=ox.RdfFormat.N_TRIPLES))
     predicates = {quad.predicate.value for quad in quads}
     direct = "http://www.wikidata.org/prop/direct/"
     assert sum(name.value.startswith(direct) for name in (quad.predicate for quad in quads)) == sum(
