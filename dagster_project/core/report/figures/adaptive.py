@@ -193,7 +193,7 @@ USAGE = Figure(
     source="PopQA, Figures 10 and 15",
     tables=("fct_adaptive_usage",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, relation, n,
-    share_retrieved
+    n_splits, share_retrieved, accuracy_adaptive, undefined
 from marts.fct_adaptive_usage
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",  # noqa: S608
     columns=(
@@ -201,7 +201,10 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
         Column("variant", "thresholds"),
         Column("relation", "relation"),
         N,
+        Column("n_splits", "splits", "count"),
         Column("share_retrieved", "retrieved", "share"),
+        Column("accuracy_adaptive", "accuracy", "share"),
+        Column("undefined", "why not"),
     ),
     spec=panels(
         "retrieval_method",

@@ -70,4 +70,25 @@ order by dataset, prompt, model, method, n desc""",
     kind="table",
 )
 
-FIGURES = (RECONCILIATION, QUARANTINE, DISAGREEMENT)
+COVERAGE = Figure(
+    key="answer_coverage",
+    section="audit",
+    title="What the study asked for, and what is there",
+    shows="Rows that the study asks for by table, model and method, and how many of them are missing, or were put aside.",
+    source="Longtail's own",
+    tables=("fct_answer_coverage",),
+    sql="""select dataset, prompt, model, method, table_name, n_expected, n_missing, n_quarantined, state
+from marts.fct_answer_coverage
+order by table_name, dataset, prompt, model, method""",
+    columns=(
+        Column("table_name", "lake table"),
+        *KEY,
+        Column("n_expected", "asked for", "count"),
+        Column("n_missing", "missing", "count"),
+        Column("n_quarantined", "put aside", "count"),
+        Column("state", "state"),
+    ),
+    kind="table",
+)
+
+FIGURES = (RECONCILIATION, COVERAGE, QUARANTINE, DISAGREEMENT)

@@ -137,7 +137,7 @@ CORRELATION = Figure(
     source="PopQA, Figures 4 (bottom), 17 and 19",
     tables=("fct_popularity_correlation",),
     sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
-    pearson_binned, point_biserial, spearman
+    pearson_binned, pearson_binned_undefined, point_biserial, spearman, unbinned_undefined
 from marts.fct_popularity_correlation
 order by dataset, prompt, model, method, relation""",
     columns=(
@@ -147,8 +147,10 @@ order by dataset, prompt, model, method, relation""",
         Column("n_missing_popularity", "without popularity", "count"),
         Column("n_bins", "bins", "count"),
         Column("pearson_binned", "Pearson, bins", "signed"),
+        Column("pearson_binned_undefined", "why not"),
         Column("point_biserial", "point-biserial", "signed"),
         Column("spearman", "Spearman", "signed"),
+        Column("unbinned_undefined", "why not"),
     ),
     spec=panels(
         "method",

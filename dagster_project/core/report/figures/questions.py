@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import N
-from dagster_project.core.report.marks import fixed, popularity_x, series, single, tooltip
+from dagster_project.core.report.figures.retrieval import PAIR
+from dagster_project.core.report.marks import fixed, panels, popularity_x, series, single, tooltip
 
 _QUESTIONS_OF = Column("questions_of", "questions of")
 
@@ -187,4 +188,74 @@ order by dataset, relation <> 'all', relation, linker""",
     kind="table",
 )
 
-FIGURES = (DISTRIBUTION, QUANTILES, SAMPLING, LINKING)
+DRIFT = Figure(
+    key="popularity_drift",
+    section="questions",
+    title="Would another month have decided otherwise?",
+    shows="Share of questions of which adaptive retrieval would decide otherwise (look up, or not), had popularity been "
+    "that one month's views instead of the window's mean; one threshold for all relations, fitted anew on the month. "
+    "The table has the thresholds, and how far popularity itself moved.",
+    source="Longtail's own; PopQA, limitations",
+    tables=("fct_popularity_drift",),
+    sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,
+    threshold_month, threshold_window, share_retrieved_month, share_retrieved_window,
+    share_bin_changed, median_ratio, rank_correlation
+from marts.fct_popularity_drift
+order by dataset, prompt, model, retrieval_method, month""",
+    columns=(
+        *PAIR,
+        Column("month", "month"),
+        N,
+        Column("share_decision_changed", "decided otherwise", "share"),
+        Column("threshold_month", "threshold, month", "number"),
+        Column("threshold_window", "window", "number"),
+        Column("share_retrieved_month", "retrieved, month", "share"),
+        Column("share_retrieved_window", "window", "share"),
+        Column("share_bin_changed", "bin changed", "share"),
+        Column("median_ratio", "median ratio", "number"),
+        Column("rank_correlation", "rank correlation", "signed"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        {
+            "encoding": {
+                "x": {
+                    "field": "month",
+                    "type": "ordinal",
+                    "title": None,
+                    "axis": {"labelAngle": -45, "labelOverlap": True},
+                },
+                "y": {
+                    "field": "share_decision_changed",
+                    "type": "quantitative",
+                    "title": "decided otherwise",
+                    "axis": {"format": "%", "tickCount": 4},
+                },
+                "color": series("model", "model"),
+            },
+            "layer": [
+                {"mark": {"type": "line", "strokeWidth": 2}},
+                {
+                    "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
+                    "encoding": {
+                        "shape": series("model", "model"),
+                        "tooltip": tooltip(
+                            ("model", "model"),
+                            ("retrieval_method", "retrieval"),
+                            ("month", "month"),
+                            ("share_decision_changed", "decided otherwise", ".1%"),
+                            ("threshold_month", "threshold of the month", ",.0f"),
+                            ("threshold_window", "of the window", ",.0f"),
+                            ("rank_correlation", "rank correlation", ".3f"),
+                            ("n", "questions", ","),
+                        ),
+                    },
+                },
+            ],
+        },
+        least=260,
+    ),
+    plot_on="fct_popularity_drift",
+)
+
+FIGURES = (DISTRIBUTION, QUANTILES, DRIFT, SAMPLING, LINKING)

@@ -98,13 +98,13 @@ QUADRANTS = Figure(
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases, and, in each, the share whose passage holds a gold answer "
     "(recall@1, in brackets). Top right: misled, right from memory and wrong with the passage. "
-    "Bottom left: rescued.",
+    "Bottom left: rescued. The table has Wilson 95 % intervals.",
     source="PopQA, Table 1",
     tables=("fct_retrieval_quadrants",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
     if(parametric_correct, 'memory right', 'memory wrong') as memory,
     if(retrieval_correct, 'retrieval right', 'retrieval wrong') as retrieval,
-    n, share, recall_at_1,
+    n, share, share_ci_low, share_ci_high, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
     format('{:.0f} % ({})', 100 * share, coalesce(format('{:.2f}', recall_at_1), '–')) as shown
 from marts.fct_retrieval_quadrants
 order by dataset, prompt, model, retrieval_method, memory, retrieval""",
@@ -113,8 +113,8 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
         Column("memory", "from memory"),
         Column("retrieval", "with retrieval"),
         N,
-        Column("share", "share", "share"),
-        Column("recall_at_1", "recall@1", "share"),
+        Column("share", "share", "share", ("share_ci_low", "share_ci_high")),
+        Column("recall_at_1", "recall@1", "share", ("recall_at_1_ci_low", "recall_at_1_ci_high")),
     ),
     spec=panels(
         "model",
@@ -149,10 +149,11 @@ RECALL = Figure(
     section="retrieval",
     title="How often the passage holds the answer",
     shows="Share of questions of which the first passage, or one of the first five, holds a gold answer as a token "
-    "sequence. A question without a passage counts as missed.",
+    "sequence. A question without a passage counts as missed. The table has Wilson 95 % intervals.",
     source="PopQA, section 5.2",
     tables=("fct_retrieval_recall",),
-    sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_5
+    sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
+    recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
 from marts.fct_retrieval_recall
 order by dataset, retriever, relation""",
     columns=(
@@ -160,8 +161,8 @@ order by dataset, retriever, relation""",
         Column("retriever", "retriever"),
         Column("relation", "relation"),
         N,
-        Column("recall_at_1", "recall@1", "share"),
-        Column("recall_at_5", "recall@5", "share"),
+        Column("recall_at_1", "recall@1", "share", ("recall_at_1_ci_low", "recall_at_1_ci_high")),
+        Column("recall_at_5", "recall@5", "share", ("recall_at_5_ci_low", "recall_at_5_ci_high")),
     ),
     spec=panels(
         "retriever",
@@ -330,7 +331,7 @@ COMPARISON = Figure(
     sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
-    n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm,
+    n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, undefined,
     coalesce(p_holm < 0.05, false) as is_significant
 from marts.fct_method_comparison
 order by dataset, prompt, comparison, within, difference desc""",
@@ -345,6 +346,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("n_b_only", "only B right", "count"),
         Column("p_value", "McNemar p", "p"),
         Column("p_holm", "p after Holm", "p"),
+        Column("undefined", "why not"),
     ),
     spec=single(
         {
