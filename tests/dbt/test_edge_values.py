@@ -1,0 +1,139 @@
+"""What cannot be computed is null and says why; what is missing or doubled is counted. No case stops a build."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from dagster_project.core.study import Study
+from dagster_project.core.study_file import load_study
+from tests.edge_lakes import alone_folder, edges_folder
+from tests.warehouses import lake_of, mart
+
+
+@pytest.fixture
+def edges(monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setenv("LONGTAIL_HOME", str(edges_folder() / "home"))
+    return load_study(edges_folder() / "study.yaml")
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setenv("LONGTAIL_HOME", str(alone_folder() / "home"))
+    return load_study(alone_folder() / "study.yaml")
+
+
+def rows_of(study: Study, name: str, query: str) -> pd.DataFrame:
+    found = mart(study, name).query(query)
+    assert len(found), (name, query)
+    return found
+
+
+@pytest.mark.parametrize("dataset", ["flat", "unknown"])
+def test_correlations_without_variance_or_popularity_are_null_with_a_reason(
+    edges: Study, dataset: str
+) -> None:
+    found = rows_of(edges, "fct_popularity_correlation", f"dataset == '{dataset}'")
+    assert found[["pearson_binned", "point_biserial", "spearman"]].isna().all(axis=None)
+    assert found[["pearson_binned_undefined", "unbinned_undefined"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("model", ["right", "wrong"])
+def test_always_right_or_wrong_has_an_accuracy_with_an_interval_and_no_correlation(
+    edges: Study, model: str
+) -> None:
+    found = rows_of(edges, "fct_accuracy", f"model == '{model}'")
+    assert set(found.accuracy) == {float(model == "right")}
+    assert (found.ci_high - found.ci_low > 0).all()
+    assert rows_of(edges, "fct_popularity_correlation", f"model == '{model}'").spearman.isna().all()
+    quadrants = rows_of(edges, "fct_retrieval_quadrants", f"model == '{model}'")
+    assert quadrants[quadrants.n == 0].recall_at_1.isna().all()
+    assert quadrants.groupby(["dataset", "parametric_method", "retrieval_method"]).share.sum().eq(1).all()
+
+
+def test_right_against_wrong_is_a_difference_of_one_and_equal_sides_have_p_1(edges: Study) -> None:
+    compared = mart(edges, "fct_method_comparison")
+    apart = compared.query("model_a == 'right' and model_b == 'wrong'")
+    assert len(apart) == 3 * 4
+    assert (apart[["difference", "ci_low", "ci_high"]] == 1).all(axis=None)
+    np.testing.assert_allclose(apart.p_value, 0.5 ** (apart.n - 1))
+    same = compared.query("comparison == 'methods' and model_a == 'wrong'")
+    assert (same[["difference", "ci_low", "ci_high"]] == 0).all(axis=None)
+    assert (same.p_value == 1).all()
+    assert (same.p_holm == 1).all()
+
+
+def test_popularity_missing_everywhere_leaves_pairs_with_nulls_that_say_so(edges: Study) -> None:
+    found = rows_of(edges, "fct_adaptive_accuracy", "dataset == 'unknown'")
+    assert (found.n_questions == 0).all()
+    assert (found.n_missing_popularity > 0).all()
+    assert (found.n_splits == 0).all()
+    assert found[["accuracy_adaptive", "share_retrieved", "gain", "gain_ci_low"]].isna().all(axis=None)
+    assert "unknown" not in set(mart(edges, "fct_adaptive_thresholds").dataset)
+    assert "unknown" not in set(mart(edges, "fct_adaptive_usage").dataset)
+    assert rows_of(edges, "fct_accuracy", "dataset == 'unknown'").accuracy.notna().all()
+
+
+def test_equal_popularity_gives_one_bin_and_thresholds_of_always_or_never(edges: Study) -> None:
+    assert set(rows_of(edges, "fct_accuracy_by_popularity", "dataset == 'flat' and n > 0").bin) == {0}
+    thresholds = rows_of(edges, "fct_adaptive_thresholds", "dataset == 'flat'")
+    assert set(thresholds.threshold_popularity) <= {500.0, float("inf")}
+
+
+def test_a_relation_of_one_question_that_is_never_tested_says_so(edges: Study) -> None:
+    usage = mart(edges, "fct_adaptive_usage")
+    assert ((usage.n_splits == 0) == usage.share_retrieved.isna()).all()
+    assert ((usage.n_splits == 0) == usage.undefined.notna()).all()
+    single = usage[(usage.relation != "all") & (usage.n == 1)]
+    assert len(single)
+    assert (single.n_splits < 100).all()
+
+
+def test_what_the_study_asks_for_and_lacks_is_counted(edges: Study) -> None:
+    coverage = mart(edges, "fct_answer_coverage").query("table_name == 'answers'")
+    lacking = coverage.set_index(["model", "method", "dataset"]).sort_index()
+    passages = (
+        lake_of(edges)
+        .read("retrieved_passages", "bm25")
+        .to_pandas()
+        .drop_duplicates(["dataset", "question_id"])
+    )
+    for dataset, expected in passages.groupby("dataset").size().items():
+        row = lacking.loc["partial", "bm25", dataset]
+        assert (row.n_expected, row.n_missing, row.state) == (expected, expected, "no rows")
+    closed_book = lacking.loc["partial", "closed_book"]
+    assert closed_book.n_missing.sum() == 1
+    assert sorted(closed_book.state) == ["complete", "complete", "rows missing"]
+    assert (lacking.loc["right"].state == "complete").all()
+    total = mart(edges, "fct_lake_reconciliation").set_index("table_name").loc["answers"]
+    assert total.n_missing == coverage.n_missing.sum()
+    assert total.n_expected == coverage.n_expected.sum()
+
+
+def test_rows_held_twice_are_counted_once_or_left_out_and_the_sums_hold(edges: Study) -> None:
+    total = mart(edges, "fct_lake_reconciliation").set_index("table_name").loc["answers"]
+    assert total.n_copies == lake_of(edges).read("answers", "right|oracle").num_rows
+    assert total.n_contradictory == 6
+    assert total.n_lake == total.n_outside_study + total.n_copies + total.n_contradictory + total.n_mart
+    answers = mart(edges, "fct_answers")
+    assert not answers.duplicated(["dataset", "question_id", "model", "method", "prompt"]).any()
+    assert total.n_mart == len(answers)
+    assert "Tin" not in set(answers.prediction)
+    missing = mart(edges, "fct_answer_coverage").query("model == 'wrong' and method == 'bm25'")
+    assert missing.n_missing.sum() <= 3
+
+
+def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty(alone: Study) -> None:
+    with duckdb.connect(str(alone.home.build_warehouse), read_only=True) as connection:
+        tables = [name for (name,) in connection.sql(
+            "select table_name from duckdb_tables() where schema_name = 'marts'").fetchall()]  # fmt: skip
+        rows = {name: connection.table(f"marts.{name}").shape[0] for name in tables}
+    for name in ("fct_answers", "fct_accuracy", "fct_leaderboard", "fct_question_consistency", "fct_costs"):
+        assert rows[name], name
+    for name in (
+        "fct_method_comparison", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
+        "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects", "fct_generated_passages",
+    ):  # fmt: skip
+        assert rows[name] == 0, name
