@@ -113,8 +113,15 @@ def _plain_statements(lines: Lines, which: np.ndarray) -> tuple[np.ndarray, np.n
 
 def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tuple[int, ox.Quad]]:
     """(index, triple) of lines; those that are none are put aside."""
-    for index in which.tolist():
-        triple = parse_line(part.line(index), part.chunk.first_line + index, aside)
+    lines = [part.line(index) for index in which.tolist()]
+    try:
+        triples: list[ox.Quad | None] = list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_TRIPLES))
+    except SyntaxError:
+        triples = []
+    if len(triples) != len(lines):  # not every one is a triple: find out which
+        numbers = part.chunk.first_line + which
+        triples = [parse_line(*one, aside) for one in zip(lines, numbers.tolist(), strict=True)]
+    for index, triple in zip(which.tolist(), triples, strict=True):
         if triple is not None:
             yield index, triple
 
