@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
+from dagster_project.core.imports.declared import Place
+from dagster_project.core.reference.declared import TagMe
 from dagster_project.core.study import (
     RELATION_NAMES,
     Dataset,
@@ -64,6 +66,7 @@ VALID: dict[str, Any] = {
     ],
     "methods": ["closed_book", "genread", "oracle"],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
+    "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
     "top_k": 2,
     "max_new_tokens": 7,
     "background_tokens": 90,
@@ -126,7 +129,9 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         completion_usd_per_million=0.0,
     )  # fmt: skip
     assert study.retrievers == ("oracle",)
-    assert study.popularity.last_month == "2026-09"
+    assert study.popularity == Popularity("page_views", 3, "2026-09", "sum")
+    (reference,) = study.reference_questions
+    assert (reference.name, reference.place, reference.tagme) == ("nq", Place("nq.jsonl"), TagMe(min_rho=0.3))
 
 
 def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
@@ -270,6 +275,10 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("popularity", {"n_months": 4, "last_month": "2015-09"}, "n_months: 4 months up to 2015-09 begin before"),
         ("popularity", {"n_months": 240, "last_month": "2026-09"}, "page views; allowed: 1 to 135"),
         ("popularity", {"n_months": 240}, "popularity.n_months: 240 months up to 20"),
+        ("popularity.redirects", "follow", "popularity.redirects: 'follow' is not one of: ignore, resolve, sum"),
+        ("popularity.measure", "sitelinks", "popularity.redirects: goes with measure: page_views"),
+        ("reference_questions.0.format", "nq", "reference_questions[0].format: 'nq' is not one of: nq_open"),
+        ("reference_questions.0.name", "facts", "reference_questions: 'facts' is the name of a dataset; choose another"),
         ("top_k", 0, "top_k: must be a whole number of 1 to 100, not 0"),
         ("seed", "x", "seed: must be a whole number of 0 to"),
         ("source", {"kind": "rdf_file", "snapshot": "2026-10"}, "popularity.measure: an rdf_file holds no page views"),
