@@ -6,7 +6,6 @@ What belongs here: which rows are fetched, and their way into the lake. What doe
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -21,38 +20,18 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.asked import asked_entities
 from dagster_project.core.questions.relations import RELATIONS, Relation
-from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import NO_SOURCE, Source, Study
-from dagster_project.core.wikimedia.claims import listed_ids
 from dagster_project.core.wikimedia.dump_store import (
     dump_identity,
     named_page_view_dump,
-    named_truthy_dump,
 )
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
+from dagster_project.core.wikimedia.origins import DUMP_ROWS, facts_code, source_slice, world, world_code
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
-from dagster_project.core.wikimedia.rdf import rdf_path
 from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, resolve_articles, views_origin
 from dagster_project.core.wikimedia.wikidata import sorted_ids
-
-# The modules that decide which rows come out; a better retry must not fetch everything anew.
-_ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf"))
-_DUMP_ROWS = tuple(
-    f"wikimedia/{name}"
-    for name in (
-        "decompression",
-        "dump_files",
-        "ntriples",
-        "truthy",
-        "dump_terms",
-        "entity_terms",
-        "pageview_dumps",
-        "title_index",
-        "views",
-    )
-)
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -71,7 +50,7 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             "triples", fingerprint("triples", "no dataset of the source"), lambda: Computed([])
         )
     names = [relation.name for relation in relations]
-    stamp = fingerprint("triples", _source_slice(study.source), names, _code(study.source))
+    stamp = fingerprint("triples", source_slice(study.source), names, facts_code(study.source))
     outcome = lake.materialise("triples", stamp, lambda: _triples(study, relations, stamp, log))
     finish_stage(study.home, stamp)
     return outcome
@@ -108,7 +87,9 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     if not study.datasets_of_source:
         stamp = fingerprint("entities", "no dataset of the source")
         return lake.materialise("entities", stamp, lambda: Computed([]))
-    stamp = fingerprint("entities", _source_slice(study.source), lake.content("triples"), _code(study.source))
+    stamp = fingerprint(
+        "entities", source_slice(study.source), lake.content("triples"), facts_code(study.source)
+    )
     outcome = lake.materialise("entities", stamp, lambda: _entities(study, lake, stamp, log))
     finish_stage(study.home, stamp)
     return outcome
@@ -149,15 +130,15 @@ def ingest_page_view_months(
         lake.read("entities")  # says what is missing
     asked = _articles(study, lake).to_pylist()
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
-    world_code = (*_world_code(study.source), "sandbox/pages") if study.source.kind == "sandbox" else ()
-    code = code_version("wikimedia/pageviews", *world_code)
+    pages = ("sandbox/pages",) if study.source.kind == "sandbox" else ()
+    code = code_version("wikimedia/pageviews", *world_code(study.source), *pages)
     redirects = study.popularity.redirects
     origin = views_origin(study.source, len(asked), redirects)
     # The API's fingerprints are those of a time before dumps: what was fetched then stays.
-    more = [origin, code_version(*_DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
+    more = [origin, code_version(*DUMP_ROWS), study.source.accept_cut_dumps] if origin == "dump" else []
     # So are those of a time before redirects were looked at.
     more += [redirects, code_version("wikimedia/redirects")] if redirects != "ignore" else []
-    common = (study.source.kind, _world(study.source), asked, code, *more)
+    common = (study.source.kind, world(study.source), asked, code, *more)
     files = {month: _named_dump(study.source, month) if origin == "dump" else () for month in months}
     stamps = {month: fingerprint("page_views", month, *common, *files[month]) for month in months}
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
@@ -254,37 +235,6 @@ def check_months(study: Study, months: Sequence[str], today: date) -> None:
             raise SourceError(
                 f"page_views: month {month} is refused; complete months here are {FIRST_MONTH} to {newest}"
             )
-
-
-def _source_slice(source: Source) -> dict[str, Any]:
-    """What of the source decides the rows: for a file its bytes, wherever it lies."""
-    origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
-    if source.facts_from == "entity_api":
-        origin["ids"] = fingerprint(listed_ids(source))
-    if source.facts_from == "truthy_dump":
-        named = named_truthy_dump(source)
-        origin |= {"accept_cut_dumps": source.accept_cut_dumps, **(dump_identity(named) if named else {})}
-    if source.kind == "rdf_file" and source.facts_from != "truthy_dump":
-        with rdf_path(source).open("rb") as stream:
-            origin["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
-    if source.kind == "rdf_file":
-        return {"kind": source.kind, **origin}
-    return {"kind": source.kind, "snapshot": source.snapshot, **_world(source), **origin}
-
-
-def _world(source: Source) -> dict[str, int]:
-    if source.kind != "sandbox":
-        return {}
-    return {"seed": source.seed, "facts_per_relation": source.facts_per_relation}
-
-
-def _code(source: Source) -> str:
-    origin = {"truthy_dump": _DUMP_ROWS, "entity_api": ("wikimedia/claims",)}.get(source.facts_from, ())
-    return code_version(*_ROWS, *origin, *_world_code(source))
-
-
-def _world_code(source: Source) -> tuple[str, ...]:
-    return WORLD_CODE if source.kind == "sandbox" else ()
 
 
 def _quarantine_notes(aside: Sequence[QuarantinedRow]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def test_terms_are_cleaned_at_the_door_and_their_originals_kept(server, client, 
         '{"entities": {"Q1": {"id": "Q1", "labels": {"en": {"value": "A\\u0000d\\u001ba"}},'
         ' "aliases": {"en": [{"value": "tab\there"}, {"value": "\\ud83d\\ude80 \\ud800!"},'
         ' {"value": "\\u200fנועה"}, {"value": "ALIAS"}, {"value": "\\u0001"}]},'
-        ' "descriptions": {"en": {"value": "two\\nlines"}},'
+        ' "descriptions": {"en": {"value": "two\nlines"}},'
         ' "sitelinks": {"enwiki": {"title": "Ada\\u0007 L"}}}}}'
     ).replace("ALIAS", "y" * 3_000)
     server.faults.add(API, Fault(200, raw.encode(), "application/json"))
