@@ -50,6 +50,7 @@ def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> byte
             )
     if not above or above[0].get("facet") is None:
         return None
+    apart = {channel: "independent" for channel in ("color", "shape")}
     return png(
-        {"vconcat": above, "config": config, "spacing": 30, "resolve": {"scale": {"color": "independent"}}}
+        {"vconcat": above, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
     )

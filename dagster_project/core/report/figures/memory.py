@@ -218,7 +218,7 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",
             steps("level", "log10 popularity", LEVELS),
             tooltip(("model", "model"), ("method", "method"), ("level", "log10 popularity"), *RATE_HINTS),
         ),
-        least=230,
+        least=200,
     ),
     plot_on="fct_accuracy_by_popularity_level",
 )

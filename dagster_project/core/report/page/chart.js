@@ -74,7 +74,7 @@ async function draw(figure, rows, place) {
   place.replaceChildren(inner);
   const spec = fitted(resolve(figure.spec, rows), rows, available);
   const result = await vegaEmbed(inner, { ...spec, data: { values: placed(figure.spec, rows) } }, {
-    mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: showHint,
+    mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, defaultStyle: false, tooltip: showHint,
     config: {
       ...payload.config, axisY: spec.config.axisY, legend: { ...payload.config.legend, ...spec.config.legend },
     },
