@@ -8,7 +8,7 @@
     select
         {{ key }},
         count(*) as n,
-        count(distinct {{ text }}) = 1 as is_copied
+        min({{ text }}) = max({{ text }}) as is_copied
     from {{ relation }}
     group by {{ key }}
     having count(*) > 1
@@ -20,9 +20,11 @@
     left join ({{ doubled_keys(relation, key, text) }}) as doubled using ({{ key }})
     where doubled.n is null
     union all by name
-    select distinct on ({{ key }}) held.*
-    from {{ relation }} as held
-    inner join ({{ doubled_keys(relation, key, text) }}) as doubled using ({{ key }})
-    where doubled.is_copied
-    order by {{ key }}, run_id
+    select * from (
+        select distinct on ({{ key }}) held.*
+        from {{ relation }} as held
+        inner join ({{ doubled_keys(relation, key, text) }}) as doubled using ({{ key }})
+        where doubled.is_copied
+        order by {{ key }}, run_id
+    )
 {%- endmacro %}
