@@ -77,7 +77,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         least=270,
         ratio=0.85,
     ),
-    choose=("variant",),
+    choose=("parametric_method", "variant"),
     plot_on="fct_adaptive_accuracy",
 )
 
@@ -126,7 +126,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
         rows="model",
         step=70,
     ),
-    choose=("variant",),
+    choose=("parametric_method", "variant"),
     plot_on="fct_adaptive_accuracy",
 )
 
@@ -143,6 +143,7 @@ THRESHOLDS = Figure(
     case when isfinite(threshold_popularity) and threshold_popularity > 0 then threshold_popularity end as threshold,
     case
         when isinf(threshold_popularity) then 'always'
+        when threshold_popularity <= 0 then 'never'
         when threshold_popularity is null then 'undefined'
         else 'below the threshold'
     end as retrieves,
@@ -182,6 +183,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
         rows="relation",
         axis=120,
     ),
+    choose=("parametric_method",),
     plot_on="fct_adaptive_thresholds",
 )
 
@@ -227,7 +229,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
         rows="relation",
         axis=120,
     ),
-    choose=("variant",),
+    choose=("parametric_method", "variant"),
     plot_on="fct_adaptive_usage",
 )
 

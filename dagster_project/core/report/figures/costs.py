@@ -67,7 +67,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
             step=64,
             axis=110,
         ),
-        choose=("variant",),
+        choose=("parametric_method", "variant"),
         plot_on="fct_adaptive_costs",
     )
 
@@ -78,7 +78,7 @@ LATENCY = _policies(
     "Latency of one question",
     "Milliseconds that one user waits for one answer, from a calibration at batch size 1 on the machine of the study; "
     "adaptive is the mix of the two methods at its share of questions looked up. Searching for the passage is not in "
-    "it. No interval: a mean of 50 questions a model and method.",
+    "it. No interval: medians of up to 50 questions a model and method.",
     "PopQA, Figure 11",
     "ms a question",
     ",.1f",

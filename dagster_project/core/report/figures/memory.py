@@ -270,11 +270,11 @@ GUESSING = Figure(
     "relation's most frequent answer. Beside them the model's accuracy from memory; where it does not exceed them, "
     "it shows little knowledge. Bars are Wilson 95 % intervals.",
     source="PopQA, section 4.2 and appendix C.1",
-    tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
+    tables=("fct_guessing_baselines", "fct_accuracy"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
     accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
 from marts.fct_accuracy as accuracy
-inner join marts.dim_methods as methods on accuracy.method = methods.method and methods.is_parametric
+where accuracy.method = 'closed_book'
 union all by name
 select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
     baselines.n, share_answer_in_subject as accuracy,

@@ -110,21 +110,22 @@ SAMPLING = Figure(
     "on frequency, dropped because the relation had enough, or without a frequency or label to draw on.",
     source="PopQA, appendix A",
     tables=("fct_sampling",),
-    sql="""select relation, coalesce(decade_low::varchar, 'unknown') as decade, decade_low, outcome, n, candidates
+    sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
 from (
     unpivot (
         select *, kept as "kept", dropped_frequency as "too rare in text", dropped_cap as "above the cap",
             dropped_no_frequency as "no frequency", dropped_no_label as "no label"
         from (
-            select 'all' as relation, decade_low, sum(candidates) as candidates, sum(kept) as kept,
+            select 'all' as relation, decade_low, if(decade_low is null, popularity_decade, null) as without,
+                sum(candidates) as candidates, sum(kept) as kept,
                 sum(dropped_frequency) as dropped_frequency, sum(dropped_cap) as dropped_cap,
                 sum(dropped_no_frequency) as dropped_no_frequency, sum(dropped_no_label) as dropped_no_label
             from marts.fct_sampling
-            group by decade_low
+            group by decade_low, without
         )
     ) on "kept", "too rare in text", "above the cap", "no frequency", "no label" into name outcome value n
 )
-order by decade_low nulls first, outcome""",
+order by decade_low nulls first, decade, outcome""",
     columns=(
         Column("decade", "popularity from"),
         Column("outcome", "outcome"),
@@ -255,6 +256,7 @@ order by dataset, prompt, model, retrieval_method, month""",
         },
         least=260,
     ),
+    choose=("parametric_method",),
     plot_on="fct_popularity_drift",
 )
 

@@ -140,7 +140,7 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
         step=58,
         axis=100,
     ),
-    choose=("retrieval_method",),
+    choose=("parametric_method", "retrieval_method"),
     plot_on="fct_retrieval_quadrants",
 )
 
@@ -197,8 +197,9 @@ order by dataset, retriever, relation""",
 _EXAMPLES = """with examples as (
     select effects.*, coalesce(passages.text, generated.text) as passage_text,
         row_number() over (
-            partition by effects.dataset, effects.prompt, effects.model, effects.retrieval_method
-            order by effects.passage_of = 'namesake' desc nulls last, md5(effects.question_id)
+            partition by effects.dataset, effects.prompt, effects.model, effects.parametric_method,
+                effects.retrieval_method
+            order by md5(effects.question_id)
         ) as place
     from marts.fct_passage_effects as effects
     left join marts.dim_passages as passages on effects.passage_id = passages.passage_id
@@ -207,15 +208,15 @@ _EXAMPLES = """with examples as (
         and effects.model = generated.model and effects.passage_id = generated.passage_id
     where effects.effect = '{effect}'
 )
-select dataset, prompt, model, retrieval_method, relation, question, list_slice(gold_answers, 1, 5) as gold_answers,
+select dataset, prompt, model, parametric_method, retrieval_method, relation, question,
+    list_slice(gold_answers, 1, 5) as gold_answers,
     parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
     length(passage_text) > {characters} as is_cut, subject_popularity
 from examples
 where place <= {each}
-order by dataset, prompt, model, retrieval_method, place"""
+order by dataset, prompt, model, parametric_method, retrieval_method, place"""
 _EXAMPLE_COLUMNS = (
-    *KEY[:3],
-    Column("retrieval_method", "retrieval"),
+    *PAIR,
     Column("relation", "relation"),
     Column("question", "question"),
     Column("gold_answers", "gold answers"),
@@ -230,9 +231,8 @@ _EXAMPLE_COLUMNS = (
 def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Figure:
     sql = _EXAMPLES.format(effect=effect, each=EXAMPLES_EACH, characters=PASSAGE_CHARACTERS)
     capped = (
-        f"At most {EXAMPLES_EACH} a model and retriever, those with a namesake's passage first, then by a hash of "
-        f"the question's id; passages are cut at {PASSAGE_CHARACTERS} characters. All of them: "
-        "marts.fct_passage_effects."
+        f"At most {EXAMPLES_EACH} a model and retriever, drawn by a hash of the question's id, not chosen; passages "
+        f"are cut at {PASSAGE_CHARACTERS} characters. All of them: `marts.fct_passage_effects`."
     )
     return Figure(
         key=key,
@@ -243,7 +243,7 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
         tables=("fct_passage_effects",),
         sql=sql,
         columns=_EXAMPLE_COLUMNS,
-        choose=("model", "retrieval_method"),
+        choose=("model", "parametric_method", "retrieval_method"),
         kind="examples",
     )
 
@@ -315,7 +315,7 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
         step=32,
         axis=110,
     ),
-    choose=("retrieval_method",),
+    choose=("parametric_method", "retrieval_method"),
     plot_on="fct_passage_effects",
 )
 

@@ -24,7 +24,7 @@ function selected(figure) {
 }
 
 const NAMES = {
-  model: "Model", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
+  model: "Model", parametric_method: "Memory", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
   relation: "Relation",
 };
 
