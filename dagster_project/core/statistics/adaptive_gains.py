@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
 from dagster_project.core.statistics.builds import read_build, seed_of
 from dagster_project.core.study import Study
+from dagster_project.core.threads import thread_count
 
 N_RESAMPLES = 1_000
 MODELS_READ = ("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges")
@@ -84,23 +86,33 @@ def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> O
 
 
 def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
+    """The rows of all pairs, in their order; pairs are resampled side by side, each with a seed of its own."""
     pairs = tables[0].to_pylist()
     rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
-    for position, pair in enumerate(pairs, start=1):
+
+    def resample(pair: dict[str, Any]) -> list[dict[str, Any]]:
         key = {name: pair[name] for name in _PAIR}
-        cells = _cells(rows, edges, pair["pair_id"])
-        n_questions = int(cells.n.sum())
-        log.info(
-            "bootstrap %d of %d: %s, %d questions", position, len(pairs), " ".join(key.values()), n_questions
-        )
-        for (search, scope), gain, resampled in bootstrap_pair(cells, seed_of(seed, key.values())):
-            low, high = np.quantile(resampled, [0.025, 0.975]) if n_questions else (None, None)
-            mean = float(resampled.mean()) if n_questions else None
-            yield {
-                **key, "search": search, "threshold_scope": scope, "n_questions": n_questions,
-                "n_resamples": N_RESAMPLES,
-                "gain_in_sample": gain, "gain_mean": mean, "gain_low": low, "gain_high": high,
-            }  # fmt: skip
+        return list(_gains_of(key, _cells(rows, edges, pair["pair_id"]), seed_of(seed, key.values())))
+
+    with ThreadPoolExecutor(thread_count()) as pool:
+        for position, (pair, found) in enumerate(zip(pairs, pool.map(resample, pairs), strict=True), start=1):
+            names = " ".join(pair[name] for name in _PAIR)
+            log.info(
+                "bootstrap %d of %d: %s, %d questions", position, len(pairs), names, found[0]["n_questions"]
+            )
+            yield from found
+
+
+def _gains_of(key: dict[str, str], cells: Cells, seed: int) -> Iterator[dict[str, Any]]:
+    n_questions = int(cells.n.sum())
+    for (search, scope), gain, resampled in bootstrap_pair(cells, seed):
+        low, high = np.quantile(resampled, [0.025, 0.975]) if n_questions else (None, None)
+        mean = float(resampled.mean()) if n_questions else None
+        yield {
+            **key, "search": search, "threshold_scope": scope, "n_questions": n_questions,
+            "n_resamples": N_RESAMPLES,
+            "gain_in_sample": gain, "gain_mean": mean, "gain_low": low, "gain_high": high,
+        }  # fmt: skip
 
 
 def _cells(rows: dict[str, npt.NDArray[Any]], edges: dict[str, npt.NDArray[Any]], pair_id: int) -> Cells:
@@ -110,13 +122,15 @@ def _cells(rows: dict[str, npt.NDArray[Any]], edges: dict[str, npt.NDArray[Any]]
         name: edges["threshold"][(edges["pair_id"] == pair_id) & (edges["relation"] == name)]
         for name in {"all", *relation}
     }
-    own = [candidates[name][np.searchsorted(candidates[name], value, side="right")]
-           for name, value in zip(relation, popularity, strict=True)]  # fmt: skip
+    own = np.empty(len(popularity))
+    for name in set(relation):
+        of = relation == name
+        own[of] = candidates[name][np.searchsorted(candidates[name], popularity[of], side="right")]
     overall = candidates["all"][np.searchsorted(candidates["all"], popularity, side="right")]
     parametric, retrieval, n = (
         rows[name][mine].astype(np.int64) for name in ("parametric", "retrieval", "n")
     )
-    binned_step = {"per_relation": np.array(own), "all": overall}
+    binned_step = {"per_relation": own, "all": overall}
     return Cells(relation, popularity, parametric, retrieval, n, binned_step)
 
 
