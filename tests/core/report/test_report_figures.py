@@ -14,8 +14,15 @@ from dagster_project.core.report.charts import Dimensions, fitted, present, reso
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.page import columnar, embedded, render
 from dagster_project.core.report.palette import colours
+from dagster_project.core.report.pictures import first_shown
 from dagster_project.core.report.report import write_report
-from dagster_project.core.report.rows import FigureRows, opened, published_tables, read_figure
+from dagster_project.core.report.rows import (
+    FigureRows,
+    opened,
+    published_tables,
+    read_dimensions,
+    read_figure,
+)
 from tests.core.report.generated_marts import World, contracts, write_marts
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -126,6 +133,28 @@ def test_every_chart_is_drawn_as_a_picture(warehouse: Path, tmp_path: Path) -> N
         assert path.read_bytes().startswith(PNG)
         assert path.stat().st_size > 4_000, path.name
     assert set(files.plotted_on.values()) <= set(contracts())
+
+
+def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp_path: Path) -> None:
+    world = World(
+        methods=["closed_book", "bm25", "genread"],
+        keys={"parametric_method": ["closed_book", "genread"], "retrieval_method": ["bm25"]},
+    )
+    path = write_marts(tmp_path / "warehouse.duckdb", world)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("update marts.dim_methods set is_parametric = method <> 'bm25'")
+    with opened(path) as connection:
+        tables, dimensions = published_tables(connection), read_dimensions(connection)
+        read = {figure.key: read_figure(connection, figure, tables) for figure in FIGURES}
+    paired = {key: one for key, one in read.items() if "parametric_method" in one.names}
+    assert len(paired) >= 10
+    for key, one in paired.items():
+        assert {row["parametric_method"] for row in one.rows} == {"closed_book", "genread"}, key
+        if one.figure.kind != "table":
+            shown = first_shown(one, dimensions)
+            assert {row["parametric_method"] for row in shown} == {"closed_book"}, key
+    guesses = [(row["relation"], row["guess"]) for row in first_shown(read["guessing_baselines"], dimensions)]
+    assert len(guesses) == len(set(guesses))
 
 
 def test_nothing_published_is_one_clear_line(tmp_path: Path) -> None:

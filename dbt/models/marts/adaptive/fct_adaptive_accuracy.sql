@@ -57,8 +57,15 @@ final as (
         averaged.* exclude (pair_id, search, threshold_scope, n_splits),
         averaged.accuracy_adaptive - greatest(averaged.accuracy_always, averaged.accuracy_never) as gain,
         adaptive_gains.gain_in_sample,
-        gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0) as gain_ci_low,
-        gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0) as gain_ci_high
+        -- Not by least and greatest alone: they pass over nulls, and a gain without a bootstrap has no interval.
+        case
+            when adaptive_gains.gain_mean is not null
+                then gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0)
+        end as gain_ci_low,
+        case
+            when adaptive_gains.gain_mean is not null
+                then gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0)
+        end as gain_ci_high
     from pairs
     left join averaged using (pair_id, search, threshold_scope)
     left join adaptive_gains

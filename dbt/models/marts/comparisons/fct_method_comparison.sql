@@ -25,7 +25,8 @@ joined as (
 
 ),
 
--- Holm: the k-th smallest of m p values times m - k + 1, never below the one before it.
+-- Holm: the k-th smallest of m p values times m - k + 1, never below the one before it; ties share the greatest, since
+-- which of them comes first is chance.
 stepped as (
 
     select
@@ -44,11 +45,7 @@ final as (
         * exclude (p_stepped),
         case
             when p_value is not null
-                then max(p_stepped) over (
-                    partition by dataset
-                    order by p_value nulls last
-                    rows between unbounded preceding and current row
-                )
+                then max(p_stepped) over (partition by dataset order by p_value nulls last)  -- ties included
         end as p_holm,
         case
             when n = 0 then 'no question in common'
