@@ -231,8 +231,8 @@ _EXAMPLE_COLUMNS = (
 def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Figure:
     sql = _EXAMPLES.format(effect=effect, each=EXAMPLES_EACH, characters=PASSAGE_CHARACTERS)
     capped = (
-        f"At most {EXAMPLES_EACH} a model and pair of methods, drawn by a hash of the question's id, not chosen; passages "
-        f"are cut at {PASSAGE_CHARACTERS} characters. All of them: `marts.fct_passage_effects`."
+        f"At most {EXAMPLES_EACH} a model and pair of methods, drawn by a hash of the question's id, not chosen; "
+        f"passages are cut at {PASSAGE_CHARACTERS} characters. All of them: `marts.fct_passage_effects`."
     )
     return Figure(
         key=key,
