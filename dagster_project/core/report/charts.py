@@ -62,8 +62,8 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
         if "$present" in spec:
             return present(rows, spec["$present"], dimensions)
         if "$all" in spec:
-            whole = list(dimensions.order.get(ROLES.get(spec["$all"], spec["$all"]), ()))
-            return whole or present(rows, spec["$all"], dimensions)
+            name = str(spec["$all"])
+            return list(dimensions.order.get(ROLES.get(name, name), ())) or present(rows, name, dimensions)
         if "$label" in spec:
             return dimensions.labels[spec["$label"]]
         return {key: resolve(value, rows, dimensions) for key, value in spec.items()}

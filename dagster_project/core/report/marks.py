@@ -44,7 +44,7 @@ def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str
 
 def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
     """A share from 0 to 1 on the vertical axis, in per cent."""
-    scale = {"domain": [0, 1]} if whole else {"zero": False}
+    scale: dict[str, Any] = {"domain": [0, 1]} if whole else {"zero": False}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": SHARE_AXIS}
 
 
