@@ -66,7 +66,7 @@ def make(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Make:
     def made(texts: Sequence[str], tagme: dict[str, Any] | None = None, **more: Any) -> tuple[Study, Lake]:
         lines = [json.dumps({"question": text, "answer": ["x"]}) for text in texts]
         (tmp_path / "nq.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        reference = {"name": "nq", "format": "nq_open", "path": "nq.jsonl"}
+        reference: dict[str, Any] = {"name": "nq", "format": "nq_open", "path": "nq.jsonl"}
         if tagme is not None:
             reference |= {"tagme": tagme}
         raw = {
