@@ -9,12 +9,15 @@ from dagster_project.core.report.figure import Figure, Section
 from dagster_project.core.report.figures import (
     adaptive,
     audit,
+    comparisons,
     consistency,
     costs,
     memory,
     overview,
+    passages,
     questions,
     retrieval,
+    tail,
 )
 
 SECTIONS = (
@@ -51,7 +54,10 @@ SECTIONS = (
 FIGURES: tuple[Figure, ...] = (
     *overview.FIGURES,
     *memory.FIGURES,
+    *tail.FIGURES,
     *retrieval.FIGURES,
+    *passages.FIGURES,
+    *comparisons.FIGURES,
     *adaptive.FIGURES,
     *costs.FIGURES,
     *consistency.FIGURES,

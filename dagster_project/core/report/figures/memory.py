@@ -6,15 +6,11 @@ from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.marks import (
     cells,
     curves,
-    fixed,
     names,
     panels,
-    points,
     popularity_x,
     series,
     share_y,
-    single,
-    steps,
     tooltip,
 )
 
@@ -26,7 +22,6 @@ KEY = (
 )
 ACCURACY = Column("accuracy", "accuracy", "share", ("ci_low", "ci_high"))
 N = Column("n", "n", "count")
-LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 RATE_HINTS = (
     ("accuracy", "accuracy", ".1%"),
     ("ci_low", "from", ".1%"),
@@ -180,145 +175,4 @@ order by dataset, prompt, model, method, relation""",
     plot_on="fct_popularity_correlation",
 )
 
-_SIZE_X = {
-    "field": "n_parameters",
-    "type": "quantitative",
-    "title": "parameters of the model",
-    "scale": {"type": "log", "nice": False, "padding": 14},
-    "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
-}
-SCALING = Figure(
-    key="scaling_by_level",
-    section="memory",
-    title="What size buys, by level of popularity",
-    shows="Accuracy against the number of parameters within levels of popularity: [3,4) holds the questions whose "
-    f"subject has 1,000 to under 10,000 views; `below` those under 10. {WILSON} Models of unknown size, and levels "
-    "under 5 questions, are left out.",
-    source="PopQA, Figure 5",
-    tables=("fct_accuracy_by_popularity_level",),
-    sql="""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
-from marts.fct_accuracy_by_popularity_level
-where n >= 5 and n_parameters is not null
-order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",
-    columns=(
-        *KEY,
-        Column("n_parameters", "parameters", "count"),
-        Column("level", "log10 popularity"),
-        N,
-        Column("n_correct", "right", "count"),
-        ACCURACY,
-    ),
-    spec=panels(
-        "method",
-        curves(
-            _SIZE_X,
-            share_y("accuracy", "accuracy"),
-            "ci_low",
-            "ci_high",
-            steps("level", "log10 popularity", LEVELS),
-            tooltip(("model", "model"), ("method", "method"), ("level", "log10 popularity"), *RATE_HINTS),
-        ),
-        least=200,
-    ),
-    plot_on="fct_accuracy_by_popularity_level",
-)
-
-LEAST_POPULAR = Figure(
-    key="least_popular",
-    section="memory",
-    title="The least popular questions",
-    shows="Accuracy on the n questions of least popularity, ties by question id; the paper takes 4,000 of 14,267, and "
-    f"the same share of this dataset stands among the sizes. {WILSON}",
-    source="PopQA, sections 1 and 5.2",
-    tables=("fct_accuracy_least_popular",),
-    sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high
-from marts.fct_accuracy_least_popular
-order by dataset, prompt, model, method, n_least""",
-    columns=(
-        *KEY,
-        Column("n_least", "least popular", "count"),
-        N,
-        Column("n_correct", "right", "count"),
-        ACCURACY,
-    ),
-    spec=panels(
-        "model",
-        curves(
-            {
-                "field": "n_least",
-                "type": "quantitative",
-                "title": "number of least popular questions",
-                "scale": {"type": "log", "nice": False, "padding": 10},
-                "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
-            },
-            share_y("accuracy", "accuracy"),
-            "ci_low",
-            "ci_high",
-            series("method", "method"),
-            tooltip(("model", "model"), ("method", "method"), ("n_least", "least popular", ","), *RATE_HINTS),
-        ),
-        least=240,
-    ),
-    plot_on="fct_accuracy_least_popular",
-)
-
-GUESSING = Figure(
-    key="guessing_baselines",
-    section="memory",
-    title="What guessing alone would get",
-    shows="Two ways to be right without knowing: the gold answer stands in the subject's own name, or it is the "
-    "relation's most frequent answer. Beside them the model's accuracy from memory; where it does not exceed them, "
-    "it shows little knowledge. Bars are Wilson 95 % intervals.",
-    source="PopQA, section 4.2 and appendix C.1",
-    tables=("fct_guessing_baselines", "fct_accuracy"),
-    sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
-    accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
-from marts.fct_accuracy as accuracy
-where accuracy.method = 'closed_book'
-union all by name
-select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
-    baselines.n, share_answer_in_subject as accuracy,
-    share_answer_in_subject_ci_low as ci_low, share_answer_in_subject_ci_high as ci_high
-from marts.fct_guessing_baselines as baselines
-inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
-union all by name
-select keys.dataset, keys.prompt, keys.model, baselines.relation, 'most frequent answer' as guess,
-    baselines.n, accuracy_majority as accuracy, accuracy_majority_ci_low as ci_low, accuracy_majority_ci_high as ci_high
-from marts.fct_guessing_baselines as baselines
-inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
-order by dataset, prompt, model, relation, guess""",
-    columns=(*KEY[:3], Column("relation", "relation"), Column("guess", "way"), N, ACCURACY),
-    spec=single(
-        points(
-            {
-                "field": "accuracy",
-                "type": "quantitative",
-                "title": "share right",
-                "scale": {"domain": [0, 1]},
-                "axis": {"format": "%", "grid": True},
-            },
-            names("relation"),
-            fixed(
-                "guess", "way", ["model, from memory", "most frequent answer", "answer in the subject's name"]
-            ),
-            tooltip(("relation", "relation"), ("guess", "way"), *RATE_HINTS),
-            low="ci_low",
-            high="ci_high",
-            offset="guess",
-        ),
-        rows="relation",
-        step=34,
-    ),
-    choose=("model",),
-    plot_on="fct_guessing_baselines",
-)
-
-FIGURES = (
-    BY_POPULARITY,
-    CORRELATION,
-    BY_RELATION,
-    BY_POPULARITY_AND_RELATION,
-    SCALING,
-    LEAST_POPULAR,
-    GUESSING,
-)
+FIGURES = (BY_POPULARITY, CORRELATION, BY_RELATION, BY_POPULARITY_AND_RELATION)

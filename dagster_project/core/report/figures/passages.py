@@ -1,0 +1,138 @@
+"""Figures of single passages: whose they are, and examples of what they do to an answer."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import N
+from dagster_project.core.report.figures.retrieval import PAIR
+from dagster_project.core.report.marks import names, panels, tooltip
+
+EXAMPLES_EACH = 3
+PASSAGE_CHARACTERS = 700
+
+_EXAMPLES = """with examples as (
+    select effects.*, coalesce(passages.text, generated.text) as passage_text,
+        row_number() over (
+            partition by effects.dataset, effects.prompt, effects.model, effects.parametric_method,
+                effects.retrieval_method
+            order by md5(effects.question_id)
+        ) as place
+    from marts.fct_passage_effects as effects
+    left join marts.dim_passages as passages on effects.passage_id = passages.passage_id
+    left join marts.fct_generated_passages as generated
+        on effects.dataset = generated.dataset and effects.question_id = generated.question_id
+        and effects.model = generated.model and effects.passage_id = generated.passage_id
+    where effects.effect = '{effect}'
+)
+select dataset, prompt, model, parametric_method, retrieval_method, relation, question,
+    list_slice(gold_answers, 1, 5) as gold_answers,
+    parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
+    length(passage_text) > {characters} as is_cut, subject_popularity
+from examples
+where place <= {each}
+order by dataset, prompt, model, parametric_method, retrieval_method, place"""
+_EXAMPLE_COLUMNS = (
+    *PAIR,
+    Column("relation", "relation"),
+    Column("question", "question"),
+    Column("gold_answers", "gold answers"),
+    Column("parametric_prediction", "from memory"),
+    Column("retrieval_prediction", "with the passage"),
+    Column("passage_title", "passage"),
+    Column("passage_of", "passage is of"),
+    Column("subject_popularity", "popularity", "number"),
+)
+
+
+def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Figure:
+    sql = _EXAMPLES.format(effect=effect, each=EXAMPLES_EACH, characters=PASSAGE_CHARACTERS)
+    capped = (
+        f"At most {EXAMPLES_EACH} a model and pair of methods, drawn by a hash of the question's id, not chosen; "
+        f"passages are cut at {PASSAGE_CHARACTERS} characters. All of them: `marts.fct_passage_effects`."
+    )
+    return Figure(
+        key=key,
+        section="retrieval",
+        title=title,
+        shows=f"{shows} {capped}",
+        source=source,
+        tables=("fct_passage_effects",),
+        sql=sql,
+        columns=_EXAMPLE_COLUMNS,
+        choose=("model", "parametric_method", "retrieval_method"),
+        kind="examples",
+    )
+
+
+MISLED = _examples(
+    "misled_by_a_passage",
+    "misled",
+    "Misled by a passage",
+    "Questions answered right from memory and wrong with the retrieved passage.",
+    "PopQA, Table 3",
+)
+RESCUED = _examples(
+    "rescued_by_a_passage",
+    "rescued",
+    "Rescued by a passage",
+    "Questions answered wrong from memory and right with the retrieved passage.",
+    "PopQA, Table 4",
+)
+
+PASSAGE_OF = Figure(
+    key="whose_passage",
+    section="retrieval",
+    title="Whose passage was read",
+    shows="Of the questions that a passage misled or rescued: is the passage that of the question's subject, of a "
+    "namesake, or of another entity? Share within each bar; the table has the counts.",
+    source="PopQA, appendix C.3",
+    tables=("fct_passage_effects",),
+    sql="""with counted as (
+    select dataset, prompt, model, parametric_method, retrieval_method, effect,
+        coalesce(passage_of, 'unknown') as whose, count(*) as n
+    from marts.fct_passage_effects
+    group by all
+)
+select * rename (whose as passage_of),
+    n / sum(n) over (partition by dataset, prompt, model, parametric_method, retrieval_method, effect) as share
+from counted
+order by dataset, prompt, model, retrieval_method, effect, passage_of""",
+    columns=(
+        *PAIR,
+        Column("effect", "effect"),
+        Column("passage_of", "passage is of"),
+        N,
+        Column("share", "share", "share"),
+    ),
+    spec=panels(
+        "effect",
+        {
+            "mark": {"type": "bar", "height": {"band": 0.66}},
+            "encoding": {
+                "y": names("model"),
+                "x": {"field": "share", "type": "quantitative", "title": "share", "axis": {"format": "%"}},
+                "color": {
+                    "field": "passage_of",
+                    "type": "nominal",
+                    "title": "passage of",
+                    "scale": {"domain": ["subject", "namesake", "other", "unknown"]},
+                },
+                "tooltip": tooltip(
+                    ("model", "model"),
+                    ("effect", "effect"),
+                    ("passage_of", "passage of"),
+                    ("n", "questions", ","),
+                    ("share", "share", ".1%"),
+                ),
+            },
+        },
+        least=300,
+        rows="model",
+        step=32,
+        axis=110,
+    ),
+    choose=("parametric_method", "retrieval_method"),
+    plot_on="fct_passage_effects",
+)
+
+FIGURES = (PASSAGE_OF, MISLED, RESCUED)
