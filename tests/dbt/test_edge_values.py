@@ -91,6 +91,16 @@ def test_a_relation_of_one_question_that_is_never_tested_says_so(edges: Study) -
     assert (single.n_splits < 100).all()
 
 
+def test_usage_of_all_relations_is_the_share_retrieved_of_the_pair(edges: Study) -> None:
+    key = ["dataset", "prompt", "model", "parametric_method", "retrieval_method", "search", "threshold_scope"]
+    overall = rows_of(edges, "fct_adaptive_usage", "relation == 'all'")
+    both = overall.merge(mart(edges, "fct_adaptive_accuracy"), on=key, suffixes=("", "_pair"), validate="1:1")
+    assert len(both) == len(overall)
+    assert (both.n == both.n_questions).all()
+    for name in ("share_retrieved", "accuracy_adaptive"):
+        np.testing.assert_allclose(both[name], both[f"{name}_pair"], atol=1e-12)
+
+
 def test_what_the_study_asks_for_and_lacks_is_counted(edges: Study) -> None:
     coverage = mart(edges, "fct_answer_coverage").query("table_name == 'answers'")
     lacking = coverage.set_index(["model", "method", "dataset"]).sort_index()
