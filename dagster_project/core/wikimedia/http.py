@@ -36,7 +36,7 @@ from dagster_project.core.wikimedia.failures import (
 from dagster_project.core.wikimedia.finished import FinishedAnswers, request_key
 from dagster_project.core.wikimedia.limits import LongPauseError, Pace, Service
 from dagster_project.core.wikimedia.pacing import Pacing
-from dagster_project.core.wikimedia.response_cache import KeptResponse, ResponseCache
+from dagster_project.core.wikimedia.response_cache import ResponseCache
 from dagster_project.core.wikimedia.transport import Request, Traffic, Transport
 
 _LOG = logging.getLogger(__name__)
@@ -173,11 +173,11 @@ class HttpClient:
     def _get(self, request: Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
         kept = self._cache.get(request.full_url) if self._cache else None
         if kept is not None and kept.is_fresh(self.clock.now()):
-            document = json.loads(kept.body)
+            document = _parsed(kept.body)
             if not (accept and accept(document)):
                 self._count("from_cache")
                 return document
-        return self._retry(request, lambda: self._json(request, missing_ok, accept, kept))
+        return self._retry(request, lambda: self._json(request, missing_ok, accept))
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
         name, url = request.service.name, request.url
@@ -226,13 +226,8 @@ class HttpClient:
         asked = f"{what}, and asked to wait {seconds:.0f} s: run again after that"
         raise SourceError(f"{request.service.name} at {short(request.url)}: {asked}")
 
-    def _json(
-        self,
-        request: Request,
-        missing_ok: bool,
-        accept: Callable[[Any], str | None] | None,
-        kept: KeptResponse | None = None,
-    ) -> Any:
+    def _json(self, request: Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
+        kept = self._cache.get(request.full_url) if self._cache and request.method == "GET" else None
         with self._transport.send(request, kept.conditions if kept else None) as response:
             body, headers, now = self._transport.body(request, response), response.headers, self.clock.now()
             is_json = "json" in headers.get("Content-Type", "")
@@ -240,11 +235,11 @@ class HttpClient:
                 return None
             if response.status_code == 304 and kept is not None:
                 self._count("not_modified")
-                body = kept.body
+                body, headers = kept.body, kept.validated_by(headers)
             elif failure := refusal(response, body, now):
                 return failure
         try:
-            document = json.loads(body, strict=False)  # control characters are for those who clean terms
+            document = _parsed(body)
         except (ValueError, RecursionError):
             return self._unusable(request, unreadable(headers.get("Content-Type", ""), body))
         wrong = accept(document) if accept else None
@@ -269,3 +264,7 @@ class HttpClient:
     def _count(self, what: str) -> None:
         with self._lock:
             setattr(self.traffic, what, getattr(self.traffic, what) + 1)
+
+
+def _parsed(body: bytes) -> Any:
+    return json.loads(body, strict=False)  # control characters are for those who clean terms

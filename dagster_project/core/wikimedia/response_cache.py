@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from requests.structures import CaseInsensitiveDict
+
 from dagster_project.core.errors import LakeError
 from dagster_project.core.http import unix_seconds
 from dagster_project.core.wikimedia.blob_store import BlobStore
@@ -44,6 +46,13 @@ class KeptResponse:
         """The headers that ask for the body only where it has changed."""
         pairs = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in pairs.items() if value}
+
+    def validated_by(self, headers: Mapping[str, str]) -> CaseInsensitiveDict[str]:
+        """The headers of a 304, which may leave the validators out that still hold."""
+        pairs = {"ETag": self.etag, "Last-Modified": self.last_modified}
+        merged = CaseInsensitiveDict({name: value for name, value in pairs.items() if value})
+        merged.update(headers)
+        return merged
 
 
 class ResponseCache:

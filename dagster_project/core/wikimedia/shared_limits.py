@@ -69,9 +69,11 @@ class SharedLimiter:
             os.close(descriptor)
 
     def pause(self, seconds: float) -> None:
-        """Let no request of any process start for `seconds` from now."""
+        """Let no request of any process start for `seconds` from now, a week at most."""
         with self._state() as state:
-            state.paused_until = max(state.paused_until, self._clock.now() + seconds)
+            # Whoever reads a longer one takes it for a clock that was set back.
+            until = self._clock.now() + min(seconds, _LONGEST_PAUSE_S)
+            state.paused_until = max(state.paused_until, until)
 
     def pause_left_s(self) -> float:
         """For how many seconds yet no request may start, because a service asked for a pause."""

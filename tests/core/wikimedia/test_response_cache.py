@@ -101,6 +101,34 @@ def test_headers_decide(server, new_client, headers: dict[str, str], statuses: l
     assert [request.status for request in server.requests] == statuses
 
 
+def test_a_kept_answer_with_raw_control_characters_is_read_as_it_was_at_first(server, new_client) -> None:
+    whole = b'{"entities": {"Q1": {"label": "a\tb\x01"}}}'
+    server.faults.add(API, Fault(200, whole, "application/json", {"Cache-Control": "max-age=60"}))
+    with new_client() as client:
+        first = client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+        assert first == {"entities": {"Q1": {"label": "a\tb\x01"}}}
+        assert client.get_json(ENTITY_API, server.base_url + API, PARAMS) == first
+    assert len(server.requests) == 1
+
+
+def test_a_kept_answer_that_is_refused_is_asked_for_without_conditions(server, new_client) -> None:
+    with new_client() as client:
+        client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+        refused = iter(["is no use", "is no use"])
+        client.get_json(ENTITY_API, server.base_url + API, PARAMS, accept=lambda _: next(refused, None))
+    # kept but not fresh: 304, refused; then whole, refused; then whole
+    assert [request.status for request in server.requests] == [200, 304, 200, 200]
+
+
+def test_a_304_may_leave_out_the_validators_that_still_hold() -> None:
+    kept = KeptResponse(b"", '"e"', "Thu, 01 Oct 2015 00:00:00 GMT", fresh_until=0)
+    assert kept.validated_by({"etag": '"f"', "Age": "5"}) == {
+        "ETag": '"f"',
+        "Age": "5",
+        "Last-Modified": "Thu, 01 Oct 2015 00:00:00 GMT",
+    }
+
+
 @pytest.mark.parametrize(
     "fault",
     [

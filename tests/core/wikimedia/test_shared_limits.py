@@ -137,6 +137,13 @@ def test_a_clock_set_back_holds_nothing_up_for_ever(tmp_path: Path, fake_time) -
         pass
 
 
+@pytest.mark.parametrize("seconds", [30 * 86_400.0, float("inf")])
+def test_an_endless_pause_is_a_week_long_and_not_none(tmp_path: Path, fake_time, seconds: float) -> None:
+    SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause(seconds)
+    fake_time.seconds += 5
+    assert SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause_left_s() > 6 * 86_400
+
+
 def test_a_ban_is_kept_for_the_next_process_without_a_request(server, tmp_path: Path, fake_time) -> None:
     server.faults.add(API, faults.too_many("86400"))
 
