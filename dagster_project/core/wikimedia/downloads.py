@@ -137,6 +137,8 @@ class _Part:
     def write(self, response: requests.Response) -> None:
         """Take in what the server sends. Errors: `requests.RequestException` where it is not what was asked for."""
         at = 0
+        if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{self.size}":
+            return  # all of it had come before the run was ended
         if response.status_code == 206:
             match = _LENGTH_IN_RANGE.fullmatch(response.headers.get("Content-Range", ""))
             at = int(match[1]) if match else -1

@@ -166,6 +166,19 @@ def test_a_listed_sum_is_checked(world, server, client, log, tmp_path, algorithm
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_whole_file_whose_sum_could_not_be_looked_up_is_not_fetched_again(
+    world, server, client, log, tmp_path
+) -> None:
+    target, url = tmp_path / "dumps" / "truthy.nt.bz2", f"{server.base_url}{TRUTHY}.bz2"
+    server.faults.add(SUMS["sha1"], *[faults.server_error(503)] * 10)
+    with pytest.raises(SourceError, match="answered 503"):
+        download_dump(client, url, target, log)
+    server.faults.clear()
+    download_dump(client, url, target, log)
+    assert target.read_bytes() == _whole(world, ".bz2")
+    assert sum(one.path.endswith(".bz2") for one in server.requests) == 2  # the second one: is there more?
+
+
 def test_a_list_that_does_not_name_the_file_says_nothing(world, server, client, log, tmp_path) -> None:
     server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
     target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
