@@ -25,6 +25,7 @@ from dagster_project.core.wikimedia.progress import Progress
 TITLES_A_CALL = 50  # the API's own limit
 _LONGEST_QUERY = 6_000  # bytes: servers refuse addresses above some 8,000
 _MOST_CONTINUATIONS = 2_000
+_SEPARATORS = frozenset("|\x1f")  # of titles in a request: no title of an article holds one
 _STEPS = 10  # a redirect to a redirect to …
 
 
@@ -64,6 +65,8 @@ class _Answer:
                 self.to_sections.add(entry["from"])
             else:
                 self.redirects[entry["from"]] = entry["to"]
+        for entry in query.get("interwiki", ()):
+            self.pages[entry["title"]] = False  # of another wiki, however it is spelt
         for page in query.get("pages", ()):
             is_there = not (page.get("missing") or page.get("invalid"))
             self.pages[page["title"]] = is_there
@@ -88,8 +91,9 @@ class _Answer:
 def resolve_titles(
     client: HttpClient, url: str, titles: Sequence[str], log: logging.Logger, *, with_redirects: bool = False
 ) -> list[Resolved]:
-    """Where each of `titles` leads, in their order. Errors: `SourceError`."""
-    progress = Progress(log, "titles resolved", len(titles))
+    """Where each of `titles` leads, in their order; what can be no title has no page. Errors: `SourceError`."""
+    asked = [title for title in titles if title and not _SEPARATORS & set(title)]
+    progress = Progress(log, "titles resolved", len(asked))
 
     def resolve(batch: Sequence[str]) -> list[Resolved]:
         answer = _ask(client, url, batch, with_redirects)
@@ -102,10 +106,10 @@ def resolve_titles(
         progress.add(len(batch))
         return found
 
-    batches = list(_batches(titles))
-    found = [one for part in ordered_map(resolve, batches, TITLE_API.max_parallel) for one in part]
+    parts = ordered_map(resolve, list(_batches(asked)), TITLE_API.max_parallel)
+    found = dict(zip(asked, (one for part in parts for one in part), strict=True))
     progress.done()
-    return found
+    return [found.get(title) or Resolved(title, exists=False) for title in titles]
 
 
 def _batches(titles: Sequence[str]) -> Iterator[list[str]]:

@@ -115,6 +115,33 @@ def test_what_the_api_says_of_odd_titles(server, client, log) -> None:
     ]
 
 
+def test_what_can_be_no_title_spoils_no_batch(world, server, client, log) -> None:
+    """Titles come from imported files and from linking services too."""
+    known = next(now for _, now, *_ in _pages(world))
+    titles = ["Foo|Bar", known, "", "a\x1fb", known]
+    found = resolve_titles(client, server.base_url + API, titles, log)
+    assert [(one.title, one.exists) for one in found] == [
+        ("Foo|Bar", False),
+        (known, True),
+        ("", False),
+        ("a\x1fb", False),
+        (known, True),
+    ]
+    assert resolve_titles(client, server.base_url + API, ["|"], log) == [Resolved("|", exists=False)]
+
+
+def test_a_title_of_another_wiki_is_no_page_of_this_one(server, client, log) -> None:
+    document = {
+        "query": {
+            "normalized": [{"fromencoded": False, "from": "de:berlin_x", "to": "de:berlin x"}],
+            "interwiki": [{"title": "de:berlin x", "iw": "de"}],
+            "pages": [{"pageid": 974, "ns": 0, "title": "Ada Lovelace"}],
+        }
+    }
+    found = _answered(server, client, log, document, "de:berlin_x", "Ada Lovelace")
+    assert found == [Resolved("de:berlin_x", exists=False), Resolved("Ada Lovelace")]
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [
