@@ -27,6 +27,7 @@ from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.wikimedia.ingest import check_months
+from dagster_project.core.wikimedia.origins import page_view_file
 from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
 
@@ -78,7 +79,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
         PAGE_VIEWS,
         month,
         content_hash(subjects),
-        _counted_by(study, titled.num_rows),
+        _counted_by(study, month, titled.num_rows),
         code_version(*_CODE),
     )
 
@@ -102,13 +103,14 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
     return outcome
 
 
-def _counted_by(study: Study, n_articles: int) -> list[Any]:
+def _counted_by(study: Study, month: str, n_articles: int) -> list[Any]:
     """What decides the page views of given articles, for a fingerprint."""
     source, redirects = study.source, study.popularity.redirects
     is_world = source.kind == "sandbox"
+    origin = views_origin(source, n_articles, redirects)
     return [
         [source.kind, *([source.seed, source.facts_per_relation] if is_world else [])],
-        [redirects, views_origin(source, n_articles, redirects), source.accept_cut_dumps],
+        [redirects, origin, source.accept_cut_dumps, *page_view_file(source, month, origin)],
         code_version(*_VIEWS, *(WORLD_CODE if is_world else ())),
     ]
 

@@ -16,10 +16,11 @@ from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fin
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.wikimedia.ingest import check_months
+from dagster_project.core.wikimedia.origins import page_view_file
 from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
 
-_CODE = ("reference/views", "wikimedia/pageviews")
+_CODE = ("reference/views", "wikimedia/pageviews", "wikimedia/redirects")
 
 
 def ingest_reference_page_views(
@@ -38,13 +39,11 @@ def ingest_reference_page_views(
         else []
     )
     redirects = study.popularity.redirects
-    origin = [views_origin(source, len(titles), redirects), redirects, source.accept_cut_dumps]
-    stamps = {
-        month: fingerprint(
-            "reference_page_views", month, source.kind, world, titles, origin, code_version(*_CODE)
-        )
-        for month in months
-    }
+    origin = views_origin(source, len(titles), redirects)
+    more = [origin, redirects, source.accept_cut_dumps]
+    files = {month: page_view_file(source, month, origin) if titles else () for month in months}
+    common = (source.kind, world, titles, more, code_version(*_CODE))
+    stamps = {month: fingerprint("reference_page_views", month, *common, *files[month]) for month in months}
     stale = [m for m in months if not lake.current("reference_page_views", stamps[m], m)]
     stage = fingerprint("reference_page_views", [stamps[month] for month in stale])
     computed = _fetched(study, titles, stale, stage, log) if stale else {}

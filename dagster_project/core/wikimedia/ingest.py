@@ -20,13 +20,16 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
 from dagster_project.core.questions.asked import asked_entities
 from dagster_project.core.questions.relations import RELATIONS, Relation
-from dagster_project.core.study import NO_SOURCE, Source, Study
-from dagster_project.core.wikimedia.dump_store import (
-    dump_identity,
-    named_page_view_dump,
-)
+from dagster_project.core.study import NO_SOURCE, Study
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
-from dagster_project.core.wikimedia.origins import DUMP_ROWS, facts_code, source_slice, world, world_code
+from dagster_project.core.wikimedia.origins import (
+    DUMP_ROWS,
+    facts_code,
+    page_view_file,
+    source_slice,
+    world,
+    world_code,
+)
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.services import finish_stage, open_services
@@ -139,7 +142,7 @@ def ingest_page_view_months(
     # So are those of a time before redirects were looked at.
     more += [redirects, code_version("wikimedia/redirects")] if redirects != "ignore" else []
     common = (study.source.kind, world(study.source), asked, code, *more)
-    files = {month: _named_dump(study.source, month) if origin == "dump" else () for month in months}
+    files = {month: page_view_file(study.source, month, origin) for month in months}
     stamps = {month: fingerprint("page_views", month, *common, *files[month]) for month in months}
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
     stage = fingerprint("page_views", [stamps[month] for month in stale])
@@ -150,12 +153,6 @@ def ingest_page_view_months(
     ]
     finish_stage(study.home, stage)
     return outcomes
-
-
-def _named_dump(source: Source, month: str) -> tuple[object, ...]:
-    """What tells the file that the operator names for a month from one that replaces it."""
-    path = named_page_view_dump(source, month)
-    return () if path is None else (dump_identity(path),)
 
 
 def _articles(study: Study, lake: Lake) -> pa.Table:

@@ -12,7 +12,7 @@ from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Source
 from dagster_project.core.wikimedia.claims import listed_ids
-from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
+from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, named_truthy_dump
 from dagster_project.core.wikimedia.rdf import rdf_path
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
@@ -47,6 +47,12 @@ def source_slice(source: Source) -> dict[str, Any]:
     if source.kind == "rdf_file":
         return {"kind": source.kind, **origin}
     return {"kind": source.kind, "snapshot": source.snapshot, **world(source), **origin}
+
+
+def page_view_file(source: Source, month: str, origin: str) -> tuple[object, ...]:
+    """What tells the file that the operator names for a month from one that replaces it; nothing for other origins."""
+    path = named_page_view_dump(source, month) if origin == "dump" else None
+    return () if path is None else (dump_identity(path),)
 
 
 def world(source: Source) -> dict[str, int]:

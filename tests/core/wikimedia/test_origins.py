@@ -5,13 +5,18 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from dagster_project.core.errors import SourceError, StudyError
+from dagster_project.core.imports.declared import Place
 from dagster_project.core.lake import Lake
+from dagster_project.core.questions.frequencies import measure_frequencies
+from dagster_project.core.reference.declared import ReferenceQuestions
+from dagster_project.core.reference.views import ingest_reference_page_views
 from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import literal, write_ntriples
 from dagster_project.core.sandbox.world import World
@@ -224,6 +229,40 @@ def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monk
         return outcome.was_current, lake.read("page_views", "2026-09")["views"].to_pylist()[0]
 
     assert [refresh(views) for views in (5, 5, 7, 5)] == [(False, 5), (True, 5), (False, 7), (False, 5)]
+
+
+def test_what_else_reads_a_replaced_page_view_dump_reads_it_again(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    sample = 'sample: {frequency: popularity, month: "2026-09"}'
+    source = f'kind: wikidata, snapshot: "2026-10", views_from: dump, {sample}'
+    study = make_study("reread", source, measure="page_views, redirects: ignore")
+    study = replace(study, reference_questions=(ReferenceQuestions("nq", "nq_open", Place("absent")),))
+    lake = _lake(study)
+    entity = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
+    triple = {"subject_id": "Q1", "property_id": "P106", "object_id": "Q1", "relation": "occupation"}
+    mention = {
+        "dataset": "nq", "question_id": "1", "position": 0, "linker": "tagme", "spot": "x", "start": 0, "end": 1,
+        "n_candidates": 1, "article_title": "Ada", "rho": 1.0,
+    }  # fmt: skip
+    lake.write("entities", [entity | {"facts_from": "query_service"}], fingerprint="given")
+    lake.write("triples", [triple | {"source": "wikidata"}], fingerprint="given")
+    lake.write("reference_mentions", [mention], fingerprint="given")
+
+    def read_again(views: int) -> list[tuple[bool, int]]:
+        path = tmp_path / "pageviews-202609-user"
+        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
+        measured = measure_frequencies(study, lake, log, TODAY)
+        (ingested,) = ingest_reference_page_views(study, lake, ["2026-09"], log, TODAY)
+        return [
+            (measured.was_current, lake.read("subject_frequencies")["popularity"].to_pylist()[0]),
+            (ingested.was_current, lake.read("reference_page_views", "2026-09")["views"].to_pylist()[0]),
+        ]
+
+    found = [read_again(views) for views in (5, 5, 7)]
+    assert found == [[(False, 5)] * 2, [(True, 5)] * 2, [(False, 7)] * 2]
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
