@@ -39,16 +39,18 @@ def picture(read: FigureRows, dimensions: Dimensions, width: int = WIDTH) -> byt
 def specification(
     spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dimensions: Dimensions, width: int
 ) -> dict[str, Any]:
-    """A whole Vega-Lite specification with its data, in the light theme, `width` pixels wide."""
-    sized = fitted(resolve(spec, rows, dimensions), rows, width)
+    """A whole Vega-Lite specification with its data, in the light theme, `width` pixels wide.
+
+    Colours are put in before data and labels, which may look like one.
+    """
+    sized = fitted(resolve(painted(spec), rows, dimensions), rows, width)
     if sized.get("width") == "container":
         sized["width"] = width
-    base = chart_config()
+    base = painted(chart_config())
     config = {**base, "font": PICTURE_FONT, "background": colours("light")["surface"]}
     fitting = sized.pop("config")
     config |= {"legend": {**base["legend"], **fitting["legend"]}, "axisY": fitting["axisY"]}
-    whole = {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
-    return dict(painted(whole))
+    return {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
 
 
 def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:

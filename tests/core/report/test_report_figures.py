@@ -14,7 +14,7 @@ from dagster_project.core.report.charts import Dimensions, fitted, present, reso
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.page import columnar, embedded, render
 from dagster_project.core.report.palette import colours
-from dagster_project.core.report.pictures import first_shown
+from dagster_project.core.report.pictures import first_shown, picture, specification
 from dagster_project.core.report.report import write_report
 from dagster_project.core.report.rows import (
     FigureRows,
@@ -155,6 +155,24 @@ def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp
             assert {row["parametric_method"] for row in shown} == {"closed_book"}, key
     guesses = [(row["relation"], row["guess"]) for row in first_shown(read["guessing_baselines"], dimensions)]
     assert len(guesses) == len(set(guesses))
+
+
+def test_labels_that_look_like_colours_stay_labels(tmp_path: Path) -> None:
+    """A picture has the light theme's colours for the page's variables; `var(--gone)` names none of them."""
+    labels = ["var(--ink)", "var(--gone)"]
+    path = write_marts(tmp_path / "warehouse.duckdb", World(models=labels, relations=labels))
+    with opened(path) as connection:
+        tables, dimensions = published_tables(connection), read_dimensions(connection)
+        read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
+    for one in read:
+        rows = first_shown(one, dimensions)
+        drawn = specification(one.figure.spec, rows, dimensions, 900)
+        shown = drawn.pop("data")["values"]
+        assert [{name: row[name] for name in one.names} for row in shown] == rows, one.figure.key
+        written = set(re.findall(r"var\(--[a-z0-9-]+\)", json.dumps(drawn)))
+        assert written <= set(labels), one.figure.key
+    figure = next(one for one in read if one.figure.key == "accuracy_by_relation")
+    assert picture(figure, dimensions).startswith(PNG)
 
 
 def test_nothing_published_is_one_clear_line(tmp_path: Path) -> None:
