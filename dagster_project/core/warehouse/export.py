@@ -178,5 +178,7 @@ def _point(target: Path, folder: Path, staging: Path) -> None:
     link.symlink_to(folder.relative_to(target.parent))
     os.replace(link, target)
     sync(target.parent)
-    for old in sorted(folder.parent.iterdir())[:-KEPT_EXPORTS]:
+    # Names of one publication are told apart by a hash, whose order says nothing of time: the newest is `folder`.
+    others = sorted(other for other in folder.parent.iterdir() if other != folder)
+    for old in others[: max(0, len(others) - KEPT_EXPORTS + 1)]:
         shutil.rmtree(old, ignore_errors=True)

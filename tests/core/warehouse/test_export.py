@@ -140,7 +140,15 @@ def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study)
     for _ in range(KEPT_EXPORTS):
         publish_warehouse(study, LOG)
         export_marts(study, LOG)
-    assert len(list((study.home.published / "exports").iterdir())) == KEPT_EXPORTS
+    exports = study.home.published / "exports"
+    assert len(list(exports.iterdir())) == KEPT_EXPORTS
+    current = first.path.resolve()
+    for hashed in ("zzzzzzzy", "zzzzzzzz"):  # of the same publication, by other code
+        (exports / f"{current.name[:-8]}{hashed}").mkdir()
+    assert export_marts(study, LOG).was_current
+    assert first.path.resolve() == current
+    assert (current / "README.md").exists()
+    assert len(list(exports.iterdir())) == KEPT_EXPORTS
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:
