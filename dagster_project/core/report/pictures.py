@@ -14,7 +14,7 @@ from dagster_project.core.report.palette import PICTURE_FONT, chart_config, colo
 from dagster_project.core.report.rows import FigureRows
 
 WIDTH = 960
-_SCALE = 1.5
+_SCALE = 1.0
 _FILTERED = ("dataset", "prompt")
 
 
