@@ -15,7 +15,7 @@ are at hand; `charts.resolve` fills them in for pictures, `page/chart.js` in the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Spec = Mapping[str, Any]
@@ -59,8 +59,6 @@ class Figure:
     choose: tuple[str, ...] = ()
     kind: str = "chart"
     plot_on: str | None = None
-    notes: tuple[str, ...] = field(default=())
-    """Further sentences, shown below the table."""
 
 
 @dataclass(frozen=True)
