@@ -131,7 +131,8 @@ def ingest_page_view_months(
     check_months(study, months, today or datetime.now(UTC).date())
     if not lake.partitions("entities"):
         lake.read("entities")  # says what is missing
-    asked = _articles(study, lake).to_pylist()
+    articles = _articles(study, lake)
+    asked = articles.to_pylist()
     # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
     pages = ("sandbox/pages",) if study.source.kind == "sandbox" else ()
     code = code_version("wikimedia/pageviews", *world_code(study.source), *pages)
@@ -146,7 +147,7 @@ def ingest_page_view_months(
     stamps = {month: fingerprint("page_views", month, *common, *files[month]) for month in months}
     stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
     stage = fingerprint("page_views", [stamps[month] for month in stale])
-    views = _page_views(study, asked, stale, stage, log) if stale else {}
+    views = _page_views(study, articles, stale, stage, log) if stale else {}
     outcomes = [
         lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
         for month in months
@@ -166,25 +167,23 @@ def _articles(study: Study, lake: Lake) -> pa.Table:
 
 
 def _page_views(
-    study: Study, entities: Sequence[dict[str, Any]], months: Sequence[str], stage: str, log: logging.Logger
+    study: Study, entities: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
-    titles = [entity["article_title"] for entity in entities]
+    titles = entities["article_title"].to_pylist()
     with open_services(study.source, study.home, stage=stage) as services:
         articles = resolve_articles(study, services, titles, log)
         found = fetch_views(study, services, articles, months, log)
         # A world has no delay in counting: there, a month without views is what the world holds.
         source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
-    found_at = [_where(article, study.popularity.redirects) for article in articles]
+    counted = _with_where(entities, articles, study.popularity.redirects)
     for month in months:
         views = found[month]
-        rows = [
-            {**entity, "month": month, "views": n, "source": source, "views_from": views.origin, **where}
-            for entity, n, where in zip(entities, views.by_title, found_at, strict=True)
-        ]
-        notes = {"articles": len(rows), "missing": sum(n is None for n in views.by_title)}
+        rows = _with_constants(counted, month=month, source=source, views_from=views.origin)
+        rows = rows.append_column("views", pa.array(views.by_title, pa.int64()))
+        notes = {"articles": len(rows), "missing": rows["views"].null_count}
         notes |= {**_moved(titles, articles), **views.notes}
-        if source == "wikimedia" and rows and notes["missing"] == len(rows):
+        if source == "wikimedia" and titles and notes["missing"] == len(rows):
             raise SourceError(
                 f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
@@ -193,14 +192,14 @@ def _page_views(
     return computed
 
 
-def _where(article: Resolved, redirects: str) -> dict[str, Any]:
-    """How a row's views were counted."""
-    is_known = redirects != "ignore" and article.exists
-    return {
-        "redirects": redirects,
-        "resolved_title": article.title if is_known else None,
-        "n_redirects": len(article.counted) - 1 if redirects == "sum" else None,
-    }
+def _with_where(entities: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
+    """The entities, and how views of each are counted, as columns: there may be millions."""
+    is_asked, is_sum = redirects != "ignore", redirects == "sum"
+    where = [one.title if is_asked and one.exists else None for one in articles]
+    added = [len(one.counted) - 1 if is_sum else None for one in articles]
+    rows = _with_constants(entities.select(["entity_id", "article_title"]), redirects=redirects)
+    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
+    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
 
 
 def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
