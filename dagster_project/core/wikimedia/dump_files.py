@@ -165,17 +165,26 @@ class DumpFile:
 
 @dataclass
 class Aside:
-    """Rows put aside: all counted by reason, the first thousand of each reason kept."""
+    """Rows put aside: all counted by reason, the first thousand of each reason kept, and a row of how many more."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    rows: list[QuarantinedRow] = field(default_factory=list)
+    _kept: list[QuarantinedRow] = field(default_factory=list)
 
     def add(self, key: str, reason: str, raw: bytes | str) -> None:
         kind = reason.split(":")[0]
         self.counts[kind] += 1
         if self.counts[kind] <= _KEPT_ASIDE:
             text = raw[:4_000].decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
-            self.rows.append(QuarantinedRow(key, reason, text.rstrip("\r\n")))
+            self._kept.append(QuarantinedRow(key, reason, text.rstrip("\r\n")))
+
+    @property
+    def rows(self) -> list[QuarantinedRow]:
+        """For the quarantine, in which nothing is left unsaid."""
+        more = {kind: n - _KEPT_ASIDE for kind, n in self.counts.items() if n > _KEPT_ASIDE}
+        said = [
+            QuarantinedRow("", f"{kind}: {n:,} more, counted but not kept", "") for kind, n in more.items()
+        ]
+        return [*self._kept, *said]
 
     def notes(self) -> dict[str, object]:
         """Counts for people; without any, nothing."""

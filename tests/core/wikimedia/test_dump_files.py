@@ -135,5 +135,6 @@ def test_of_what_is_put_aside_everything_is_counted_and_some_kept() -> None:
         aside.add(str(number), f"not N-Triples: {number}", b"raw\xff\n")
     aside.add("1", "other", "text")
     assert aside.notes() == {"put_aside": {"not N-Triples": 2_500, "other": 1}}
-    assert len(aside.rows) == 1_001
+    assert len(aside.rows) == 1_002
     assert aside.rows[0].raw == "raw\\xff"
+    assert aside.rows[-1].reason == "not N-Triples: 1,500 more, counted but not kept"
