@@ -35,7 +35,7 @@ run: $(VENV)/.installed ## install, materialise the study, build and test the wa
 ui: $(VENV)/.installed ## Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(PY) -m dagster_project.ui
 
-sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (STUDY=file, Q='select …')
+sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
 	@$(PY) -m dagster_project.sql
 
 test: $(VENV)/.installed-dev ## the whole test suite
