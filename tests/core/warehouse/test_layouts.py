@@ -41,6 +41,16 @@ def test_what_is_wider_than_the_terminal_stands_upright(connection: duckdb.DuckD
     assert narrow.getvalue().startswith("┌")
 
 
+@pytest.mark.parametrize("upright", [False, True])
+def test_nothing_in_a_row_moves_the_terminal(connection: duckdb.DuckDBPyConnection, upright: bool) -> None:
+    """ESC and its one-character form, in a value and in the name of a column."""
+    out = io.StringIO()
+    row = connection.sql('select ? as "\x1b[2J\x9b2J"', params=["\x1b]0;title\x07\x9b31m\x85"])
+    write_box(row, out, width=80, upright=upright)
+    assert "title" in out.getvalue()
+    assert not set(out.getvalue().replace("\n", "")) & set(map(chr, [*range(32), 127, *range(128, 160)]))
+
+
 def test_many_records_are_cut_and_it_is_said(connection: duckdb.DuckDBPyConnection) -> None:
     out = io.StringIO()
     write_box(connection.sql("from range(1000)"), out, width=80, upright=True)
