@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 
+import pyarrow as pa
+
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.sandbox.world import WORLD_CODE
@@ -18,7 +20,13 @@ from dagster_project.core.study import Study
 from dagster_project.core.wikimedia.ingest import check_months
 from dagster_project.core.wikimedia.origins import page_view_file
 from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
+from dagster_project.core.wikimedia.views import (
+    fetch_views,
+    resolve_articles,
+    views_origin,
+    with_views,
+    with_where,
+)
 
 _CODE = ("reference/views", "wikimedia/pageviews", "wikimedia/redirects")
 
@@ -71,12 +79,11 @@ def _fetched(
         found = fetch_views(study, services, articles, months, log)
         source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
+    named = pa.table({"article_title": pa.array(titles, pa.string())})
+    counted = with_where(named, articles, study.popularity.redirects)
     for month, views in found.items():
-        rows = [
-            {"article_title": title, "month": month, "views": n, "source": source, "views_from": views.origin}
-            for title, n in zip(titles, views.by_title, strict=True)
-        ]
-        missing = sum(n is None for n in views.by_title)
+        rows = with_views(counted, month, source, views)
+        missing = rows["views"].null_count
         if source == "wikimedia" and missing == len(rows):
             raise SourceError(
                 f"reference_page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was"

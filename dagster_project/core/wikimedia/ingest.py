@@ -33,7 +33,15 @@ from dagster_project.core.wikimedia.origins import (
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.wikimedia.redirects import Resolved
 from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import NO_VIEWS, fetch_views, resolve_articles, views_origin
+from dagster_project.core.wikimedia.views import (
+    NO_VIEWS,
+    fetch_views,
+    resolve_articles,
+    views_origin,
+    with_constants,
+    with_views,
+    with_where,
+)
 from dagster_project.core.wikimedia.wikidata import sorted_ids
 
 
@@ -64,7 +72,7 @@ def _triples(study: Study, relations: Sequence[Relation], stage: str, log: loggi
     with open_services(study.source, study.home, stage=stage) as services:
         facts = read_facts(study, services, relations, log)
         parts = [
-            _with_constants(table, relation=name, source=services.label, facts_from=origin)
+            with_constants(table, relation=name, source=services.label, facts_from=origin)
             for name, table in facts.statements.items()
         ]
     counts = {name: table.num_rows for name, table in facts.statements.items()}
@@ -74,12 +82,6 @@ def _triples(study: Study, relations: Sequence[Relation], stage: str, log: loggi
         )
     notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.aside)}
     return Computed(pa.concat_tables(parts), facts.aside, notes)
-
-
-def _with_constants(table: pa.Table, **constants: str) -> pa.Table:
-    for name, value in constants.items():
-        table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
-    return table
 
 
 def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -103,7 +105,7 @@ def _entities(study: Study, lake: Lake, stage: str, log: logging.Logger) -> Comp
     ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
     with open_services(study.source, study.home, stage=stage) as services:
         found = read_entities(study, services, ids, log)
-        rows = _with_constants(found.table, source=services.label, facts_from=study.source.facts_from)
+        rows = with_constants(found.table, source=services.label, facts_from=study.source.facts_from)
     notes = {
         **found.notes,
         "entities": rows.num_rows,
@@ -176,11 +178,12 @@ def _page_views(
         # A world has no delay in counting: there, a month without views is what the world holds.
         source = "wikimedia" if services.label == "wikidata" else services.label
     computed = {}
-    counted = _with_where(entities, articles, study.popularity.redirects)
+    counted = with_where(
+        entities.select(["entity_id", "article_title"]), articles, study.popularity.redirects
+    )
     for month in months:
         views = found[month]
-        rows = _with_constants(counted, month=month, source=source, views_from=views.origin)
-        rows = rows.append_column("views", pa.array(views.by_title, pa.int64()))
+        rows = with_views(counted, month, source, views)
         notes = {"articles": len(rows), "missing": rows["views"].null_count}
         notes |= {**_moved(titles, articles), **views.notes}
         if source == "wikimedia" and titles and notes["missing"] == len(rows):
@@ -190,16 +193,6 @@ def _page_views(
             )
         computed[month] = Computed(rows, views.aside, notes)
     return computed
-
-
-def _with_where(entities: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
-    """The entities, and how views of each are counted, as columns: there may be millions."""
-    is_asked, is_sum = redirects != "ignore", redirects == "sum"
-    where = [one.title if is_asked and one.exists else None for one in articles]
-    added = [len(one.counted) - 1 if is_sum else None for one in articles]
-    rows = _with_constants(entities.select(["entity_id", "article_title"]), redirects=redirects)
-    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
-    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
 
 
 def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:

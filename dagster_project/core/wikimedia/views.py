@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study import Source, Study
@@ -96,3 +98,26 @@ def _of_dump(
     read = read_page_views(path, titles, log, study.source.accept_cut_dumps)
     notes = {"dump_lines": read.n_lines, **read.aside.notes(), **({"dump_cut": read.cut} if read.cut else {})}
     return MonthViews("dump", _added(articles, read.views), read.aside.rows, notes)
+
+
+def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
+    """The rows of titles, and how views of each are counted, as columns: there may be millions."""
+    is_asked, is_sum = redirects != "ignore", redirects == "sum"
+    where = [one.title if is_asked and one.exists else None for one in articles]
+    added = [len(one.counted) - 1 if is_sum else None for one in articles]
+    rows = with_constants(titles, redirects=redirects)
+    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
+    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
+
+
+def with_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
+    """The rows of titles with their views of a month."""
+    rows = with_constants(titles, month=month, source=source, views_from=views.origin)
+    return rows.append_column("views", pa.array(views.by_title, pa.int64()))
+
+
+def with_constants(table: pa.Table, **constants: str) -> pa.Table:
+    """The table with columns that hold one text each."""
+    for name, value in constants.items():
+        table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
+    return table

@@ -73,6 +73,10 @@ def test_views_are_asked_of_articles_that_no_entity_has(make: Make, world: World
     assert views[str(namesake.article_title)] == world.monthly_views(namesake.entity_id, MONTHS[0])
     assert views["No such page"] is None
     assert known.article_title not in views
+    told = {r["article_title"]: r for r in lake.read("reference_page_views", MONTHS[0]).to_pylist()}
+    assert {r["redirects"] for r in told.values()} == {"resolve"}
+    assert told["No such page"]["resolved_title"] is None
+    assert told[str(namesake.article_title)]["resolved_title"] is not None
     assert (first.was_current, second.notes["missing"]) == (False, 1)
     assert all(outcome.was_current for outcome in ingest_reference_page_views(study, lake, MONTHS, LOG))
 
