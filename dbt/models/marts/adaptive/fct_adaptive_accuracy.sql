@@ -57,14 +57,17 @@ final as (
         averaged.* exclude (pair_id, search, threshold_scope, n_splits),
         averaged.accuracy_adaptive - greatest(averaged.accuracy_always, averaged.accuracy_never) as gain,
         adaptive_gains.gain_in_sample,
-        -- Not by least and greatest alone: they pass over nulls, and a gain without a bootstrap has no interval.
+        -- Resamples that are all 0, since one fixed method is best in each, are no interval of width 0 around a loss.
         case
-            when adaptive_gains.gain_mean is not null
-                then gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0)
+            when averaged.n_splits is null then 'no test questions'
+            when adaptive_gains.gain_mean is null then 'not resampled'
+            when adaptive_gains.gain_low = adaptive_gains.gain_high then 'resamples do not vary'
+        end as gain_ci_undefined,
+        case
+            when gain_ci_undefined is null then gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0)
         end as gain_ci_low,
         case
-            when adaptive_gains.gain_mean is not null
-                then gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0)
+            when gain_ci_undefined is null then gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0)
         end as gain_ci_high
     from pairs
     left join averaged using (pair_id, search, threshold_scope)
