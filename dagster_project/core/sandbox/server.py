@@ -175,6 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self._reply(path, params, fault)
         if self.command == "GET" and not (fault and fault.status):
             reply = conditional(reply, path, self.headers)
+        if not (fault and fault.is_closed):
+            reply = from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", ""))
         agent = self.headers.get("User-Agent", "")
         sandbox.requests.append(
             Request(self.command, self.path, agent, started, time.monotonic(), reply.status)
@@ -184,9 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             if fault.is_reset:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         else:
-            self._send(
-                from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", "")), fault
-            )
+            self._send(reply, fault)
 
     def _reply(self, path: str, params: dict[str, str], fault: Fault | None) -> Reply:
         if fault and fault.status is not None:
