@@ -167,6 +167,8 @@ def _check(found: Found, ours: Found, search: str) -> int:
 def main() -> None:
     """Print tables for people and, as the last line, JSON for machines."""
     options = _options()
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="longtail-warehouse-", dir=options.folder) as folder:
         done = {step.name: step for step in _shown(Path(folder, "one"), options.times, options.models)}
         raced = _step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
@@ -205,7 +207,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--exact-splits", type=int, default=1, help="splits of the notebook's exact search")
     parser.add_argument(
-        "--folder", help="where the lakes and builds go for the time being; 30 GB at growth 10"
+        "--folder", type=Path, help="where the lakes and builds go for the time being; 30 GB at growth 10"
     )
     return parser.parse_args()
 

@@ -9,13 +9,10 @@ can be told from "current"), and `content`, a hash of the rows (what downstream 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,14 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.ownership import is_process_alive
+from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.tables import TABLES
 
 WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
-_STAGING = ".staging"
-_STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
 _SOURCES = frozenset({".py", ".js", ".css", ".html"})
 _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
@@ -101,47 +96,6 @@ def code_version(*modules: str) -> str:
     return digest.hexdigest()[:16]
 
 
-@contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a staging path on the same file system; on success fsync it and rename it to `path`.
-
-    The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
-    files only. On any error the staging file is removed and `path` is left as it was.
-    """
-    staging = path.parent.parent / _STAGING
-    staging.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
-    try:
-        yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
-    except OSError as error:
-        raise LakeError(
-            f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(staging: Path) -> None:
-    """Remove what killed writers left in `staging`. Only an absent process is surely no writer any more."""
-    for file in staging.glob("*"):
-        writer = _STAGED.match(file.name)
-        if writer and not is_process_alive(int(writer[1])):
-            file.unlink(missing_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Flush a file or folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Lake:
     """The lake of one study: `<root>/<table>/<partition>.parquet`.
 
@@ -160,7 +114,7 @@ class Lake:
 
         What killed writers left behind is removed on this occasion.
         """
-        _remove_leftovers(self.root / _STAGING)
+        remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
             path = self.path(name, _SCHEMA_FILE)
             if path.exists() and pq.read_schema(path).equals(table.schema):

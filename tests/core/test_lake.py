@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.files import atomic_file
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import (
     Computed,
     Lake,
     QuarantinedRow,
-    atomic_file,
     code_version,
     content_hash,
     fingerprint,

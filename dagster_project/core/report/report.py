@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from dagster_project.core.lake import atomic_file
+from dagster_project.core.files import atomic_file
 from dagster_project.core.report.charts import ROLES, Dimensions
 from dagster_project.core.report.figure import Figure
 from dagster_project.core.report.figures import FIGURES, SECTIONS

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import IndexMissingError, LakeError
-from dagster_project.core.lake import Lake, code_version, fingerprint, sync
+from dagster_project.core.files import sync
+from dagster_project.core.lake import Lake, code_version, fingerprint
 from dagster_project.core.retrieval.base import Passage, Retriever
 from dagster_project.core.retrieval.registry import INDEXED, load_retriever
 from dagster_project.core.study import Study

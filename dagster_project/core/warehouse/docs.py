@@ -18,8 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.files import atomic_file
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import atomic_file, code_version, fingerprint
+from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import dbt_command, dbt_environment, dbt_sources
 from dagster_project.core.warehouse.publication import read_publication

@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.lake import code_version, sync
+from dagster_project.core.files import sync
+from dagster_project.core.lake import code_version
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.card import ExportedTable, card
 from dagster_project.core.warehouse.contents import SCHEMA, literal

@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.lake import sync
+from dagster_project.core.files import sync
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import read_verdict
 from dagster_project.core.warehouse.contents import fill, literal

@@ -24,7 +24,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.lake import sync
+from dagster_project.core.files import sync
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.limits import DUMPS
 from dagster_project.core.wikimedia.progress import Progress

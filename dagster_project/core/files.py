@@ -1,0 +1,61 @@
+"""Files that appear whole or not at all.
+
+What belongs here: writing beside and renaming, flushing, clearing up after killed writers. What does not: which files
+there are (`lake`, `warehouse`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.ownership import is_process_alive
+
+STAGING = ".staging"
+_STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a staging path on the same file system; on success fsync it and rename it to `path`.
+
+    The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
+    files only. On any error the staging file is removed and `path` is left as it was.
+    """
+    staging = path.parent.parent / STAGING
+    staging.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    except OSError as error:
+        raise LakeError(
+            f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(staging: Path) -> None:
+    """Remove what killed writers left in `staging`. Only an absent process is surely no writer any more."""
+    for file in staging.glob("*"):
+        writer = _STAGED.match(file.name)
+        if writer and not is_process_alive(int(writer[1])):
+            file.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Flush a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
