@@ -1,7 +1,23 @@
 {{ config(materialized='view') }}
 
--- What the study asks its own models, and what imported files say of theirs. A question without a passage is not asked.
-with models as (
+-- What the study asks its own models, and what imported files say of theirs. A question without a passage is not asked;
+-- where a retriever gave none at all, its partition is missing, and every question is expected.
+with questions as (
+
+    select
+        dataset,
+        question_id
+    from {{ ref('stg_questions__questions') }}
+
+),
+
+methods as (
+
+    select * from {{ ref('stg_study__methods') }}
+
+),
+
+models as (
 
     select model
     from {{ ref('stg_study__models') }}
@@ -17,50 +33,70 @@ prompts as (
 
 ),
 
-before_questions as (
+retrieved as (
 
     select distinct
         dataset,
         question_id,
-        retriever as method,
-        null as model
+        retriever as method
     from {{ ref('stg_retrieval__retrieved_passages') }}
-    union all
+
+),
+
+-- Every model is asked these. One join by equal keys: with genread's rows among them, which are of one model each, it
+-- would have to compare all with all.
+asked_of_all as (
+
     select
-        dataset,
-        question_id,
-        'genread' as method,
-        model
-    from {{ ref('int_generated_passages') }}
+        questions.dataset,
+        questions.question_id,
+        methods.method
+    from questions
+    cross join methods
+    where
+        methods.method = 'closed_book'
+        or (
+            methods.method not in ('genread', 'oracle')
+            and methods.method not in (select retrieved.method from retrieved)
+        )
+    union all
+    select retrieved.*
+    from retrieved
+    inner join questions using (dataset, question_id)
+    inner join methods using (method)
 
 ),
 
 asked as (
 
     select
-        questions.dataset,
-        questions.question_id,
-        prompts.prompt,
-        models.model,
-        methods.method
-    from {{ ref('stg_questions__questions') }} as questions
-    cross join prompts
+        asked_of_all.*,
+        models.model
+    from asked_of_all
     cross join models
-    cross join {{ ref('stg_study__methods') }} as methods
+    union all
+    select
+        passages.dataset,
+        passages.question_id,
+        methods.method,
+        passages.model
+    from {{ ref('int_generated_passages') }} as passages
+    inner join questions using (dataset, question_id)
+    inner join models using (model)
+    inner join methods on methods.method = 'genread'
 
 ),
 
 final as (
 
-    select asked.*
+    select
+        asked.dataset,
+        asked.question_id,
+        prompts.prompt,
+        asked.model,
+        asked.method
     from asked
-    left join before_questions as retrieved
-        on
-            asked.dataset = retrieved.dataset
-            and asked.question_id = retrieved.question_id
-            and asked.method = retrieved.method
-            and (retrieved.model is null or asked.model = retrieved.model)
-    where asked.method = 'closed_book' or retrieved.method is not null
+    cross join prompts
     union all
     select
         dataset,
