@@ -15,12 +15,14 @@ from dagster_project.core.imports.dataset import LinkingCounts
 from dagster_project.core.imports.declared import ENTITY_QUESTIONS
 from dagster_project.core.imports.facts import file_slice
 from dagster_project.core.imports.questions import linked_questions
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.reference.mentions import NAMES, TAGME
+from dagster_project.core.reference.service import row_key
 from dagster_project.core.study import Dataset, Study
 
 ALL = "all"
 _TEMPLATE = "template"
+_ASIDE = f"reference_mentions|{WHOLE}"
 
 
 def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -29,6 +31,8 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     files = [[d.name, d.relations, file_slice(study, d)] for d in datasets]
     entities = [lake.content("entities", part) for part in lake.partitions("entities")] if datasets else []
     references = [lake.content("reference_questions"), lake.content("reference_mentions")]
+    aside = lake.stamp("quarantine", _ASIDE)
+    references += [aside.content] if aside else []
     linkers = [[one.name, one.tagme is not None] for one in study.reference_questions]
     stamp = fingerprint("entity_linking", files, entities, references, linkers, code_version("imports"))
 
@@ -54,9 +58,15 @@ def _of_references(study: Study, lake: Lake) -> Iterator[dict[str, Any]]:
     for row in lake.read("reference_mentions", columns=columns).to_pylist():
         key = row["dataset"], row["question_id"]
         named[key] = named.get(key, False) or bool(row["entity_id"] or row["article_title"])
+    is_aside = _ASIDE in lake.partitions("quarantine")
+    aside = set(lake.read("quarantine", _ASIDE)["row_key"].to_pylist()) if is_aside else set()
     for one in study.reference_questions:
-        found = [named.get((one.name, row["question_id"])) for row in questions if row["dataset"] == one.name]
-        counts = LinkingCounts(len(found), found.count(True), found.count(None), found.count(False))
+        ids = [row["question_id"] for row in questions if row["dataset"] == one.name]
+        found = [named.get((one.name, question_id)) for question_id in ids]
+        n_aside = sum(row_key(one.name, question_id) in aside for question_id in ids)
+        counts = LinkingCounts(
+            len(found), found.count(True), found.count(None) - n_aside, found.count(False), n_aside
+        )
         yield _row(one.name, ALL, TAGME if one.tagme else NAMES, counts)
 
 

@@ -17,11 +17,13 @@ from dagster_project.core.reference.link_cache import LinkCache
 from dagster_project.core.reference.tagme import Annotation, annotate, token_of
 from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
+from dagster_project.core.wikimedia.failures import RefusedRequestError
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.progress import Progress
 from dagster_project.core.wikimedia.services import open_services
 
 _MOST_FAILURES_IN_A_ROW = 3
+_REFUSES_THE_TEXT = (400, 413, 414, 422)  # another 4xx refuses the token, or whoever asks
 
 Answers = dict[str, list[Annotation]]
 _Ask = Callable[[str], list[Annotation]]
@@ -43,10 +45,10 @@ def linked_by_service(
     log: logging.Logger,
     client: HttpClient | None = None,
 ) -> tuple[Answers, list[QuarantinedRow]]:
-    """Annotations by question id, and the questions that the service would not answer.
+    """Annotations by question id, and the questions whose text the service refuses.
 
-    Each answer is kept at once. Errors: `SourceError` where the token is missing, or the service leaves three questions
-    in a row without an answer.
+    Each answer is kept at once. Errors: `SourceError` where the token is missing, the service leaves three questions
+    in a row without an answer, or some question failed in passing: then all others were asked, and nothing is lost.
     """
     with LinkCache(study.home.cache / "links", service_name(study, tagme), log) as cache:
         known = cache.find(set(questions.values()))
@@ -86,11 +88,11 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
 def _asked(
     ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
-    """Ask about one question after another; one alone that fails is put aside."""
+    """Ask about one question after another; one alone whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
     found: dict[str, list[Annotation]] = {}
     aside: list[QuarantinedRow] = []
-    n_failed_in_a_row = 0
+    n_failed_in_a_row, left = 0, []
     for question_id, text in questions.items():
         try:
             found[text] = ask(text)
@@ -98,13 +100,26 @@ def _asked(
             n_failed_in_a_row += 1
             if n_failed_in_a_row == _MOST_FAILURES_IN_A_ROW:
                 raise
-            aside.append(QuarantinedRow(f"{name} {question_id}", f"not linked: {error}", text))
+            if isinstance(error, RefusedRequestError) and error.status in _REFUSES_THE_TEXT:
+                aside.append(QuarantinedRow(row_key(name, question_id), f"not linked: {error}", text))
+            else:
+                left.append(error)
             continue
         cache.store(text, found[text])
         n_failed_in_a_row = 0
         progress.add(1)
     progress.done()
+    if left:
+        raise SourceError(
+            f"{name}: {len(left)} of {len(questions)} questions are not linked yet, the others are and stay so; run"
+            f" again to ask about these alone (the first: {left[0]})"
+        )
     return found, aside
+
+
+def row_key(name: str, question_id: str) -> str:
+    """The key in the quarantine of a question that was put aside."""
+    return f"{name} {question_id}"
 
 
 def _is_sandbox(study: Study, tagme: TagMe) -> bool:

@@ -31,6 +31,14 @@ class SlowAnswerError(SourceError):
         self.is_remembered = is_remembered
 
 
+class RefusedRequestError(SourceError):
+    """The service refuses this very request with `status` (4xx): asked again it would say the same."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 @dataclass(frozen=True)
 class Failure:
     """What came back instead of an answer. `wait_s`: the pause that the service asks for; `is_refused`: it says 429."""
@@ -60,7 +68,8 @@ def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
     try:
         outcome = attempt()
     except SourceError as error:
-        raise type(error)(blotted(str(error), secret)) from None
+        error.args = (blotted(str(error), secret),)
+        raise error from None
     if isinstance(outcome, Failure):
         return replace(outcome, what=blotted(outcome.what, secret))
     return outcome
@@ -77,7 +86,7 @@ def blotted(text: str, secret: str) -> str:
 def refusal(response: requests.Response, content: bytes, now: float) -> Failure | None:
     """A failure worth another attempt (429, 5xx); None for a good answer. `now` is in Unix seconds.
 
-    Errors: `SourceError` where another attempt is no use.
+    Errors: `RefusedRequestError` where another attempt is no use.
     """
     status = response.status_code
     if status == 200:
@@ -88,7 +97,8 @@ def refusal(response: requests.Response, content: bytes, now: float) -> Failure 
         is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIME_LIMIT))
         wait_s = retry_after_seconds(response.headers.get("Retry-After"), now)
         return Failure(what, is_slow, wait_s, is_refused=status == 429)
-    raise SourceError(f"{short(response.url)}: {what}; trying again would not help, check the request")
+    message = f"{short(response.url)}: {what}; trying again would not help, check the request"
+    raise RefusedRequestError(message, status)
 
 
 def unreadable(kind: str, content: bytes) -> Failure:

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from dagster_project.core.errors import LongtailError, SourceError
+from dagster_project.core.imports.linking import describe_linking
 from dagster_project.core.reference.mentions import link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
 from dagster_project.core.reference.tagme import article_title, read_annotations
@@ -103,15 +104,36 @@ def test_a_passing_fault_costs_no_link(
     assert len(server.requests) == 7
 
 
-def test_a_question_that_always_fails_is_put_aside(
+def test_a_question_that_fails_in_passing_is_asked_about_again(
     live: Any, server: SandboxServer, client: HttpClient
 ) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 3)
+    with pytest.raises(
+        SourceError, match=r"nq: 1 of 6 questions are not linked yet.*run again.*500"
+    ) as caught:
+        link_reference_questions(study, lake, LOG, client)
+    assert "\n" not in str(caught.value)
+    assert lake.partitions("reference_mentions") == lake.partitions("quarantine") == []
+    server.requests.clear()
+    assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 6
+    assert len(server.requests) == 1, "only the one that failed"
+
+
+def test_a_question_whose_text_is_refused_is_put_aside_and_counted_as_such(
+    live: Any, server: SandboxServer, client: HttpClient
+) -> None:
+    study, lake = live
+    server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, Fault(400, b"text is too long"))
     outcome = link_reference_questions(study, lake, LOG, client)
     assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (5, 1)
     (row,) = lake.read("quarantine", "reference_mentions|all").to_pylist()
-    assert (row["row_key"], row["reason"][:20]) == ("nq 3", "not linked: TagMe se")
+    assert row["row_key"] == "nq 3"
+    assert "answered 400 (text is too long)" in row["reason"]
+    describe_linking(study, lake, LOG)
+    (counts,) = lake.read("entity_linking").to_pylist()
+    assert (counts["n_questions"], counts["n_linked"]) == (6, 5)
+    assert (counts["n_no_entity"], counts["n_put_aside"]) == (0, 1)
 
 
 def test_a_service_that_is_down_ends_the_run_and_loses_no_link(
