@@ -1,6 +1,7 @@
 {#-
   What the last run of each node came to, kept in the build beside the tables themselves (schema audit), so that
-  publishing can refuse a build whose tests failed, whichever command ran them, and whichever was killed.
+  publishing can refuse a build whose tests failed, whichever command ran them, and whichever was killed. When the run
+  began that built a model, and what it was made from, shows which models are older than those above them.
 -#}
 {% macro start_audit() -%}
     create schema if not exists audit;
@@ -11,6 +12,11 @@
         unique_id varchar primary key, resource_type varchar, name varchar, status varchar, message varchar,
         invocation_id varchar
     );
+    alter table audit.results add column if not exists built_at timestamptz;
+    alter table audit.results add column if not exists upstream varchar[];
+    -- A run that was killed rebuilt nobody knows what.
+    update audit.results set status = 'not known', message = 'not known since a dbt run was killed', built_at = null
+    where exists (from audit.invocations where finished_at is null);
     insert into audit.invocations values ('{{ invocation_id }}', '{{ dbt_version }}', now(), null);
 {%- endmacro %}
 
@@ -19,17 +25,18 @@
     {%- set known = graph.nodes.keys() | list + graph.get('unit_tests', {}).keys() | list -%}
     {#- One statement each: hundreds of them would be synced to the disk one by one. -#}
     insert or replace into audit.results
-    select * from (values
+    select unique_id, resource_type, name, status, message, invocation_id, built_at, upstream::varchar[] from (values
         {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}
         (
             '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
-            '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}'
+            '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}',
+            '{{ run_started_at }}'::timestamptz, {{ made_from(result.node) }}
         ),
         {%- endfor %}
-        (null, null, null, null, null, null)
-    ) as ended (unique_id, resource_type, name, status, message, invocation_id)
+        (null, null, null, null, null, null, null, null)
+    ) as ended (unique_id, resource_type, name, status, message, invocation_id, built_at, upstream)
     where unique_id is not null;
-    insert or ignore into audit.results
+    insert or ignore into audit.results (unique_id, resource_type, name, status, message, invocation_id)
     select * from (values
         {%- for node in graph.nodes.values() if node.resource_type == 'model' %}
         ('{{ node.unique_id }}', 'model', '{{ node.name }}', 'not built yet', null, '{{ invocation_id }}'),
@@ -42,4 +49,13 @@
     update audit.invocations set finished_at = now() where invocation_id = '{{ invocation_id }}';
     delete from audit.invocations where started_at < (select max(started_at) from audit.invocations where finished_at is not null);
     {%- endif -%}
+{%- endmacro %}
+
+{#- The models that a node reads, as a list of their ids. -#}
+{% macro made_from(node) -%}
+    [
+        {%- for id in graph.nodes.get(node.unique_id, {}).get('depends_on', {}).get('nodes', []) if id.startswith('model.') -%}
+        '{{ id }}'{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    ]
 {%- endmacro %}

@@ -28,12 +28,31 @@ MADE_BY_BUILD = ("adaptive_gains", "method_comparisons")
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 """What must wait for them: the second pass."""
 
+_NAMED = 5
+_OUTDATED = """
+with recursive lineage (model, ancestor) as (
+    select unique_id, unnest(upstream) from build.audit.results where resource_type = 'model'
+    union
+    select lineage.model, unnest(results.upstream)
+    from lineage
+    inner join build.audit.results on lineage.ancestor = results.unique_id
+)
+select model.name || ' (' || max_by(ancestor.name, ancestor.built_at) || ' is newer)'
+from lineage
+inner join build.audit.results as model on lineage.model = model.unique_id
+inner join build.audit.results as ancestor on lineage.ancestor = ancestor.unique_id
+where ancestor.built_at > coalesce(model.built_at, '-infinity'::timestamptz)
+group by model.name
+order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), model.name
+"""
+"""Models that were not built again since a dbt run that built a model above them. dbt's runs exclude each other, and
+within one run it keeps the order."""
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
 
 
 @dataclass(frozen=True)
 class BuildVerdict:
-    """The last finished dbt run of a build, and the nodes whose last result was bad."""
+    """The last finished dbt run of a build; the nodes whose last result was bad, and a line on outdated models."""
 
     invocation_id: str
     dbt_version: str
@@ -108,7 +127,8 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
 
     Errors: `PublishError` where no dbt run has finished.
 
-    A run that began and did not finish (killed, or still going) counts as a failure: its tests are not known.
+    A run that began and did not finish (killed, or still going) counts as a failure: its tests are not known. So do
+    models that are older than one that they are made from: published side by side they would tell of two lakes.
     """
     try:
         runs = connection.execute(
@@ -121,9 +141,17 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
             "order by status = 'skipped', resource_type = 'model', name",
             [list(_GOOD)],
         ).fetchall()
-    except duckdb.CatalogException:
+        outdated = [row[0] for row in connection.execute(_OUTDATED).fetchall()]
+    except (duckdb.CatalogException, duckdb.BinderException):
+        # The latter: built before audit had these columns.
         raise PublishError("the build holds no finished dbt run; build the warehouse first") from None
     finished = [run for run in runs if run[2]]
     if not finished or not runs[-1][2]:
         raise PublishError("the last dbt run did not finish; build the warehouse again")
-    return BuildVerdict(finished[-1][0], finished[-1][1], tuple(row[0] for row in bad))
+    failures = [row[0] for row in bad]
+    if outdated:
+        more = f" and {len(outdated) - _NAMED} more" if len(outdated) > _NAMED else ""
+        failures.append(
+            f"models older than what they are made from: {', '.join(outdated[:_NAMED])}{more}; build them again"
+        )
+    return BuildVerdict(finished[-1][0], finished[-1][1], tuple(failures))

@@ -10,7 +10,13 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command, dbt_environment, read_verdict
+from dagster_project.core.warehouse.build import (
+    AFTER_GAINS,
+    BuildVerdict,
+    dbt_command,
+    dbt_environment,
+    read_verdict,
+)
 from tests.lake_rows import fill
 from tests.warehouses import UNANSWERED, copied_study, lake_of
 
@@ -54,3 +60,33 @@ def test_a_file_that_dbt_never_wrote_has_no_verdict(tmp_path: Path) -> None:
         connection.execute(f"attach '{tmp_path / 'empty.duckdb'}' as build")
         with pytest.raises(PublishError, match="build the warehouse first"):
             read_verdict(connection)
+
+
+def verdict_of(study: Study) -> BuildVerdict:
+    with duckdb.connect() as connection:
+        connection.execute(f"attach '{study.home.build_warehouse}' as build (read_only)")
+        return read_verdict(connection)
+
+
+def test_marts_older_than_what_they_are_made_from_are_named_until_they_are_built_again(study: Study) -> None:
+    assert verdict_of(study).failures == ()
+    upstream = "int_adaptive_split_accuracy"
+    assert dbt_command(study, ["run", "--select", upstream]).returncode == 0
+    (failure,) = verdict_of(study).failures
+    assert f"fct_adaptive_accuracy ({upstream} is newer)" in failure
+    assert f"fct_leaderboard ({upstream} is newer)" in failure  # which reads it through fct_adaptive_accuracy
+    assert "fct_accuracy " not in failure
+    assert "build them again" in failure
+    assert dbt_command(study, ["run", "--select", f"{upstream}+"]).returncode == 0
+    assert verdict_of(study).failures == ()
+
+
+def test_after_a_run_that_was_killed_only_what_is_built_again_is_known(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("insert into audit.invocations values ('killed', '1', now(), null)")
+    with pytest.raises(PublishError, match="did not finish"):
+        verdict_of(study)
+    assert dbt_command(study, ["run", "--select", "stg_study__models"]).returncode == 0
+    failures = verdict_of(study).failures
+    assert any("fct_accuracy: not known since a dbt run was killed" in failure for failure in failures)
+    assert not any("stg_study__models: " in failure for failure in failures)
