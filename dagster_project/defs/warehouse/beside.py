@@ -28,7 +28,12 @@ def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
     )
 
 
-@dg.asset(group_name="warehouse", kinds={"parquet", "huggingface"}, deps=[published_warehouse])
+@dg.asset(
+    group_name="warehouse",
+    kinds={"parquet", "huggingface"},
+    pool="warehouse",
+    deps=[published_warehouse],
+)
 def parquet_export(study: StudyResource) -> dg.MaterializeResult:
     """The published tables as Parquet files with a dataset card, in a folder that appears whole."""
     with clear_errors():
