@@ -95,10 +95,11 @@ def _published_inputs(study: Study) -> Path:
 
 
 def _is_published(study: Study, inputs: str) -> bool:
-    """Whether a lake of these `inputs` was built, tested and published already."""
+    """Whether a lake of these `inputs` was built, tested and published already, and nothing of it was removed since."""
     published = _published_inputs(study)
     home = study.home
-    if not all(path.exists() for path in (published, home.published_warehouse, home.published_report)):
+    made = (home.published_warehouse, home.published_report, home.published_docs, home.published_export)
+    if not all(path.exists() for path in (published, *made)):
         return False
     return published.read_text(encoding="ascii") == inputs
 

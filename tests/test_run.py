@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 import yaml
 
 from dagster_project import run
 from dagster_project.core.home import PROJECT_ROOT
+from tests.lakes import LakePlan, make_study
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,22 @@ def test_the_terminal_shows_what_stages_and_their_modules_say(
 def test_the_ui_shows_the_same_loggers() -> None:
     settings = yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text(encoding="utf-8"))["python_logs"]
     assert settings["managed_python_loggers"] == list(run._LOGGERS)
+
+
+@pytest.mark.parametrize("removed", ["warehouse.duckdb", "report.html", "docs.html", "export"])
+def test_what_was_removed_of_a_publication_is_made_again(
+    removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = make_study(tmp_path, LakePlan())
+    published = study.home.published
+    folder = published / "exports" / "20260101"
+    folder.mkdir(parents=True)
+    for name in ("warehouse.duckdb", "report.html", "docs.html"):
+        (published / name).write_text("made", encoding="utf-8")
+    (published / "export").symlink_to(folder)
+    (published / "inputs").write_text("of this lake", encoding="ascii")
+    assert run._is_published(study, "of this lake")
+    assert not run._is_published(study, "of another lake")
+    (published / removed).unlink()
+    assert not run._is_published(study, "of this lake")

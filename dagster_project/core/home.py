@@ -83,6 +83,15 @@ class StudyHome:
         return self.published / "report.html"
 
     @property
+    def published_docs(self) -> Path:
+        return self.published / "docs.html"
+
+    @property
+    def published_export(self) -> Path:
+        """A link to the folder of the newest export."""
+        return self.published / "export"
+
+    @property
     def published_figures(self) -> Path:
         return self.published / "figures"
 

@@ -52,7 +52,7 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
     that was there stays.
     """
     publication = read_publication(study.home.published_warehouse)
-    target = study.home.published / "docs.html"
+    target = study.home.published_docs
     inputs = fingerprint(
         dbt_sources(), version("dbt-core"), version("dbt-duckdb"), code_version("warehouse/docs")
     )

@@ -57,7 +57,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
 
     Errors: `PublishError` where nothing is published yet or the disk fails; the export before then stays.
     """
-    published, target = study.home.published_warehouse, study.home.published / "export"
+    published, target = study.home.published_warehouse, study.home.published_export
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     if target.exists() and not target.is_symlink():
