@@ -71,8 +71,9 @@ final as (
         end as gain_ci_high
     from pairs
     left join averaged using (pair_id, search, threshold_scope)
+    -- By n_questions too: a bootstrap of other questions than these is not theirs.
     left join adaptive_gains
-        using (dataset, prompt, model, parametric_method, retrieval_method, search, threshold_scope)
+        using (dataset, prompt, model, parametric_method, retrieval_method, n_questions, search, threshold_scope)
 
 )
 

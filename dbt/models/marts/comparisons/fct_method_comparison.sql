@@ -21,7 +21,8 @@ joined as (
         tested.difference_high as ci_high,
         tested.p_value
     from comparisons
-    left join tested using (dataset, prompt, comparison, model_a, method_a, model_b, method_b)
+    -- By n too: a test of other questions than these is not theirs.
+    left join tested using (dataset, prompt, comparison, model_a, method_a, model_b, method_b, n)
 
 ),
 
