@@ -1,4 +1,5 @@
 -- A question of genread costs its answer and the background text before it, whichever prompt it was first written for.
+-- Where that text was left out (the lake holds several of one key), what it took is not known, nor what the question did.
 with answers as (
 
     select * from {{ ref('int_answers') }}
@@ -22,18 +23,10 @@ final as (
         answers.is_reused,
         answers.single_latency_ms,
         generated_passages.passage_id is not null as has_background,
-        answers.prompt_tokens + coalesce(generated_passages.prompt_tokens, 0) as prompt_tokens,
-        answers.shared_tokens + coalesce(generated_passages.shared_tokens, 0) as shared_tokens,
-        answers.new_tokens + coalesce(generated_passages.new_tokens, 0) as new_tokens,
-        answers.latency_ms + coalesce(generated_passages.latency_ms, 0) as latency_ms,
-        case
-            when has_background then answers.device_seconds + generated_passages.device_seconds
-            else answers.device_seconds
-        end as device_seconds,
-        case
-            when has_background then answers.cost_usd + generated_passages.cost_usd
-            else answers.cost_usd
-        end as cost_usd
+        {%- for column in ['prompt_tokens', 'shared_tokens', 'new_tokens', 'latency_ms', 'device_seconds', 'cost_usd'] %}
+        answers.{{ column }}
+        + if(answers.method = 'genread', generated_passages.{{ column }}, 0) as {{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from answers
     left join generated_passages
         on
