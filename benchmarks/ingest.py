@@ -44,8 +44,9 @@ from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
 from dagster_project.core.wikimedia.dump_terms import read_terms
 from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.limits import PAGE_VIEW_API
+from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
 from dagster_project.core.wikimedia.pageview_dumps import read_page_views
 from dagster_project.core.wikimedia.pageviews import fetch_page_views
 from dagster_project.core.wikimedia.truthy import read_statements

@@ -29,7 +29,8 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
+from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
 
 MONTH = "2026-10"
 _STUDY = """

@@ -23,21 +23,17 @@ from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
 from dagster_project.core.questions.sampling import known
 from dagster_project.core.questions.text_matches import count_names, text_files
-from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.wikimedia.ingest import check_months
-from dagster_project.core.wikimedia.origins import page_view_file
+from dagster_project.core.wikimedia.origins import page_views_slice
+from dagster_project.core.wikimedia.page_view_stage import check_months
 from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import fetch_views, resolve_articles, views_origin
+from dagster_project.core.wikimedia.views import fetch_views, resolve_articles
 
 TABLE = "subject_frequencies"
 PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"
 _TEXT_BYTES = 800_000_000  # what counts are rescaled to
 _CODE = ("questions/frequencies", "questions/text_matches")
-_VIEWS = tuple(
-    f"wikimedia/{name}" for name in ("pageviews", "pageview_dumps", "redirects", "title_index", "views")
-)
 
 
 def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: date | None = None) -> Outcome:
@@ -79,7 +75,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
         PAGE_VIEWS,
         month,
         content_hash(subjects),
-        _counted_by(study, month, titled.num_rows),
+        page_views_slice(study, month, titled.num_rows),
         code_version(*_CODE),
     )
 
@@ -101,18 +97,6 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
     outcome = lake.materialise(TABLE, stamp, compute)
     finish_stage(study.home, stamp)
     return outcome
-
-
-def _counted_by(study: Study, month: str, n_articles: int) -> list[Any]:
-    """What decides the page views of given articles, for a fingerprint."""
-    source, redirects = study.source, study.popularity.redirects
-    is_world = source.kind == "sandbox"
-    origin = views_origin(source, n_articles, redirects)
-    return [
-        [source.kind, *([source.seed, source.facts_per_relation] if is_world else [])],
-        [redirects, origin, source.accept_cut_dumps, *page_view_file(source, month, origin)],
-        code_version(*_VIEWS, *(WORLD_CODE if is_world else ())),
-    ]
 
 
 def _of_text(place: Path, match: str, lake: Lake, log: logging.Logger) -> Outcome:

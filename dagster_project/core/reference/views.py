@@ -1,7 +1,7 @@
 """Page views of articles that reference questions name and the lake has no entity of: table reference_page_views.
 
 What belongs here: which titles are asked for. What does not: asking (`wikimedia.views`), and the entities' own views
-(`wikimedia.ingest`). Missing is not zero, as there.
+(`wikimedia.page_view_stage`). Missing is not zero, as there.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ import pyarrow as pa
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.sandbox.world import WORLD_CODE
 from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.ingest import check_months
-from dagster_project.core.wikimedia.origins import page_view_file
+from dagster_project.core.wikimedia.origins import page_views_slice
+from dagster_project.core.wikimedia.page_view_stage import check_months
 from dagster_project.core.wikimedia.services import finish_stage, open_services
 from dagster_project.core.wikimedia.views import (
     fetch_views,
     resolve_articles,
-    views_origin,
     with_views,
     with_where,
 )
 
-_CODE = ("reference/views", "wikimedia/pageviews", "wikimedia/redirects")
+_CODE = ("reference/views",)
 
 
 def ingest_reference_page_views(
@@ -40,18 +38,16 @@ def ingest_reference_page_views(
     """
     check_months(study, months, today or datetime.now(UTC).date())
     titles = _titles(lake) if study.reference_questions else []
-    source = study.source
-    world = (
-        [source.seed, source.facts_per_relation, code_version(*WORLD_CODE)]
-        if source.kind == "sandbox"
-        else []
-    )
-    redirects = study.popularity.redirects
-    origin = views_origin(source, len(titles), redirects)
-    more = [origin, redirects, source.accept_cut_dumps]
-    files = {month: page_view_file(source, month, origin) if titles else () for month in months}
-    common = (source.kind, world, titles, more, code_version(*_CODE))
-    stamps = {month: fingerprint("reference_page_views", month, *common, *files[month]) for month in months}
+    stamps = {
+        month: fingerprint(
+            "reference_page_views",
+            month,
+            titles,
+            page_views_slice(study, month, len(titles)),
+            code_version(*_CODE),
+        )
+        for month in months
+    }
     stale = [m for m in months if not lake.current("reference_page_views", stamps[m], m)]
     stage = fingerprint("reference_page_views", [stamps[month] for month in stale])
     computed = _fetched(study, titles, stale, stage, log) if stale else {}

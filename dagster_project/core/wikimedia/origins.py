@@ -1,6 +1,6 @@
 """What decides the rows of a source, for fingerprints: its slice of the study, its files' bytes, the code that reads it.
 
-What belongs here: what makes rows stale. What does not: fetching them (`ingest`).
+What belongs here: what makes rows stale. What does not: fetching them (`ingest`, `page_view_stage`).
 """
 
 from __future__ import annotations
@@ -10,27 +10,24 @@ from typing import Any
 
 from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import Source
+from dagster_project.core.study import Source, Study
 from dagster_project.core.wikimedia.claims import listed_ids
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, named_truthy_dump
 from dagster_project.core.wikimedia.rdf import rdf_path
+from dagster_project.core.wikimedia.views import views_origin
 
 # The modules that decide which rows come out; a better retry must not fetch everything anew.
-_ROWS = tuple(f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf"))
-DUMP_ROWS = tuple(
-    f"wikimedia/{name}"
-    for name in (
-        "decompression",
-        "dump_files",
-        "ntriples",
-        "truthy",
-        "dump_terms",
-        "entity_terms",
-        "pageview_dumps",
-        "title_index",
-        "views",
-    )
+FACTS_CODE = tuple(
+    f"wikimedia/{name}" for name in ("ingest", "facts", "wikidata", "entities", "terms", "rdf")
 )
+_DUMP_FILES = ("wikimedia/decompression", "wikimedia/dump_files")
+TRUTHY_CODE = (
+    *_DUMP_FILES,
+    *(f"wikimedia/{name}" for name in ("ntriples", "truthy", "dump_terms", "entity_terms")),
+)
+# Of page views, apart from facts: a change here must not fetch all facts anew.
+PAGE_VIEW_CODE = tuple(f"wikimedia/{name}" for name in ("pageviews", "redirects", "views"))
+PAGE_VIEW_DUMP_CODE = (*_DUMP_FILES, "wikimedia/pageview_dumps", "wikimedia/title_index")
 
 
 def source_slice(source: Source) -> dict[str, Any]:
@@ -49,10 +46,18 @@ def source_slice(source: Source) -> dict[str, Any]:
     return {"kind": source.kind, "snapshot": source.snapshot, **world(source), **origin}
 
 
-def page_view_file(source: Source, month: str, origin: str) -> tuple[object, ...]:
-    """What tells the file that the operator names for a month from one that replaces it; nothing for other origins."""
-    path = named_page_view_dump(source, month) if origin == "dump" else None
-    return () if path is None else (dump_identity(path),)
+def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
+    """What decides a month's page views of `n_articles` given articles, whoever asks for them."""
+    source, redirects = study.source, study.popularity.redirects
+    origin = views_origin(source, n_articles, redirects)
+    pages = ("sandbox/pages",) if source.kind == "sandbox" else ()
+    code = code_version(*PAGE_VIEW_CODE, *world_code(source), *pages)
+    decided: list[Any] = [source.kind, world(source), redirects, origin, code]
+    if origin == "dump":
+        named = named_page_view_dump(source, month) if n_articles else None
+        decided += [source.accept_cut_dumps, code_version(*PAGE_VIEW_DUMP_CODE)]
+        decided += [dump_identity(named)] if named else []
+    return decided
 
 
 def world(source: Source) -> dict[str, int]:
@@ -64,8 +69,8 @@ def world(source: Source) -> dict[str, int]:
 
 def facts_code(source: Source) -> str:
     """The version of the code that decides facts and entities."""
-    origin = {"truthy_dump": DUMP_ROWS, "entity_api": ("wikimedia/claims",)}.get(source.facts_from, ())
-    return code_version(*_ROWS, *origin, *world_code(source))
+    origin = {"truthy_dump": TRUTHY_CODE, "entity_api": ("wikimedia/claims",)}.get(source.facts_from, ())
+    return code_version(*FACTS_CODE, *origin, *world_code(source))
 
 
 def world_code(source: Source) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ What belongs here: MediaWiki's action=query, 50 titles a call, and what its JSON
 (`http`), views (`views`), which titles are asked for (`ingest`).
 
 Views are kept under the title that a page bore when they were counted: of an article that was moved within the window
-of months, `resolve` (SPEC §2: titles are resolved first) lacks the views before its move; `sum` has them where a redirect was left.
+of months, `resolve` (SPEC §2: titles are resolved first) lacks the views before its move; `sum` has them where a
+redirect was left.
 
 A redirect to a section leads into an article about something else, or something wider: it is not followed, and not
 added up.

@@ -21,7 +21,8 @@ from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
+from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
 
 FACTS, KEPT = 24, 6
 TODAY = date(2026, 11, 20)

@@ -29,8 +29,9 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_page_view_months, ingest_triples
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.limits import ENTITY_API
+from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
 from tests.core.wikimedia.conftest import LIVE
 
 TODAY = date(2026, 11, 20)
@@ -47,7 +48,7 @@ from datetime import date
 from pathlib import Path
 from dagster_project.core.lake import Lake
 from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia import ingest, services
+from dagster_project.core.wikimedia import ingest, page_view_stage, services
 study_path, stage, *addresses = sys.argv[1:]
 for pair in addresses:
     name, _, value = pair.partition("=")
@@ -56,7 +57,7 @@ study, log = load_study(Path(study_path)), logging.getLogger("child")
 lake = Lake(study.home.lake)
 lake.ensure_schemas()
 if stage == "page_views":
-    ingest.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
+    page_view_stage.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
 else:
     getattr(ingest, f"ingest_{stage}")(study, lake, log)
 """
@@ -237,10 +238,10 @@ def test_a_month_is_over_when_it_is_in_utc(make_study) -> None:
         "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
         "from dagster_project.core import study_file\n"
         "from dagster_project.core.lake import Lake\n"
-        "from dagster_project.core.wikimedia import ingest\n"
+        "from dagster_project.core.wikimedia import page_view_stage\n"
         "study = study_file.load_study(Path(sys.argv[1]))\n"
-        "ingest.datetime = Moment\n"
-        "ingest.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
+        "page_view_stage.datetime = Moment\n"
+        "page_view_stage.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
     )
     study = make_study()
     done = subprocess.run(

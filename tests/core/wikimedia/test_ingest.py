@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -14,19 +15,15 @@ import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
+from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia.ingest import (
-    ingest_entities,
-    ingest_page_view_months,
-    ingest_page_views,
-    ingest_triples,
-)
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
+from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
 from dagster_project.core.wikimedia.services import open_services
 
 WD = "http://www.wikidata.org/entity/"
@@ -65,6 +62,11 @@ def _lake(study: Study) -> Lake:
     return lake
 
 
+def _month(study: Study, lake: Lake, month: str, log: logging.Logger, today: date) -> Outcome:
+    (outcome,) = ingest_page_view_months(study, lake, [month], log, today)
+    return outcome
+
+
 def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
     study = make_study(SANDBOX, measure="page_views")
     lake, world = _lake(study), World(5, 16)
@@ -90,7 +92,7 @@ def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
         ]
         assert set(row["aliases"]) == set(entity.aliases)
 
-    views = ingest_page_views(study, lake, "2026-09", log, TODAY)
+    views = _month(study, lake, "2026-09", log, TODAY)
     rows = lake.read("page_views", "2026-09").to_pylist()
     assert {row["entity_id"]: row["views"] for row in rows} == {
         entity_id: world.monthly_views(entity_id, "2026-09")
@@ -115,7 +117,7 @@ def test_what_is_current_is_not_fetched_again(make_study, log) -> None:
     assert [o.was_current for o in first] == [False] * 5
     assert [o.was_current for o in again] == [True] * 5
     assert [o.stamp for o in first] == [o.stamp for o in again]
-    alone = ingest_page_views(study, lake, "2026-08", log, TODAY)
+    alone = _month(study, lake, "2026-08", log, TODAY)
     assert (alone.was_current, alone.stamp) == (True, first[3].stamp)
     other = make_study(SANDBOX.replace("seed: 5", "seed: 6"))
     assert not ingest_triples(other, lake, log).was_current
@@ -199,27 +201,25 @@ def test_entities_need_triples_and_views_need_entities(make_study, log) -> None:
     with pytest.raises(LakeError, match="lake table triples is missing"):
         ingest_entities(study, _lake(study), log)
     with pytest.raises(LakeError, match="lake table entities is missing"):
-        ingest_page_views(study, _lake(study), "2026-09", log, TODAY)
+        _month(study, _lake(study), "2026-09", log, TODAY)
 
 
 @pytest.mark.parametrize("month", ["2026-12", "2027-01", "2015-06", "2026-13", "oct", ""])
 def test_months_without_complete_data_are_refused(make_study, log, month: str) -> None:
     study = make_study(SANDBOX, measure="page_views")
     with pytest.raises(SourceError, match=r"month|YYYY-MM"):
-        ingest_page_views(study, _lake(study), month, log, date(2026, 12, 31))
+        _month(study, _lake(study), month, log, date(2026, 12, 31))
 
 
 def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_study, log) -> None:
     study = make_study(WIKIDATA, measure="page_views")
     with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-09"):
-        ingest_page_views(study, _lake(study), "2026-10", log, date(2026, 10, 31))
+        _month(study, _lake(study), "2026-10", log, date(2026, 10, 31))
     sandbox = make_study(SANDBOX, measure="page_views")
     lake = _lake(sandbox)
     ingest_triples(sandbox, lake, log)
     ingest_entities(sandbox, lake, log)
-    behind = ingest_page_views(
-        sandbox, lake, "2026-10", log, date(2024, 1, 1)
-    )  # a machine whose clock is behind
+    behind = _month(sandbox, lake, "2026-10", log, date(2024, 1, 1))  # a machine whose clock is behind
     assert behind.stamp.n_rows > 0
 
 
@@ -227,12 +227,12 @@ def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_stud
 def test_live_months_are_complete_from_day_3_and_the_sandboxs_at_once(make_study, log, day: int) -> None:
     study = make_study(WIKIDATA, measure="page_views")
     with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-10"):
-        ingest_page_views(study, _lake(study), "2026-11", log, date(2026, 12, day))
+        _month(study, _lake(study), "2026-11", log, date(2026, 12, day))
     with pytest.raises(LakeError, match="entities"):  # accepted: it comes as far as reading the lake
-        ingest_page_views(study, _lake(study), "2026-11", log, date(2026, 12, 3))
+        _month(study, _lake(study), "2026-11", log, date(2026, 12, 3))
     sandbox = make_study(SANDBOX, measure="page_views")
     with pytest.raises(LakeError, match="entities"):
-        ingest_page_views(sandbox, _lake(sandbox), "2026-11", log, date(2026, 12, day))
+        _month(sandbox, _lake(sandbox), "2026-11", log, date(2026, 12, day))
 
 
 class _LateCounts:
@@ -273,14 +273,14 @@ def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) 
         ):
             ingest_page_view_months(study, lake, ["2026-08", "2026-09"], log, TODAY)
         assert lake.partitions("page_views") == []
-        assert ingest_page_views(study, lake, "2026-08", log, TODAY).notes == {"articles": 2, "missing": 1}
+        assert _month(study, lake, "2026-08", log, TODAY).notes == {"articles": 2, "missing": 1}
     assert {row["source"] for row in lake.read("page_views", "2026-08").to_pylist()} == {"wikimedia"}
 
 
 def test_an_rdf_file_has_no_page_views(make_study, log) -> None:
     study = make_study(RDF)
     with pytest.raises(SourceError, match="sitelinks"):
-        ingest_page_views(study, _lake(study), "2026-09", log, TODAY)
+        _month(study, _lake(study), "2026-09", log, TODAY)
 
 
 def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
