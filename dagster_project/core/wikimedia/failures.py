@@ -6,6 +6,7 @@ a user reads in the end. What does not: attempts and pauses (`http`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.http import retry_after_seconds, snippet
 
 _SHORTEST_TELLING = 6  # characters of a secret
+_BAN = re.compile(r"\b(banned|blocked)\b", re.IGNORECASE)
 _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
@@ -41,12 +43,16 @@ class RefusedRequestError(SourceError):
 
 @dataclass(frozen=True)
 class Failure:
-    """What came back instead of an answer. `wait_s`: the pause that the service asks for; `is_refused`: it says 429."""
+    """What came back instead of an answer.
+
+    `wait_s`: the pause that the service asks for; `is_refused`: it says 429; `is_banned`: it answers nobody here.
+    """
 
     what: str
     is_slow: bool = False
     wait_s: float | None = None
     is_refused: bool = False
+    is_banned: bool = False
 
 
 def caught(attempt: Callable[[], Any]) -> Any:
@@ -84,7 +90,7 @@ def blotted(text: str, secret: str) -> str:
 
 
 def refusal(response: requests.Response, content: bytes, now: float) -> Failure | None:
-    """A failure worth another attempt (429, 5xx); None for a good answer. `now` is in Unix seconds.
+    """A failure worth another attempt (429, 5xx), or a ban (403); None for a good answer. `now` is in Unix seconds.
 
     Errors: `RefusedRequestError` where another attempt is no use.
     """
@@ -93,9 +99,11 @@ def refusal(response: requests.Response, content: bytes, now: float) -> Failure 
         return None
     body = content[:4096].decode("utf-8", "replace")
     what = f"answered {status} ({snippet(body)})" if body.strip() else f"answered {status}"
+    wait_s = retry_after_seconds(response.headers.get("Retry-After"), now)
+    if status == 403 and (wait_s is not None or _BAN.search(body)):
+        return Failure(what, wait_s=wait_s, is_banned=True)
     if status == 429 or status >= 500:
         is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIME_LIMIT))
-        wait_s = retry_after_seconds(response.headers.get("Retry-After"), now)
         return Failure(what, is_slow, wait_s, is_refused=status == 429)
     message = f"{short(response.url)}: {what}; trying again would not help, check the request"
     raise RefusedRequestError(message, status)
@@ -127,6 +135,14 @@ def refused_too_often(service: str, url: str, failure: Failure, times: int, seco
     return (
         f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped so as not to be banned. "
         f"Run again in {seconds / 60:.0f} minutes: nothing is asked until then, and what is done stays"
+    )
+
+
+def banned(service: str, url: str, failure: Failure, seconds: float) -> str:
+    """The message for an operator whom the service has banned."""
+    return (
+        f"{service} at {short(url)}: {failure.what}; nothing is asked for {seconds / 60:.0f} minutes. Read what it says,"
+        " mend that, then run again: what is done stays"
     )
 
 

@@ -24,6 +24,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.http import Clock, RetryPolicy, is_loopback, retry_after_seconds
 from dagster_project.core.wikimedia.failures import (
     Failure,
+    banned,
     caught,
     final_error,
     missing_contact,
@@ -202,7 +203,11 @@ class HttpClient:
         raise AssertionError("a policy allows at least one attempt")
 
     def _heed(self, request: Request, failure: Failure, limiter: Pace) -> None:
-        """After so many refusals in a row, whoever was refused, stop: going on brings a ban."""
+        """After a ban, or so many refusals in a row, whoever was refused, stop: going on brings a ban."""
+        if failure.is_banned:
+            seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
+            limiter.pause(seconds)
+            raise SourceError(banned(request.service.name, request.url, failure, seconds))
         if failure.is_refused and (times := limiter.refused()) >= self.policy.refusals:
             seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
             limiter.pause(seconds)

@@ -70,6 +70,32 @@ def test_processes_never_ask_the_query_service_side_by_side(server, tmp_path: Pa
     assert _most_at_once(list(server.requests)) == 1
 
 
+@pytest.mark.parametrize(
+    ("ban", "seconds"),
+    [
+        (faults.Fault(403, b"You are <b>banned</b> until you slow down"), 900),
+        (faults.Fault(403, b"no", headers={"Retry-After": "7200"}), 7200),
+    ],
+)
+def test_a_ban_holds_every_process(
+    server, fake_time, tmp_path: Path, ban: faults.Fault, seconds: int
+) -> None:
+    server.faults.add(API, ban)
+
+    def ask() -> None:
+        with HttpClient(clock=fake_time.clock(), limits=tmp_path, limits_loopback=True) as client:
+            client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+
+    with pytest.raises(SourceError, match=rf"answered 403 .*nothing is asked for {seconds // 60} minutes"):
+        ask()
+    with pytest.raises(SourceError, match="asked us to pause"):
+        ask()  # another client, as of another process
+    assert len(server.requests) == 1
+    fake_time.sleep(seconds + 1)
+    ask()
+    assert len(server.requests) == 2
+
+
 def test_who_is_killed_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
