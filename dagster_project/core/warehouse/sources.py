@@ -34,14 +34,6 @@ sources:
           {location}
     tables:
 """
-# `dbt source freshness` warns where a month has ended and its views are not there three weeks later: the monthly refresh
-# stands still, or the study pins an older window. What a build needs of its window is a test of its own.
-_FRESHNESS = {
-    "page_views": (
-        "freshness: {warn_after: {count: 52, period: day}}, "
-        "loaded_at_field: \"(strptime(month || '-01', '%Y-%m-%d') + interval 1 month)::timestamptz\", "
-    )
-}
 _TYPES = {
     pa.string(): "varchar",
     pa.bool_(): "boolean",
@@ -73,7 +65,7 @@ def _table(table: Table) -> str:
     lines = [
         f"      - name: {table.name}",
         f"        description: {_quoted(table.grain)}",
-        f"        config: {{{_FRESHNESS.get(table.name, '')}meta: {{dagster: {{asset_key: [lake, {table.name}]}}}}}}",
+        f"        config: {{meta: {{dagster: {{asset_key: [lake, {table.name}]}}}}}}",
         "        columns:",
         *(line for column in table.columns for line in _column(column)),
     ]

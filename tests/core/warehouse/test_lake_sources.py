@@ -8,6 +8,7 @@ import duckdb
 import pytest
 import yaml
 
+from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.sources import SOURCES_FILE, duckdb_type, sources_yaml
@@ -36,3 +37,9 @@ def test_declared_types_are_those_that_duckdb_reads(name: str, tmp_path: Path) -
     read = duckdb.sql(f"describe from read_parquet('{tmp_path}/{name}/*.parquet')").fetchall()
     declared = [(column.name, duckdb_type(column.type)) for column in TABLES[name].columns]
     assert [(row[0], row[1].lower()) for row in read] == declared
+
+
+def test_nothing_is_declared_that_no_build_looks_at() -> None:
+    # dbt build does not ask for freshness; a test of it does (dbt/tests/assert_page_views_reach_the_window.sql).
+    assert "freshness" not in sources_yaml()
+    assert (PROJECT_ROOT / "dbt" / "tests" / "assert_page_views_reach_the_window.sql").exists()
