@@ -43,7 +43,7 @@ def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logge
     `LakeError` where the disk fails. What had come stays in the folder `.parts` beside the file.
     """
     try:
-        with _Part(target, url).locked() as part:
+        with _Part(target, url).locked(log) as part:
             for is_last in (False, True):
                 _fetch(client, url, part, log)
                 wrong = _wrong_sum(client, url, part.path)
@@ -102,12 +102,16 @@ class _Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @contextmanager
-    def locked(self) -> Iterator[_Part]:
+    def locked(self, log: logging.Logger) -> Iterator[_Part]:
         """This process alone writes the part; of a part that cannot be gone on with nothing stays."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                log.info("%s: another process downloads into %s, waiting for it", self.url, self.path.parent)
+                fcntl.flock(folder, fcntl.LOCK_EX)
             self._remember()
             yield self
         finally:
@@ -191,10 +195,14 @@ def _listed_sum(client: HttpClient, url: str, name: str) -> str | None:
     def read(response: requests.Response) -> None:
         lines.clear()
         if response.status_code == 200:
-            text = next(response.iter_content(_LONGEST_LIST), b"").decode("utf-8", "replace")
-            lines.extend(text.splitlines())
+            text = bytearray()
+            for chunk in response.iter_content(_CHUNK):
+                text += chunk
+                if len(text) > _LONGEST_LIST:
+                    raise SourceError(f"{url}: is no list of checksums, it has over {_LONGEST_LIST:,} bytes")
+            lines.extend(text.decode("utf-8", "replace").splitlines())
 
-    client.download(DUMPS, url, read, accept=(200, 404))
+    client.download(DUMPS, url, read, lambda: {"Accept-Encoding": "identity"}, accept=(200, 404))
     for line in lines:
         fields = line.split()
         if len(fields) == 2 and fields[1].removeprefix("*").rsplit("/", 1)[-1] == name:

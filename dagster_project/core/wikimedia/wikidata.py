@@ -26,6 +26,8 @@ SITELINKS = "http://wikiba.se/ontology#sitelinks"
 _COUNTS_A_QUERY = 400
 _SLOW_IN_A_ROW = 12
 _ITEM = re.compile(r"Q[1-9]\d{0,18}")
+_TERM = ("type", "value")
+_SELECTED = re.compile(r"\?(\w+)")
 _IRI = re.compile(r"[^\x00-\x20<>\"{}|^`\\]+")
 
 
@@ -119,11 +121,17 @@ def select(
     """The rows of a SELECT, in the shapes of the SPARQL 1.1 JSON results format."""
     form = {"query": query, "format": "json"}
     document = client.post_json(QUERY_SERVICE, url, form, fail_fast_when_slow=fail_fast_when_slow)
+    answered = f"{QUERY_SERVICE.name} at {url}: answered"
     try:
         rows: list[dict[str, dict[str, str]]] = document["results"]["bindings"]
+        names = _SELECTED.findall(query.partition("WHERE")[0])
+        if not all(isinstance(row[name][part], str) for row in rows for name in names for part in _TERM):
+            raise TypeError
         return rows
-    except (KeyError, TypeError):
-        raise SourceError(f"{QUERY_SERVICE.name} at {url}: answered JSON that is no SPARQL result") from None
+    except KeyError as error:
+        raise SourceError(f"{answered} a SPARQL result without {error}") from None
+    except TypeError:
+        raise SourceError(f"{answered} JSON that is no SPARQL result") from None
 
 
 def fetch_sitelinks(

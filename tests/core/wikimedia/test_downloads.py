@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -230,3 +232,27 @@ def test_a_server_killed_in_the_middle_of_a_download(log, tmp_path, caplog) -> N
     assert first.returncode == -signal.SIGKILL
     assert "attempt 2 follows" in caplog.text
     assert target.read_bytes() == _whole(World(4, 900))
+
+
+def test_a_list_of_sums_without_end_is_refused(world, server, client, log, tmp_path) -> None:
+    server.faults.add(SUMS["sha1"], faults.Fault(200, b"x" * (5 << 20)))
+    with pytest.raises(
+        SourceError, match=r"sha1sums\.txt: is no list of checksums, it has over 4,194,304 bytes"
+    ):
+        download_dump(client, server.base_url + PLAIN, tmp_path / "dump.xml", log)
+    asked = [request for request in server.requests if request.path.endswith("sums.txt")]
+    assert len(asked) == 1
+
+
+def test_who_waits_for_another_download_says_so(world, server, client, log, tmp_path, caplog) -> None:
+    target = tmp_path / "dump.xml"
+    _part(target).parent.mkdir()
+    holder = os.open(_part(target).parent, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    with caplog.at_level(logging.INFO), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(download_dump, client, server.base_url + PLAIN, target, log)
+        while not any("waiting for it" in message for message in caplog.messages) and not waiting.done():
+            time.sleep(0.01)
+        assert not waiting.done()
+        os.close(holder)
+        assert waiting.result(30) == target

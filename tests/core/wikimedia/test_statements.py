@@ -82,6 +82,24 @@ def test_passing_faults_between_slices(world, server, client, log) -> None:
     assert len(statements) == len(_expected(world, "P106"))
 
 
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ('{"subject": {"type": "uri", "value": "x"}}', "a SPARQL result without 'object'"),
+        ('{"subject": {"value": "x"}, "object": {"type": "uri", "value": "x"}}', "without 'type'"),
+        ('{"subject": 1, "object": 2}', "no SPARQL result"),
+        ('{"subject": {"type": "uri", "value": 3}, "object": {"type": "uri", "value": "x"}}', "no SPARQL"),
+        ("7", "no SPARQL result"),
+    ],
+)
+def test_malformed_rows_are_one_clear_error(server, client, log, row: str, says: str) -> None:
+    answer = f'{{"results": {{"bindings": [{row}]}}}}'.encode()
+    server.faults.add("/sparql", faults.Fault(200, answer, "application/json"))
+    with pytest.raises(SourceError, match=says) as caught:
+        fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
+    assert "\n" not in str(caught.value)
+
+
 def test_json_that_is_no_result_is_refused(server, client, log) -> None:
     server.faults.add("/sparql", faults.Fault(200, b"[1, 2]", "application/json"))
     with pytest.raises(SourceError, match="no SPARQL result"):
