@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.wikimedia.failures import RefusedRequestError
 from dagster_project.core.wikimedia.http import HttpClient
 from dagster_project.core.wikimedia.limits import PAGE_VIEW_API
 from dagster_project.core.wikimedia.parallel import ordered_map
@@ -24,15 +26,22 @@ from dagster_project.core.wikimedia.progress import Progress
 
 FIRST_MONTH = "2015-07"  # the API's data begin here
 _COUNTING_DAYS = 2
+_NO_TITLES = (".", "..")  # they would go up in the address's path
 _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 
 
 def fetch_page_views(
-    client: HttpClient, pageviews_url: str, titles: Sequence[str], months: Sequence[str], log: logging.Logger
+    client: HttpClient,
+    pageviews_url: str,
+    titles: Sequence[str],
+    months: Sequence[str],
+    log: logging.Logger,
+    aside: list[QuarantinedRow] | None = None,
 ) -> list[dict[str, int | None]]:
     """For each title, month → views of its English article (agent user, all access); None = missing.
 
-    One request a title, whatever the number of months. Errors: `SourceError`.
+    One request a title, whatever the number of months. A title that cannot be asked for, or that the API refuses
+    (400), is missing and goes to `aside`. Errors: `SourceError`.
     """
     wanted = sorted(months)
     span = wanted[0] if len(wanted) == 1 else f"{wanted[0]} to {wanted[-1]}"
@@ -40,12 +49,22 @@ def fetch_page_views(
 
     def fetch(title: str) -> dict[str, int | None]:
         url = per_article_url(pageviews_url, title, wanted[0], wanted[-1])
-        views = _views(url, client.get_json(PAGE_VIEW_API, url, missing_ok=True))
+        views: Mapping[str, int] = {}
+        try:
+            if title in _NO_TITLES:
+                raise RefusedRequestError("no address can be made of it", 400)
+            views = _views(url, client.get_json(PAGE_VIEW_API, url, missing_ok=True))
+        except RefusedRequestError as error:
+            if error.status != 400 or aside is None:
+                raise
+            aside.append(QuarantinedRow(title, f"title refused: {error}", title))
         progress.add(1)
         return {month: views.get(month) for month in wanted}
 
     found = list(ordered_map(fetch, titles, PAGE_VIEW_API.max_parallel))
     progress.done()
+    if aside:
+        aside.sort(key=lambda row: row.row_key)
     return found
 
 

@@ -72,10 +72,14 @@ def fetch_views(
     titles = list(dict.fromkeys(title for article in articles for title in article.counted))
     if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
         return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
-    found = fetch_page_views(services.client, services.pageviews_url, titles, months, log) if titles else []
+    aside: list[QuarantinedRow] = []
+    url = services.pageviews_url
+    found = fetch_page_views(services.client, url, titles, months, log, aside) if titles else []
     by_title = dict(zip(titles, found, strict=True))
     return {
-        month: MonthViews("api", _added(articles, {title: views[month] for title, views in by_title.items()}))
+        month: MonthViews(
+            "api", _added(articles, {title: views[month] for title, views in by_title.items()}), aside
+        )
         for month in months
     }
 

@@ -9,6 +9,7 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.pages import Pages
@@ -97,6 +98,17 @@ def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
     server.faults.add(ROUTE, faults.Fault(404, b"<html>captive portal</html>"), times=9)
     with pytest.raises(SourceError, match="answered 404"):
         fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
+
+
+def test_a_title_that_cannot_be_asked_for_ends_nothing(server, client, log) -> None:
+    server.faults.add(ROUTE, faults.Fault(400, b"invalid title"))
+    aside: list[QuarantinedRow] = []
+    titles = [".", "..", "bad"]
+    found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-03"], log, aside)
+    assert found == [{"2026-03": None}] * 3
+    assert [row.row_key for row in aside] == titles
+    assert "answered 400 (invalid title)" in aside[2].reason
+    assert len(server.requests) == 1
 
 
 def test_json_of_another_shape_is_refused(server, client, log) -> None:
