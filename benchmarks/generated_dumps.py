@@ -28,18 +28,25 @@ _LANGUAGES = (
 )  # fmt: skip
 _PROJECTS = ("de.wikipedia", "en.wikipedia", "en.wiktionary", "fr.wikipedia", "ja.wikipedia", "ru.wikipedia")
 _WANTED = (17, 106, 19, 136, 57, 462)
+_WANTED_STATEMENTS = tuple(f"> <{rdf.DIRECT}P{number}> <{rdf.ENTITY}Q" for number in _WANTED)
 _OTHERS = (31, 21, 27, 735, 279, 361, 131, 569)
 _ABOUT = f"<{rdf.ABOUT}>"
 _PREFERRED = "<http://www.w3.org/2004/02/skos/core#prefLabel>"
 
+Filler = tuple[bytes, int, int]
+
 
 @dataclass(frozen=True)
 class Dump:
-    """A file and what it holds: bytes uncompressed, and how often the filler is repeated."""
+    """A file and what it holds: bytes uncompressed, how often the filler is repeated, and its distinct statements.
+
+    `filler_statements` counts those of the relations that are read, as they were written: no reader is asked.
+    """
 
     path: Path
     n_bytes: int
     repeats: int
+    filler_statements: int
 
 
 def truthy_dump(world: World, path: Path, n_bytes: int) -> Dump:
@@ -52,9 +59,7 @@ def page_view_dump(world: World, path: Path, n_bytes: int) -> Dump:
     return _write(path, page_view_lines(world, MONTH), page_view_filler, n_bytes)
 
 
-def _write(
-    path: Path, lines: Iterable[str], filler: Callable[[int], tuple[bytes, int]], n_bytes: int
-) -> Dump:
+def _write(path: Path, lines: Iterable[str], filler: Callable[[int], Filler], n_bytes: int) -> Dump:
     path.parent.mkdir(parents=True, exist_ok=True)
     say(f"making {path.name}, {n_bytes / 1e6:,.0f} MB uncompressed …")
     written, repeats = 0, 0
@@ -66,14 +71,14 @@ def _write(
             out.write(piece)
         while written < n_bytes:
             repeats += 1
-            for part, size in parts:
+            for part, size, _ in parts:
                 out.write(part)
                 written += size
-    return Dump(path, written, repeats)
+    return Dump(path, written, repeats, sum(n for *_, n in parts) if repeats else 0)
 
 
-def _streams(lines: Iterator[str]) -> tuple[bytes, int]:
-    """Whole lines, nearly as many as fill a part, as bzip2 streams."""
+def _streams(lines: Iterator[str]) -> Filler:
+    """Whole lines, nearly as many as fill a part, as bzip2 streams; their bytes; statements of wanted relations."""
     text, size = [], 0
     for line in lines:
         n = len(line.encode())
@@ -81,10 +86,11 @@ def _streams(lines: Iterator[str]) -> tuple[bytes, int]:
             break
         text.append(line)
         size += n
-    return b"".join(compressed(text, ".bz2")), size
+    n_statements = sum(any(wanted in line for wanted in _WANTED_STATEMENTS) for line in text)
+    return b"".join(compressed(text, ".bz2")), size, n_statements
 
 
-def truthy_filler(seed: int) -> tuple[bytes, int]:
+def truthy_filler(seed: int) -> Filler:
     """Entities as Wikidata has them: names in thirty languages, identifiers, statements, some of our relations."""
     return _streams(map(in_ascii, _entities(random.Random(seed), 200_000_000 + 40_000_000 * seed)))
 
@@ -107,7 +113,7 @@ def _entities(draw: random.Random, first: int) -> Iterator[str]:
             yield f"{subject} <{rdf.DIRECT}P{property_number}> <{rdf.ENTITY}Q{draw.randrange(1, 90_000)}> .\n"
 
 
-def page_view_filler(seed: int) -> tuple[bytes, int]:
+def page_view_filler(seed: int) -> Filler:
     """Lines of several projects, sorted by project, two fifths of them of the English Wikipedia."""
     draw = random.Random(seed)
     shares = (4, 8, 1, 3, 3, 3)
