@@ -121,8 +121,11 @@ class HttpClient:
         *,
         fail_fast_when_slow: bool = False,
         secret: str | None = None,
+        accept: Callable[[Any], str | None] | None = None,
     ) -> Any:
         """POST a form, get JSON. `fail_fast_when_slow`: a time-out is not tried again but raised at once.
+
+        `accept`: as of `get_json`; what it refuses is not kept for the next run.
 
         `secret`: a token in the form. It shows in no message, and is not sent on to where a redirect leads.
         """
@@ -131,7 +134,7 @@ class HttpClient:
         def ask() -> Any:
             return self._retry(
                 request,
-                lambda: without_secret(secret, lambda: self._json(request, False, None)),
+                lambda: without_secret(secret, lambda: self._json(request, False, accept)),
                 fail_fast_when_slow,
             )
 

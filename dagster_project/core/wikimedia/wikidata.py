@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
@@ -119,19 +120,28 @@ def select(
     client: HttpClient, url: str, query: str, *, fail_fast_when_slow: bool = False
 ) -> list[dict[str, dict[str, str]]]:
     """The rows of a SELECT, in the shapes of the SPARQL 1.1 JSON results format."""
-    form = {"query": query, "format": "json"}
-    document = client.post_json(QUERY_SERVICE, url, form, fail_fast_when_slow=fail_fast_when_slow)
-    answered = f"{QUERY_SERVICE.name} at {url}: answered"
+    names = _SELECTED.findall(query.partition("WHERE")[0])
+    document = client.post_json(
+        QUERY_SERVICE,
+        url,
+        {"query": query, "format": "json"},
+        fail_fast_when_slow=fail_fast_when_slow,
+        accept=lambda answer: _wrong_with(answer, names),
+    )
+    rows: list[dict[str, dict[str, str]]] = document["results"]["bindings"]
+    return rows
+
+
+def _wrong_with(document: Any, names: Sequence[str]) -> str | None:
+    """What an answer lacks of the rows of a SELECT of variables `names`; None where it has all."""
     try:
-        rows: list[dict[str, dict[str, str]]] = document["results"]["bindings"]
-        names = _SELECTED.findall(query.partition("WHERE")[0])
-        if not all(isinstance(row[name][part], str) for row in rows for name in names for part in _TERM):
-            raise TypeError
-        return rows
+        rows = document["results"]["bindings"]
+        is_whole = all(isinstance(row[name][part], str) for row in rows for name in names for part in _TERM)
     except KeyError as error:
-        raise SourceError(f"{answered} a SPARQL result without {error}") from None
+        return f"answered a SPARQL result without {error}"
     except TypeError:
-        raise SourceError(f"{answered} JSON that is no SPARQL result") from None
+        is_whole = False
+    return None if is_whole else "answered JSON that is no SPARQL result"
 
 
 def fetch_sitelinks(

@@ -94,16 +94,23 @@ def test_passing_faults_between_slices(world, server, client, log) -> None:
 )
 def test_malformed_rows_are_one_clear_error(server, client, log, row: str, says: str) -> None:
     answer = f'{{"results": {{"bindings": [{row}]}}}}'.encode()
-    server.faults.add("/sparql", faults.Fault(200, answer, "application/json"))
+    server.faults.add("/sparql", *[faults.Fault(200, answer, "application/json")] * client.policy.attempts)
     with pytest.raises(SourceError, match=says) as caught:
         fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
     assert "\n" not in str(caught.value)
 
 
 def test_json_that_is_no_result_is_refused(server, client, log) -> None:
-    server.faults.add("/sparql", faults.Fault(200, b"[1, 2]", "application/json"))
+    useless = faults.Fault(200, b"[1, 2]", "application/json")
+    server.faults.add("/sparql", *[useless] * client.policy.attempts)
     with pytest.raises(SourceError, match="no SPARQL result"):
         fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
+
+
+def test_a_useless_result_is_asked_for_again(server, world, client, log) -> None:
+    server.faults.add("/sparql", faults.Fault(200, b'{"results": 7}', "application/json"))
+    statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
+    assert len(statements) == len(_expected(world, "P106"))
 
 
 def test_ends_that_are_no_items_are_put_aside(serve_rdf, client, log) -> None:
