@@ -1,35 +1,16 @@
 {{ config(materialized='view') }}
 
 -- What the study asks its own models, and what imported files say of theirs. A question without a passage is not asked;
--- where a retriever gave none at all, its partition is missing, and every question is expected.
-with questions as (
+-- where a retriever gave none at all, its partition is missing, and every question is expected. Joins are by equal keys
+-- alone: one that also looked whether a passage is of one model would have to compare all with all.
+with variants as (
 
     select
-        dataset,
-        question_id
-    from {{ ref('stg_questions__questions') }}
-
-),
-
-methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
-
-models as (
-
-    select model
-    from {{ ref('stg_study__models') }}
-    where backend != 'imported'
-
-),
-
-prompts as (
-
-    select prompt
-    from {{ ref('stg_study__prompts') }}
-    where list_contains(asks, 'questions')
+        models.model,
+        prompts.prompt
+    from {{ ref('stg_study__models') }} as models
+    cross join {{ ref('stg_study__prompts') }} as prompts
+    where models.backend != 'imported' and list_contains(prompts.asks, 'questions')
 
 ),
 
@@ -43,60 +24,46 @@ retrieved as (
 
 ),
 
--- Every model is asked these. One join by equal keys: with genread's rows among them, which are of one model each, it
--- would have to compare all with all.
 asked_of_all as (
 
     select
         questions.dataset,
         questions.question_id,
         methods.method
-    from questions
-    cross join methods
+    from {{ ref('stg_questions__questions') }} as questions
+    cross join {{ ref('stg_study__methods') }} as methods
+    left join retrieved using (dataset, question_id, method)
     where
         methods.method = 'closed_book'
+        or retrieved.question_id is not null
         or (
             methods.method not in ('genread', 'oracle')
-            and methods.method not in (select retrieved.method from retrieved)
+            and methods.method not in (select every.method from retrieved as every)
         )
-    union all
-    select retrieved.*
-    from retrieved
-    inner join questions using (dataset, question_id)
-    inner join methods using (method)
-
-),
-
-asked as (
-
-    select
-        asked_of_all.*,
-        models.model
-    from asked_of_all
-    cross join models
-    union all
-    select
-        passages.dataset,
-        passages.question_id,
-        methods.method,
-        passages.model
-    from {{ ref('int_generated_passages') }} as passages
-    inner join questions using (dataset, question_id)
-    inner join models using (model)
-    inner join methods on methods.method = 'genread'
 
 ),
 
 final as (
 
     select
-        asked.dataset,
-        asked.question_id,
-        prompts.prompt,
-        asked.model,
-        asked.method
-    from asked
-    cross join prompts
+        asked_of_all.dataset,
+        asked_of_all.question_id,
+        variants.prompt,
+        variants.model,
+        asked_of_all.method
+    from asked_of_all
+    cross join variants
+    union all
+    select
+        passages.dataset,
+        passages.question_id,
+        variants.prompt,
+        variants.model,
+        methods.method
+    from {{ ref('int_generated_passages') }} as passages
+    inner join {{ ref('stg_questions__questions') }} using (dataset, question_id)
+    inner join variants using (model)
+    inner join {{ ref('stg_study__methods') }} as methods on methods.method = 'genread'
     union all
     select
         dataset,
