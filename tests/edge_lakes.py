@@ -23,7 +23,7 @@ from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.warehouse.build import AFTER_GAINS
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
-from tests.warehouses import LOG, run_dbt
+from tests.warehouses import LOG, build_warehouse, run_dbt
 
 EDGES = LakePlan(
     n_relations=3,
@@ -52,10 +52,7 @@ def edges_folder() -> Path:
         lake = make_lake(study.home.lake, EDGES)
         _move_subjects(lake)
         _spoil_answers(lake)
-        run_dbt(study, "build", "--exclude", AFTER_GAINS)
-        bootstrap_adaptive_gains(study, lake, LOG)
-        compare_methods(study, lake, LOG)
-        run_dbt(study, "build", "--select", AFTER_GAINS)
+        build_warehouse(study, lake)
     return folder
 
 

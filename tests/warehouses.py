@@ -21,7 +21,7 @@ from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_ga
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
-from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
+from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, dbt_command
 from tests.lakes import LakePlan, make_lake, make_study
 
 AWKWARD = LakePlan(
@@ -54,11 +54,16 @@ def folder_of(plan: LakePlan) -> Path:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, plan)
         lake = make_lake(study.home.lake, plan)
-        run_dbt(study, "build", "--exclude", AFTER_GAINS)
-        bootstrap_adaptive_gains(study, lake, LOG)
-        compare_methods(study, lake, LOG)
-        run_dbt(study, "build", "--select", AFTER_GAINS)
+        build_warehouse(study, lake)
     return folder
+
+
+def build_warehouse(study: Study, lake: Lake) -> None:
+    """Both passes of dbt and the bootstraps between them, as the platform does it."""
+    run_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
+    bootstrap_adaptive_gains(study, lake, LOG)
+    compare_methods(study, lake, LOG)
+    run_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
 
 
 def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:

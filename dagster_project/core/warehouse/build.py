@@ -27,6 +27,8 @@ MADE_BY_BUILD = ("adaptive_gains", "method_comparisons")
 """Lake tables of bootstraps, which are computed from models of the first pass."""
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 """What must wait for them: the second pass."""
+STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
+"""How a study is built: unit tests judge the SQL, whatever the lake holds, and are run where that is changed."""
 
 _NAMED = 5
 _OUTDATED = """
