@@ -1,10 +1,15 @@
 """The errors that a user can act on.
 
 Each says in one line what is wrong, where (file, row, key), and what to do; the command line prints that line
-without a stack trace. A programming error is none of these and keeps its trace.
+without a stack trace. A programming error is none of these and keeps its trace. What comes from outside is shown in them
+as `printable` text.
 """
 
 from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class LongtailError(Exception):
@@ -33,3 +38,9 @@ class BackendError(LongtailError):
 
 class PublishError(LongtailError):
     """The warehouse was not published; the version published before stays in place."""
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and lone surrogates escaped, so that any viewer can show it."""
+    escaped = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+    return escaped.encode("utf-8", "backslashreplace").decode()

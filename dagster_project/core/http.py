@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from dagster_project.core.lake import printable
+from dagster_project.core.errors import printable
 
 _SNIPPET = 160
 

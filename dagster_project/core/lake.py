@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.core.errors import LakeError
+from dagster_project.core.errors import LakeError, printable
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.tables import TABLES
 
@@ -33,7 +32,6 @@ _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "code_version",
 })  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -263,9 +261,3 @@ def content_hash(data: pa.Table) -> str:
     sink = pa.BufferOutputStream()
     pq.write_table(kept.replace_schema_metadata(None).combine_chunks(), sink, compression="none")
     return hashlib.sha256(sink.getvalue()).hexdigest()[:32]
-
-
-def printable(text: str) -> str:
-    """`text` with control characters and lone surrogates escaped, so that any viewer can show it."""
-    escaped = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
-    return escaped.encode("utf-8", "backslashreplace").decode()

@@ -9,8 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.lake import Lake, Outcome, fingerprint, printable
+from dagster_project.core.errors import LongtailError, printable
+from dagster_project.core.lake import Lake, Outcome, fingerprint
 
 _PREVIEW_ROWS = 5
 _CELL = 60

@@ -28,7 +28,6 @@ from dagster_project.core.lake import (
     code_version,
     content_hash,
     fingerprint,
-    printable,
 )
 from dagster_project.core.tables import TABLES
 
@@ -263,13 +262,6 @@ def test_quarantines_of_partitions_do_not_mix(lake: Lake) -> None:
         )
     found = {(row["partition"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
     assert found == {("2026-09", "bad in 2026-09"), ("2026-10", "bad in 2026-10")}
-
-
-@given(st.text(st.characters(exclude_categories=())))
-def test_printable_is_one_harmless_line(text: str) -> None:
-    shown = printable(text)
-    shown.encode("utf-8")
-    assert not any(ord(char) < 32 or ord(char) == 127 for char in shown)
 
 
 # Whole or not at all -------------------------------------------------------------------------------

@@ -28,8 +28,11 @@ def rows(home: Path) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, columns=list(ROWS), partitioning=None) for file in files])
 
 
-def kill_in_generation(home: Path, study: Path, seconds: float) -> bool:
-    """Start a run, kill it `seconds` after its generation began; whether it was still generating then."""
+def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str]) -> bool:
+    """Start a run, kill it `seconds` after its generation began; whether it was still generating then.
+
+    What it printed until then goes to `said`.
+    """
     process = subprocess.Popen(
         command("dagster_project.run"),
         cwd=PROJECT,
@@ -41,6 +44,7 @@ def kill_in_generation(home: Path, study: Path, seconds: float) -> bool:
     )
     assert process.stdout is not None
     for line in process.stdout:
+        said.append(line)
         if "answers of scripted" in line:
             break
     else:
@@ -57,13 +61,15 @@ def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", facts=10)
     home = tmp_path / "killed"
     moments = random.Random(7)
-    landed = sum(kill_in_generation(home, slow, moments.uniform(0.1, 1.2)) for _ in range(KILLS))
+    said: list[str] = []
+    landed = sum(kill_in_generation(home, slow, moments.uniform(0.1, 1.2), said) for _ in range(KILLS))
     assert landed == KILLS
 
     started = time.monotonic()
     done = run_study(home, slow)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "was dead" in done.stdout
+    # A kill between two of Dagster's runs leaves none behind, so that not every start finds a dead one.
+    assert "was dead" in "".join([*said, done.stdout])
     assert time.monotonic() - started < 120
 
     fast = small_study(tmp_path, "fake:passage", facts=10)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import duckdb
 
-from dagster_project.core.lake import printable
+from dagster_project.core.errors import printable
 
 FORMATS = ("box", "csv", "json", "markdown")
 _ROWS_OF_BOX = 200

@@ -14,8 +14,8 @@ from importlib import metadata
 
 import requests
 
+from dagster_project.core.errors import printable
 from dagster_project.core.http import Clock, RetryPolicy, is_loopback
-from dagster_project.core.lake import printable
 from dagster_project.core.wikimedia.failures import SlowAnswerError, short
 from dagster_project.core.wikimedia.limits import Service
 
