@@ -65,12 +65,10 @@ def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     landed = sum(kill_in_generation(home, slow, moments.uniform(0.1, 1.2), said) for _ in range(KILLS))
     assert landed == KILLS
 
-    started = time.monotonic()
     done = run_study(home, slow)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     # A kill between two of Dagster's runs leaves none behind, so that not every start finds a dead one.
     assert "was dead" in "".join([*said, done.stdout])
-    assert time.monotonic() - started < 120
 
     fast = small_study(tmp_path, "fake:passage", facts=10)
     assert run_study(tmp_path / "whole", fast).returncode == 0
