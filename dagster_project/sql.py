@@ -106,20 +106,19 @@ class Shell:
         while True:
             try:
                 line = input("longtail> " if not lines else "     ...> ")
+                if not lines and line.lstrip().startswith("\\"):
+                    self.command(line)
+                elif lines or line.strip():
+                    lines.append(line)
+                    if line.rstrip().endswith(";"):
+                        query, lines = "\n".join(lines), []
+                        self.show(query)
             except EOFError:
                 print()
                 return
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # also in the moment before a query runs, or after it
                 print()
                 lines = []
-                continue
-            if not lines and line.lstrip().startswith("\\"):
-                self.command(line)
-            elif lines or line.strip():
-                lines.append(line)
-                if line.rstrip().endswith(";"):
-                    self.show("\n".join(lines))
-                    lines = []
 
     def command(self, line: str) -> None:
         """One of the commands of the help."""

@@ -103,13 +103,13 @@ def _of_text(place: Path, match: str, lake: Lake, log: logging.Logger) -> Outcom
     files = text_files(place)
     subjects = _subjects(lake, ["label", "aliases"])
     hashes = [digest for _, digest in file_hashes(files)]
-    is_json = [file.name.partition(".")[2] for file in files]  # what a file is called decides how it is read
+    suffixes = [file.name.partition(".")[2] for file in files]  # what a file is called decides how it is read
     stamp = fingerprint(
         TABLE,
         ALIAS_FREQUENCY,
         match,
         hashes,
-        is_json,
+        suffixes,
         content_hash(subjects),
         code_version(*_CODE, "wikimedia/rdf"),
     )

@@ -9,24 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from functools import partial
 
 import pyarrow as pa
 
-from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.study import Study
 from dagster_project.core.wikimedia.origins import page_views_slice
-from dagster_project.core.wikimedia.page_view_stage import check_months
-from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import (
-    fetch_views,
-    resolve_articles,
-    with_views,
-    with_where,
-)
+from dagster_project.core.wikimedia.page_view_stage import check_months, fetch_months, materialise_months
 
-_CODE = ("reference/views",)
+TABLE = "reference_page_views"
+_CODE = ("reference/views", "wikimedia/page_view_stage")
 
 
 def ingest_reference_page_views(
@@ -40,7 +32,7 @@ def ingest_reference_page_views(
     titles = _titles(lake) if study.reference_questions else []
     stamps = {
         month: fingerprint(
-            "reference_page_views",
+            TABLE,
             month,
             titles,
             page_views_slice(study, month, len(titles)),
@@ -48,15 +40,9 @@ def ingest_reference_page_views(
         )
         for month in months
     }
-    stale = [m for m in months if not lake.current("reference_page_views", stamps[m], m)]
-    stage = fingerprint("reference_page_views", [stamps[month] for month in stale])
-    computed = _fetched(study, titles, stale, stage, log) if stale else {}
-    outcomes = [
-        lake.materialise("reference_page_views", stamps[month], partial(computed.__getitem__, month), month)
-        for month in months
-    ]
-    finish_stage(study.home, stage)
-    return outcomes
+    return materialise_months(
+        study, lake, TABLE, stamps, lambda stale, stage: _fetched(study, titles, stale, stage, log)
+    )
 
 
 def _titles(lake: Lake) -> list[str]:
@@ -70,22 +56,5 @@ def _fetched(
 ) -> dict[str, Computed]:
     if not titles:
         return {month: Computed([]) for month in months}
-    with open_services(study.source, study.home, stage=stage) as services:
-        articles = resolve_articles(study, services, titles, log)
-        found = fetch_views(study, services, articles, months, log)
-        source = "wikimedia" if services.label == "wikidata" else services.label
-    computed = {}
     named = pa.table({"article_title": pa.array(titles, pa.string())})
-    counted = with_where(named, articles, study.popularity.redirects)
-    for month, views in found.items():
-        rows = with_views(counted, month, source, views)
-        missing = rows["views"].null_count
-        if source == "wikimedia" and missing == len(rows):
-            raise SourceError(
-                f"reference_page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was"
-                " written. It may not have counted that month yet: try again later, or ask for an earlier month"
-            )
-        computed[month] = Computed(
-            rows, views.aside, {"articles": len(rows), "missing": missing, **views.notes}
-        )
-    return computed
+    return fetch_months(study, TABLE, named, months, stage, log)

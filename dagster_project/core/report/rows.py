@@ -18,9 +18,9 @@ from typing import Any
 
 import duckdb
 
-from dagster_project.core.errors import PublishError
 from dagster_project.core.report.charts import Dimensions
 from dagster_project.core.report.figure import Figure
+from dagster_project.core.warehouse.publication import open_published
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
@@ -47,15 +47,9 @@ def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     Errors: `PublishError` where the file is missing or unreadable.
     """
-    if not published.exists():
-        raise PublishError(f"{published}: nothing is published yet; materialise published_warehouse first")
-    try:
-        with duckdb.connect(str(published), read_only=True) as connection:
-            connection.execute("set enable_external_access = false")
-            yield connection
-    except duckdb.IOException as error:
-        reason = str(error).splitlines()[0]
-        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+    with open_published(published) as connection:
+        connection.execute("set enable_external_access = false")
+        yield connection
 
 
 def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:

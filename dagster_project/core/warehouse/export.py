@@ -15,11 +15,9 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
-import yaml
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
@@ -83,15 +81,6 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     log.info("exported %d tables to %s, %d bytes", len(publication.n_rows), target, n_bytes)
     return ExportReport(target, publication.invocation_id, publication.n_rows, n_bytes, was_current)
-
-
-def front_matter(readme: Path) -> dict[str, Any]:
-    """The YAML in front of a card. Errors: `PublishError` where there is none."""
-    parts = readme.read_text(encoding="utf-8").split("---\n", 2)
-    if len(parts) < 3 or parts[0]:
-        raise PublishError(f"{readme}: has no YAML in front")
-    loaded: dict[str, Any] = yaml.safe_load(parts[1])
-    return loaded
 
 
 def _write(connection: duckdb.DuckDBPyConnection, publication: Publication, folder: Path) -> None:

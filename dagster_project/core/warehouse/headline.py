@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
-from dagster_project.core.errors import PublishError
+from dagster_project.core.warehouse.publication import open_published
 
 _QUERY = """
 select
@@ -59,14 +57,8 @@ class HeadlineRow:
 
 def headline(published: Path) -> list[HeadlineRow]:
     """The headline of a published file. Errors: `PublishError` where it is missing or unreadable."""
-    if not published.exists():
-        raise PublishError(f"{published}: nothing is published yet; run `make run`")
-    try:
-        with duckdb.connect(str(published), read_only=True) as connection:
-            return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
-    except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+    with open_published(published) as connection:
+        return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
 
 
 _COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (

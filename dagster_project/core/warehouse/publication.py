@@ -1,10 +1,12 @@
 """What a published warehouse says of itself: its table `publication`, for all that is made from the file.
 
-What belongs here: reading it. What does not: writing it (`contents`).
+What belongs here: opening the file, reading the table. What does not: writing it (`contents`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,16 +30,23 @@ class Publication:
     n_rows: dict[str, int]
 
 
-def read_publication(published: Path) -> Publication:
-    """What the published file at `published` says of itself. Errors: `PublishError` where it is missing or unreadable."""
+@contextmanager
+def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a published file. Errors: `PublishError` where it is missing or unreadable."""
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     try:
         with duckdb.connect(str(published), read_only=True) as connection:
-            return publication_of(connection)
+            yield connection
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+
+
+def read_publication(published: Path) -> Publication:
+    """What the published file at `published` says of itself. Errors: `PublishError` where it is missing or unreadable."""
+    with open_published(published) as connection:
+        return publication_of(connection)
 
 
 def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:

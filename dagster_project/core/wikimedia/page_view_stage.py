@@ -7,7 +7,7 @@ not: asking (`views`), what makes rows stale (`origins`), facts (`ingest`), popu
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 
@@ -53,12 +53,32 @@ def ingest_page_view_months(
         )
         for month in months
     }
-    stale = [month for month in months if not lake.current("page_views", stamps[month], month)]
-    stage = fingerprint("page_views", [stamps[month] for month in stale])
-    views = _page_views(study, articles, stale, stage, log) if stale else {}
+    return materialise_months(
+        study,
+        lake,
+        "page_views",
+        stamps,
+        lambda stale, stage: _page_views(study, articles, stale, stage, log),
+    )
+
+
+def materialise_months(
+    study: Study,
+    lake: Lake,
+    table: str,
+    stamps: Mapping[str, str],
+    fetch: Callable[[Sequence[str], str], Mapping[str, Computed]],
+) -> list[Outcome]:
+    """Keep the months whose fingerprint in `stamps` is current; the others are fetched together, as one stage.
+
+    `fetch` takes the stale months and the stage's fingerprint, and gives what was computed for each.
+    """
+    stale = [month for month, stamp in stamps.items() if not lake.current(table, stamp, month)]
+    stage = fingerprint(table, [stamps[month] for month in stale])
+    computed = fetch(stale, stage) if stale else {}
     outcomes = [
-        lake.materialise("page_views", stamps[month], partial(views.__getitem__, month), month)
-        for month in months
+        lake.materialise(table, stamp, partial(computed.__getitem__, month), month)
+        for month, stamp in stamps.items()
     ]
     finish_stage(study.home, stage)
     return outcomes
@@ -77,16 +97,25 @@ def _articles(study: Study, lake: Lake) -> pa.Table:
 def _page_views(
     study: Study, entities: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
-    titles = entities["article_title"].to_pylist()
+    named = entities.select(["entity_id", "article_title"])
+    return fetch_months(study, "page_views", named, months, stage, log)
+
+
+def fetch_months(
+    study: Study, table: str, named: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
+) -> dict[str, Computed]:
+    """By month: the rows of `named`, which has `article_title`, with their views, and counts of them.
+
+    Errors: `SourceError` where the source fails, or has no views at all of a month that ended.
+    """
+    titles = named["article_title"].to_pylist()
     with open_services(study.source, study.home, stage=stage) as services:
         articles = resolve_articles(study, services, titles, log)
         found = fetch_views(study, services, articles, months, log)
         # A world has no delay in counting: there, a month without views is what the world holds.
         source = "wikimedia" if services.label == "wikidata" else services.label
+    counted = with_where(named, articles, study.popularity.redirects)
     computed = {}
-    counted = with_where(
-        entities.select(["entity_id", "article_title"]), articles, study.popularity.redirects
-    )
     for month in months:
         views = found[month]
         rows = with_views(counted, month, source, views)
@@ -94,7 +123,7 @@ def _page_views(
         notes |= {**_moved(titles, articles), **views.notes}
         if source == "wikimedia" and titles and notes["missing"] == len(rows):
             raise SourceError(
-                f"page_views: the source has no views of any of {len(rows)} articles in {month}; nothing was "
+                f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
             )
         computed[month] = Computed(rows, views.aside, notes)

@@ -8,17 +8,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.card import feature
-from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts, front_matter
+from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study
 
@@ -46,6 +48,14 @@ def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
     return copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
+
+
+def front_matter(readme: Path) -> dict[str, Any]:
+    """The YAML in front of a card."""
+    before, yaml_text, _ = readme.read_text(encoding="utf-8").split("---\n", 2)
+    assert before == ""
+    loaded: dict[str, Any] = yaml.safe_load(yaml_text)
+    return loaded
 
 
 def test_every_table_comes_back_row_for_row_by_duckdb_and_by_arrow(answered: Study) -> None:
