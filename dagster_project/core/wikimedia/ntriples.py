@@ -41,10 +41,10 @@ class Lines:
         """The eight bytes from each place on, as a number; near the end of the chunk, its last eight."""
         return self._words[np.minimum(at, self._last_word)]
 
-    def holds(self, at: np.ndarray, text: bytes) -> np.ndarray:
-        """Whether `text`, of eight bytes at least, stands at each place."""
+    def holds(self, at: np.ndarray, text: bytes, last_only: bool = False) -> np.ndarray:
+        """Whether `text`, of eight bytes at least, stands at each place; `last_only`: whether its last eight do."""
         found = at + len(text) <= len(self.bytes)
-        for offset in (*range(0, len(text) - _WORD, _WORD), len(text) - _WORD):
+        for offset in (*(() if last_only else range(0, len(text) - _WORD, _WORD)), len(text) - _WORD):
             found &= self.words(at + offset) == int.from_bytes(text[offset : offset + _WORD], "little")
         return found
 
