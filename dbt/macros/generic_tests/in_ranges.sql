@@ -1,0 +1,31 @@
+{#-
+  Values lie in the range of their column, [low], [low, high] or [null, high]; nulls pass, NaN does not. One node and one
+  scan for all columns of a model, since dbt spends more on a node than DuckDB does on its query; a row names the column.
+-#}
+{% test in_ranges(model, columns) %}
+select outside.column_name, outside.value, count(*) as n_rows
+from (
+    select unnest([
+        {%- for column, range in columns.items() %}
+        case
+            when {{ is_outside(column, *range) }}
+                then struct_pack(column_name := '{{ column }}', value := {{ column }}::varchar)
+        end{{ ',' if not loop.last }}
+        {%- endfor %}
+    ]) as outside
+    from {{ model }}
+    where
+        {%- for column, range in columns.items() %}
+        {{ 'or ' if not loop.first }}{{ is_outside(column, *range) }}
+        {%- endfor %}
+)
+where outside is not null
+group by all
+{% endtest %}
+
+{#- NaN is greater than any number, and so needs a word of its own where no upper bound stands. -#}
+{% macro is_outside(column, low, high=none) -%}
+    (isnan({{ column }}::double)
+    {%- if low is not none %} or {{ column }} < {{ low }}{% endif %}
+    {%- if high is not none %} or {{ column }} > {{ high }}{% endif %})
+{%- endmacro %}
