@@ -2,7 +2,9 @@
 
 What belongs here: making the dumps (not timed), running the stages, the tables. What does not: the stages.
 
-The facts come as one dump that also carries articles and numbers of site links, as Wikidata's dump of everything does.
+The facts come as one dump that also carries articles and numbers of site links, as Wikidata's dump of everything does;
+with `--served`, as the dumps that the sandbox serves, which like Wikimedia's truthy ones carry neither, so that every
+entity is asked for over HTTP. Making and downloading them is then part of the stages.
 """
 
 from __future__ import annotations
@@ -71,13 +73,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--facts-per-relation", type=int, default=62_500, help="questions of each relation")
     parser.add_argument("--per-relation", type=int, default=2_000, help="facts kept of a relation")
+    parser.add_argument("--served", action="store_true", help="dumps as the sandbox serves them")
     parser.add_argument("--text", type=Path, help="file or folder of text to count names in, not page views")
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="longtail-sampling-") as folder:
         os.environ["LONGTAIL_HOME"] = folder
         study = _study(Path(folder), chosen)
-        _make_dumps(study)
+        if not chosen.served:
+            _make_dumps(study)
         lake = Lake(study.home.lake)
         lake.ensure_schemas()
         seconds = _run(study, lake)

@@ -1,12 +1,15 @@
-"""Warehouses built by dbt from synthetic lakes: each is built once a process, and read by many tests.
+"""Warehouses built by dbt from synthetic lakes: each is built once a test run, and read by many tests.
 
-Building means what the platform does: dbt's first pass, the bootstraps, dbt's second pass.
+Building means what the platform does: dbt's first pass, the bootstraps, dbt's second pass. Where several processes
+run the tests, each has a copy of its own of what the first one built.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
+import hashlib
 import logging
 import shutil
 import tempfile
@@ -43,6 +46,7 @@ costs known and unknown, samples missing."""
 
 UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
 LOG = logging.getLogger("tests.warehouses")
+shared_folder: Path | None = None  # of all processes of a test run; set by conftest where there are several
 
 
 @functools.cache
@@ -50,12 +54,27 @@ def folder_of(plan: LakePlan) -> Path:
     """A folder with study.yaml and, in `home`, the lake and the build of `plan`; its name is awkward."""
     folder = Path(tempfile.mkdtemp(prefix="longtail's {odd} home "))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if shared_folder is None:
+        _build(plan, folder)
+        return folder
+    name = hashlib.sha256(repr(plan).encode()).hexdigest()[:16]
+    with (shared_folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared_folder / name).exists():
+            _build(plan, folder)
+            shutil.copytree(folder, shared_folder / f"{name}.part")
+            (shared_folder / f"{name}.part").rename(shared_folder / name)
+            return folder
+    shutil.copytree(shared_folder / name, folder, dirs_exist_ok=True)
+    return folder
+
+
+def _build(plan: LakePlan, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, plan)
         lake = make_lake(study.home.lake, plan)
         build_warehouse(study, lake)
-    return folder
 
 
 def build_warehouse(study: Study, lake: Lake) -> None:

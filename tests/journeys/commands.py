@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -58,6 +59,50 @@ def run_study(
         text=True,
         timeout=timeout,
     )
+
+
+def start_study(home: Path, study: Path) -> subprocess.Popen[str]:
+    """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
+    return subprocess.Popen(
+        command("dagster_project.run"),
+        cwd=PROJECT,
+        env=environment(home, study),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def read_until(process: subprocess.Popen[str], text: str, said: list[str]) -> None:
+    """Read what a study's run prints into `said`, up to a line that holds `text`; it must come."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"ended without {text!r}: {process.wait()}, {''.join(said)[-3000:]}")
+
+
+def kill_study(process: subprocess.Popen[str]) -> bool:
+    """Kill a run and all that it started, and wait; whether it was still running."""
+    alive = process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    return alive
+
+
+def run_up_to_the_warehouse(home: Path, study: Path) -> str:
+    """Fill the lake as `make run` does, and kill it where it begins with the warehouse; what it printed."""
+    process = start_study(home, study)
+    said: list[str] = []
+    try:
+        read_until(process, "warehouse: dbt", said)
+    finally:
+        kill_study(process)
+    return "".join(said)
 
 
 def small_study(folder: Path, script: str, facts: int = 12, edit: Mapping[str, str] | None = None) -> Path:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,11 +10,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+from tests.journeys.commands import (
+    kill_study,
+    read_until,
+    run_study,
+    run_up_to_the_warehouse,
+    small_study,
+    start_study,
+)
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill")]
 
 KILLS = 10
+FACTS = 10
+ANSWERS_ALONE = {
+    "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": ""
+}
 ROWS = ("dataset", "question_id", "model", "method", "prompt", "prediction", "raw_text", "prompt_hash")
 
 
@@ -33,32 +41,14 @@ def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str])
 
     What it printed until then goes to `said`.
     """
-    process = subprocess.Popen(
-        command("dagster_project.run"),
-        cwd=PROJECT,
-        env=environment(home, study),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        said.append(line)
-        if "answers of scripted" in line:
-            break
-    else:
-        raise AssertionError(f"the run ended before it generated: {process.wait()}")
+    process = start_study(home, study)
+    read_until(process, "answers of scripted", said)
     time.sleep(seconds)
-    alive = process.poll() is None
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    return alive
+    return kill_study(process)
 
 
 def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", facts=10)
+    slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, ANSWERS_ALONE)
     home = tmp_path / "killed"
     moments = random.Random(7)
     said: list[str] = []
@@ -70,8 +60,8 @@ def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     # A kill between two of Dagster's runs leaves none behind, so that not every start finds a dead one.
     assert "was dead" in "".join([*said, done.stdout])
 
-    fast = small_study(tmp_path, "fake:passage", facts=10)
-    assert run_study(tmp_path / "whole", fast).returncode == 0
+    fast = small_study(tmp_path, "fake:passage", FACTS, ANSWERS_ALONE)
+    run_up_to_the_warehouse(tmp_path / "whole", fast)
     resumed, whole = rows(home), rows(tmp_path / "whole")
     assert resumed.equals(whole)
     keys = resumed.select(["question_id", "method", "prompt"]).to_pylist()

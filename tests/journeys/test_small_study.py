@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.questions.relations import RELATIONS
-from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+from tests.journeys.commands import (
+    PROJECT,
+    command,
+    environment,
+    run_study,
+    run_up_to_the_warehouse,
+    small_study,
+)
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
@@ -122,25 +129,6 @@ def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None
     assert "nothing to build" in done.stdout
 
 
-def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tuple[Path, Path, str]) -> None:
-    home, study, _ = finished
-    text = study.read_text(encoding="utf-8")
-    try:
-        study.write_text(text.replace("seed: 0\n", "seed: 0\nmax_new_tokens: 14\n"), encoding="utf-8")
-        triples = home / "small/lake/triples/all.parquet"
-        answers = home / "small/lake/answers/scripted__closed_book.parquet"
-        before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
-        assert run_study(home, study).returncode == 0
-        assert triples.stat().st_mtime_ns == before[0]
-        assert answers.stat().st_mtime_ns > before[1]
-        # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
-        study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
-        assert run_study(home, study).returncode == 0
-        assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
-    finally:
-        study.write_text(text, encoding="utf-8")
-
-
 def test_sql_reads_the_published_file_and_nothing_else(
     finished: tuple[Path, Path, str], tmp_path: Path
 ) -> None:
@@ -186,3 +174,22 @@ def test_the_run_history_holds_every_stage(finished: tuple[Path, Path, str]) -> 
     runs = json.loads(shown.stdout.strip().splitlines()[-1])
     assert {status for _, status in runs} == {"SUCCESS"}
     assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)
+
+
+def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tuple[Path, Path, str]) -> None:
+    home, study, _ = finished
+    text = study.read_text(encoding="utf-8")
+    try:
+        study.write_text(text.replace("seed: 0\n", "seed: 0\nmax_new_tokens: 14\n"), encoding="utf-8")
+        triples = home / "small/lake/triples/all.parquet"
+        answers = home / "small/lake/answers/scripted__closed_book.parquet"
+        before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
+        run_up_to_the_warehouse(home, study)
+        assert triples.stat().st_mtime_ns == before[0]
+        assert answers.stat().st_mtime_ns > before[1]
+        # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
+        study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
+        run_up_to_the_warehouse(home, study)
+        assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
+    finally:
+        study.write_text(text, encoding="utf-8")

@@ -43,35 +43,36 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subp
     folder = tmp_path_factory.mktemp("ui")
     port = free_port()
     study = small_study(folder, "fake:digest", facts=8)
-    process = subprocess.Popen(
-        command("dagster_project.ui"),
-        cwd=PROJECT,
-        env=environment(folder / "home", study, PORT=str(port)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    said = folder / "ui.log"
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            command("dagster_project.ui"),
+            cwd=PROJECT,
+            env=environment(folder / "home", study, PORT=str(port)),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until_loaded(url, process)
+        wait_until_loaded(url, process, said)
         yield url, process
     finally:
-        if process.poll() is None:
-            process.kill()
+        process.terminate()  # it ends its children, which a kill would leave behind
         process.wait()
 
 
-def wait_until_loaded(url: str, process: subprocess.Popen[bytes], seconds: float = 150) -> None:
+def wait_until_loaded(url: str, process: subprocess.Popen[bytes], said: Path, seconds: float = 150) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        assert process.poll() is None, "the UI ended by itself"
+        assert process.poll() is None, f"the UI ended by itself: {said.read_text()[-2000:]}"
         try:
             if asset_keys(url):
                 return
         except requests.RequestException:
             pass
         time.sleep(1)
-    raise AssertionError(f"no assets at {url} after {seconds} s")
+    raise AssertionError(f"no assets at {url} after {seconds} s: {said.read_text()[-2000:]}")
 
 
 def asset_keys(url: str) -> set[str]:
