@@ -30,13 +30,13 @@ def files(folder: Path) -> ReportFiles:
 
 def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -> None:
     written = files(tmp_path)
-    metadata = shown(written)
+    metadata = shown(written, tmp_path / "docs.html")
     assert metadata["accuracy/s/bm25"] == 0.75
     assert metadata["report"] == dg.MetadataValue.path(written.path)
     assert "docs" not in metadata
     assert "fct_sampling" in metadata["not_shown"].value
     (tmp_path / "docs.html").write_text("")
-    assert shown(written)["docs"] == dg.MetadataValue.path(tmp_path / "docs.html")
+    assert shown(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(tmp_path / "docs.html")
 
 
 def test_marts_get_their_plots_and_numbers(tmp_path: Path) -> None:

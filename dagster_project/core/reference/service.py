@@ -50,7 +50,7 @@ def linked_by_service(
     Each answer is kept at once. Errors: `SourceError` where the token is missing, the service leaves three questions
     in a row without an answer, or some question failed in passing: then all others were asked, and nothing is lost.
     """
-    with LinkCache(study.home.cache / "links", service_name(study, tagme), log) as cache:
+    with LinkCache(study.home.cache / "links", service_name(study, tagme)) as cache:
         known = cache.find(set(questions.values()))
         missing = {key: text for key, text in questions.items() if text not in known}
         aside: list[QuarantinedRow] = []

@@ -48,11 +48,12 @@ def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def _compared(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
     for row in rows:
-        n, a_only, b_only = (row[name] for name in _COUNTS)
+        counts = {name: row[name] for name in _COUNTS}
+        n, a_only, b_only = counts.values()
         drawn_from = seed_of(seed, (row[name] for name in _KEY))
         low, high = bootstrap_difference(n, a_only, b_only, drawn_from)
         yield {
-            **{name: row[name] for name in _KEY}, "n": n, "p_value": mcnemar_exact(a_only, b_only),
+            **{name: row[name] for name in _KEY}, **counts, "p_value": mcnemar_exact(a_only, b_only),
             "n_resamples": N_RESAMPLES, "difference_low": low, "difference_high": high,
         }  # fmt: skip
 

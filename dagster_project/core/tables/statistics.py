@@ -45,6 +45,8 @@ STATISTICS_TABLES = (
             column("model_b", pa.string(), "model of the second side"),
             column("method_b", pa.string(), "method of the second side"),
             column("n", pa.int64(), "questions that both sides answered"),
+            column("n_a_only", pa.int64(), "questions that the first side alone has right"),
+            column("n_b_only", pa.int64(), "questions that the second side alone has right"),
             column(
                 "p_value", pa.float64(), "exact two-sided McNemar test; 1 where no question is discordant"
             ),

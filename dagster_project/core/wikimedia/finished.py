@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.wikimedia.blob_store import BlobStore, remove_store
+from dagster_project.core.blob_store import BlobStore, remove_store
 from dagster_project.core.wikimedia.failures import SlowAnswerError
 
 _SUFFIX = ".sqlite"

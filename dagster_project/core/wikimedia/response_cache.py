@@ -19,9 +19,9 @@ from pathlib import Path
 
 from requests.structures import CaseInsensitiveDict
 
+from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.errors import LakeError
 from dagster_project.core.http import unix_seconds
-from dagster_project.core.wikimedia.blob_store import BlobStore
 
 _LOG = logging.getLogger(__name__)
 MAX_BYTES = 512 << 20

@@ -17,4 +17,4 @@ def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.M
         files = write_report(home.published_warehouse, home.published_report, home.published_figures, LOG)
     for observation in observations(files):
         context.log_event(observation)
-    return dg.MaterializeResult(metadata=shown(files))
+    return dg.MaterializeResult(metadata=shown(files, home.published_docs))

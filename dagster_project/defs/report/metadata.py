@@ -15,11 +15,12 @@ import dagster as dg
 
 from dagster_project.core.report.report import ReportFiles
 
-_DOCS = "docs.html"
 
+def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
+    """Metadata of the report itself: where it is, how large, what is missing, and the headline as time series.
 
-def shown(files: ReportFiles) -> dict[str, Any]:
-    """Metadata of the report itself: where it is, how large, what is missing, and the headline as time series."""
+    `docs`: where the documentation of the warehouse stands, if it is there.
+    """
     found: dict[str, Any] = {
         "report": dg.MetadataValue.path(files.path),
         "n_bytes": files.n_bytes,
@@ -27,7 +28,6 @@ def shown(files: ReportFiles) -> dict[str, Any]:
         "n_figures": files.n_figures,
         **files.numbers,
     }
-    docs = files.path.parent / _DOCS
     if docs.exists():
         found["docs"] = dg.MetadataValue.path(docs)
     if "headline" in files.pictures:

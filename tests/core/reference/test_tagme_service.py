@@ -160,14 +160,18 @@ def test_what_was_linked_is_never_asked_again(
     assert not server.requests
 
 
-def test_a_damaged_cache_is_set_aside(live: Any, server: SandboxServer, client: HttpClient) -> None:
+def test_a_damaged_cache_is_begun_anew(
+    live: Any, server: SandboxServer, client: HttpClient, caplog: pytest.LogCaptureFixture
+) -> None:
     study, lake = live
     link_reference_questions(study, lake, LOG, client)
     (cache,) = (study.home.cache / "links").glob("*.sqlite")
     cache.write_bytes(b"not a database at all" * 100)
     lake.path("reference_mentions").unlink()
+    server.requests.clear()
     assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 6
-    assert len(list(cache.parent.glob("*.damaged-*"))) == 1
+    assert len(server.requests) == 6
+    assert f"{cache}: damaged" in caplog.text
 
 
 def test_a_refused_token_is_not_asked_with_for_long_nor_shown(

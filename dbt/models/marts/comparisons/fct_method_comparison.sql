@@ -21,8 +21,9 @@ joined as (
         tested.difference_high as ci_high,
         tested.p_value
     from comparisons
-    -- By n too: a test of other questions than these is not theirs.
-    left join tested using (dataset, prompt, comparison, model_a, method_a, model_b, method_b, n)
+    -- By the counts too, of which a test is made: one of other counts than these is not theirs.
+    left join tested
+        using (dataset, prompt, comparison, model_a, method_a, model_b, method_b, n, n_a_only, n_b_only)
 
 ),
 

@@ -16,6 +16,8 @@ final as (
         model_b,
         method_b,
         n,
+        n_a_only,
+        n_b_only,
         p_value,
         n_resamples,
         difference_low,

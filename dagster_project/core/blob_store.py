@@ -1,7 +1,7 @@
-"""Texts kept on disk by key, in one SQLite file: what the client has learnt and need not ask for again.
+"""Texts kept on disk by key, in one SQLite file: what services have answered and need not be asked again.
 
 What belongs here: writing whole or not at all, between threads and processes, within a bound of size, and past
-damage. What does not: what is kept (`response_cache`, `finished`).
+damage. What does not: what is kept (`wikimedia.response_cache`, `wikimedia.finished`, `reference.link_cache`).
 
 SQLite's own log makes an entry whole or absent, also after kill -9. What SQLite cannot know, a changed byte inside an
 entry, its checksum tells: such an entry is dropped, and a file that is no database any more is begun anew.
