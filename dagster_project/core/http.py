@@ -1,17 +1,21 @@
-"""What all HTTP clients of the platform share: time, patience, the reading of Retry-After, words for what came back.
+"""What all HTTP clients of the platform share: time, patience, sessions, the reading of Retry-After, words for replies.
 
 What belongs here: what is the same for Wikimedia's services and for services that generate text. What does
-not: requests, and what answers mean (`wikimedia.http`, `generation.service`).
+not: what is asked, and what answers mean (`wikimedia.http`, `generation.service`).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from importlib import metadata
 from urllib.parse import urlsplit
+
+import requests
 
 from dagster_project.core.errors import printable
 
@@ -54,6 +58,40 @@ class RetryPolicy:
     def backoff_s(self, number: int, jitter: float) -> float:
         """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients."""
         return min(self.cap_s, self.base_s * 2.0 ** (number - 1)) * (0.5 + jitter / 2)
+
+
+class Sessions:
+    """Sessions by thread and name, closed together: `requests` does not promise that threads may share one."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._made: list[requests.Session] = []
+
+    def get(self, name: str, make: Callable[[], requests.Session]) -> requests.Session:
+        """This thread's session of that name, made by `make` when it is first asked for."""
+        session: requests.Session | None = getattr(self._local, name, None)
+        if session is None:
+            session = make()
+            setattr(self._local, name, session)
+            with self._lock:
+                self._made.append(session)
+        return session
+
+    def close(self) -> None:
+        """Close those of all threads."""
+        with self._lock:
+            for session in self._made:
+                session.close()
+            self._made.clear()
+
+
+def own_version() -> str:
+    """Longtail's version, as clients call themselves."""
+    try:
+        return metadata.version("longtail")
+    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
+        return "0"
 
 
 def retry_after_seconds(header: str | None, now: float) -> float | None:

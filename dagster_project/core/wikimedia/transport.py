@@ -7,15 +7,13 @@ What belongs here: sessions (one a thread), headers, bounded reading. What does 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 
 import requests
 
 from dagster_project.core.errors import printable
-from dagster_project.core.http import Clock, RetryPolicy, is_loopback
+from dagster_project.core.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 from dagster_project.core.wikimedia.failures import SlowAnswerError, short
 from dagster_project.core.wikimedia.limits import Service
 
@@ -53,20 +51,20 @@ class Transport:
 
     def __init__(self, contact_env: str, policy: RetryPolicy, clock: Clock) -> None:
         self._contact_env, self._policy, self._clock = contact_env, policy, clock
-        self._lock = threading.Lock()
-        self._local = threading.local()
-        self._sessions: list[requests.Session] = []
+        self._sessions = Sessions()
 
     def close(self) -> None:
-        with self._lock:
-            for session in self._sessions:
-                session.close()
-            self._sessions.clear()
+        self._sessions.close()
 
     def send(self, request: Request, conditions: Mapping[str, str] | None = None) -> requests.Response:
         """Send the request, its answer's body yet to be read. `conditions`: more headers."""
         is_local = is_loopback(request.url)
-        return self._session(is_local).request(
+        session = (
+            self._sessions.get("local", _local_session)
+            if is_local
+            else self._sessions.get("far", requests.Session)
+        )
+        return session.request(
             request.method,
             request.url,
             params=request.params,
@@ -94,23 +92,12 @@ class Transport:
                 raise requests.ReadTimeout(f"Read timed out: no end after {policy.answer_s:.0f} s")
         return b"".join(parts)
 
-    def _session(self, is_local: bool) -> requests.Session:
-        session: requests.Session | None = getattr(self._local, str(is_local), None)
-        if session is None:
-            session = requests.Session()
-            session.trust_env = not is_local  # a proxy has no business between this machine and itself
-            setattr(self._local, str(is_local), session)
-            with self._lock:
-                self._sessions.append(session)
-        return session
-
     def _user_agent(self) -> str:
         contact = os.environ.get(self._contact_env, "").strip().encode("ascii", "backslashreplace").decode()
-        return f"longtail/{_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
+        return f"longtail/{own_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
 
 
-def _version() -> str:
-    try:
-        return metadata.version("longtail")
-    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
-        return "0"
+def _local_session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # a proxy has no business between this machine and itself
+    return session

@@ -87,6 +87,22 @@ def test_odd_statements_are_put_aside_and_told_apart(tmp_path: Path, log) -> Non
     }
 
 
+@pytest.mark.parametrize("subject", ["Q1x", "Q01", "Q9\\u0031", "L12", "x12"])
+def test_a_subject_that_is_no_item_is_put_aside_among_ids_as_long(tmp_path: Path, log, subject: str) -> None:
+    ids = [f"Q{n}" for n in range(10 ** (len(subject) - 2), 10 ** (len(subject) - 2) + 5)]
+    lines = [f"<{WD}{one}> <{WDT}P106> <{WD}Q10> ." for one in ids]
+    aside = Aside()
+    (occupations,) = _pairs(
+        _dump(tmp_path / "dump", *lines, f"<{WD}{subject}> <{WDT}P106> <{WD}Q10> .", *lines),
+        log, aside, "P106",
+    )  # fmt: skip
+    if subject == "Q9\\u0031":  # Q91, written in another way
+        assert sorted(occupations) == sorted([*((one, "Q10") for one in ids), ("Q91", "Q10")])
+    else:
+        assert [one for one, _ in occupations] == ids
+        assert [row.reason for row in aside.rows] == ["subject is no item"]
+
+
 def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
     draw = random.Random(2)
     lines = []

@@ -6,10 +6,8 @@ trying again (`asking`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
 import requests
@@ -19,7 +17,7 @@ from requests.auth import AuthBase
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from dagster_project.core.generation.service.redaction import Redactor
-from dagster_project.core.http import Clock, RetryPolicy, is_loopback
+from dagster_project.core.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 
 _CHUNK_BYTES = 1024
 _MOST_BYTES = 64 * 2**20
@@ -110,16 +108,11 @@ class Connection:
         self._auth = _Bearer(key)
         self._redactor = redactor
         self._policy, self._clock = policy, clock
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._sessions: list[requests.Session] = []
+        self._sessions = Sessions()
 
     def close(self) -> None:
         """Close all sessions."""
-        with self._lock:
-            for session in self._sessions:
-                session.close()
-            self._sessions.clear()
+        self._sessions.close()
 
     def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
         """Send once. No error leaves this method: those of `requests` carry the request with its key."""
@@ -135,7 +128,7 @@ class Connection:
 
     def _post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
         started = self._clock.monotonic()
-        with self._session().post(
+        with self._sessions.get("service", self._session).post(
             self.url,
             data=body,
             headers={"Content-Type": "application/json", "Idempotency-Key": idempotency_key},
@@ -154,17 +147,12 @@ class Connection:
             return Reply(response.status_code, response.headers, bytes(content), seconds)
 
     def _session(self) -> requests.Session:
-        session: requests.Session | None = getattr(self._local, "session", None)
-        if session is None:
-            session = requests.Session()
-            session.auth = self._auth
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, _SilentAdapter())
-            session.headers["User-Agent"] = f"longtail/{_version()} requests/{requests.__version__}"
-            session.trust_env = not is_loopback(self.url)  # no proxy between this machine and itself
-            self._local.session = session
-            with self._lock:
-                self._sessions.append(session)
+        session = requests.Session()
+        session.auth = self._auth
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _SilentAdapter())
+        session.headers["User-Agent"] = f"longtail/{own_version()} requests/{requests.__version__}"
+        session.trust_env = not is_loopback(self.url)  # no proxy between this machine and itself
         return session
 
     def _reason(self, error: Exception) -> str:
@@ -187,10 +175,3 @@ def _may_have_arrived(error: Exception) -> bool:
     if isinstance(cause, unmet) or isinstance(error, unsent) or is_handshake:
         return False
     return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)
-
-
-def _version() -> str:
-    try:
-        return metadata.version("longtail")
-    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
-        return "0"
