@@ -123,16 +123,16 @@ def _direct_statements(part: Checked) -> tuple[np.ndarray, np.ndarray]:
 
 def _plain_statements(lines: Lines, which: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of those lines of `which` that are statements of wanted properties between items; indexes of other lines
-    of wanted properties, and of those whose subject is no item after all.
+    of wanted properties, and of those whose numbers could not be read (as in the last bytes of a chunk).
     """
     subjects, widths = lines.numbers(lines.starts[which] + len(ITEM))
     at = lines.starts[which] + len(ITEM) + widths
     is_item = (widths > 0) & lines.holds(at, _TO_PROPERTY, last_only=True)
     at += len(_TO_PROPERTY)
     properties, widths = lines.numbers(at)
-    ours = np.flatnonzero(~is_item | (widths > 0) & np.isin(properties, wanted))
+    ours = np.flatnonzero(~is_item | (widths == 0) | np.isin(properties, wanted))
     which, columns, at = which[ours], [subjects[ours], properties[ours]], at[ours]
-    is_plain = is_item[ours] & lines.holds(lines.starts[which], ITEM)
+    is_plain = is_item[ours] & (widths[ours] > 0) & lines.holds(lines.starts[which], ITEM)
     is_plain &= lines.holds(at - len(_TO_PROPERTY), _TO_PROPERTY)
     at = at + widths[ours]
     is_plain &= lines.holds(at, _TO_OBJECT)

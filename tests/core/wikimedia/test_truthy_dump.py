@@ -103,6 +103,15 @@ def test_a_subject_that_is_no_item_is_put_aside_among_ids_as_long(tmp_path: Path
         assert [row.reason for row in aside.rows] == ["subject is no item"]
 
 
+@pytest.mark.parametrize("end", ['"a" .', "_:b .", f"<{WD}Q1> .", "<e:o> ."])
+def test_the_last_line_of_a_chunk_is_read_like_any_other(tmp_path: Path, log, end: str) -> None:
+    aside = Aside()
+    dump = _dump(tmp_path / "dump", f'<{WD}Q1> {LABEL} "x"@en .', f"<{WD}Q1> <{WDT}P19> {end}")
+    (births,) = _pairs(dump, log, aside, "P19")
+    assert births == ([("Q1", "Q1")] if WD in end else [])
+    assert [row.row_key for row in aside.rows] == ([] if births else ["Q1 P19"])
+
+
 def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
     draw = random.Random(2)
     lines = []
