@@ -60,18 +60,16 @@ def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Lo
         is_odd = np.zeros(len(part.lines.starts), dtype=bool)
         is_odd[part.odd] = True
         strict = [*_read_terms_of(part, terms, is_odd), *_linked(part.lines, is_odd)]
-        ours = [index for index in sorted(strict) if _tells_of(part, index, wanted)]
-        for index in part.odd.tolist():
-            if _tells_of(part, index, wanted):
-                ours.append(index)
-        for _, triple in strictly_read(part, np.array(ours, dtype=np.int64), aside):
+        candidates = np.concatenate([np.array(sorted(strict), np.int64), part.odd])
+        ours = [index for index, line in part.each(candidates) if _tells_of(line, wanted)]
+        for _, triple in strictly_read(part, np.array(ours, np.int64), aside):
             _add(terms, triple)
     return terms
 
 
-def _tells_of(part: Checked, index: int, wanted: frozenset[bytes]) -> bool:
-    head = _HEAD.match(part.chunk.view, part.lines.starts[index], part.lines.ends[index])
-    return head is not None and (head["subject"] or head["data"] or head["object"]) in wanted
+def _tells_of(line: memoryview, wanted: frozenset[bytes]) -> bool:
+    head = _HEAD.match(line)
+    return head is not None and head[head.lastindex or 0] in wanted
 
 
 def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Iterator[int]:
