@@ -1,7 +1,7 @@
 """Warehouses built by dbt from synthetic lakes: each is built once a test run, and read by many tests.
 
 Building means what the platform does: dbt's first pass, the bootstraps, dbt's second pass. Where several processes
-run the tests, each has a copy of its own of what the first one built.
+run the tests, each has a copy of its own of what the first one built; views of staging in it read the first one's lake.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def folder_of(plan: LakePlan) -> Path:
     if shared_folder is None:
         _build(plan, folder)
         return folder
-    name = hashlib.sha256(repr(plan).encode()).hexdigest()[:16]
-    with (shared_folder / f"{name}.lock").open("w") as lock:
+    shared = shared_folder / f"longtail's {{odd}} home {hashlib.sha256(repr(plan).encode()).hexdigest()[:16]}"
+    with shared.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared_folder / name).exists():
-            _build(plan, folder)
-            shutil.copytree(folder, shared_folder / f"{name}.part")
-            (shared_folder / f"{name}.part").rename(shared_folder / name)
-            return folder
-    shutil.copytree(shared_folder / name, folder, dirs_exist_ok=True)
+        if not shared.with_suffix(".built").exists():
+            shutil.rmtree(shared, ignore_errors=True)
+            shared.mkdir()
+            _build(plan, shared)
+            shared.with_suffix(".built").touch()
+    shutil.copytree(shared, folder, dirs_exist_ok=True)
     return folder
 
 

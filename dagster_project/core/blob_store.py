@@ -4,13 +4,15 @@ What belongs here: writing whole or not at all, between threads and processes, w
 damage. What does not: what is kept (`wikimedia.response_cache`, `wikimedia.finished`, `reference.link_cache`).
 
 SQLite's own log makes an entry whole or absent, also after kill -9. What SQLite cannot know, a changed byte inside an
-entry, its checksum tells: such an entry is dropped, and a file that is no database any more is begun anew.
+entry, its checksum tells: such an entry is dropped, and a file that is no database any more is set aside and begun
+anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -49,6 +51,7 @@ class BlobStore:
         self._lock = threading.Lock()
         self._until_look = 0
         self._database: sqlite3.Connection | None = None
+        self._inode = 0  # of the file that is open
 
     def get(self, key: str) -> bytes | None:
         """The bytes of `key`; None where there are none, or damaged ones, which are dropped."""
@@ -125,6 +128,7 @@ class BlobStore:
             database = sqlite3.connect(
                 self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
+            self._inode = self.path.stat().st_ino
             try:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")
@@ -137,10 +141,14 @@ class BlobStore:
         return self._database
 
     def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
-        _LOG.warning("%s: damaged (%s); it is begun anew", self.path, error)
         if self._database is not None:
             self._database.close()
             self._database = None
+        if not self.path.exists() or self.path.stat().st_ino != self._inode:
+            return  # another process has begun it anew
+        aside = self.path.with_name(f"{self.path.name}.damaged")
+        _LOG.warning("%s: damaged (%s); it is begun anew, the old one is %s", self.path, error, aside.name)
+        os.replace(self.path, aside)
         remove_store(self.path)
 
     def _shrink(self, database: sqlite3.Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -87,7 +88,8 @@ def read_until(process: subprocess.Popen[str], text: str, said: list[str]) -> No
 def kill_study(process: subprocess.Popen[str]) -> bool:
     """Kill a run and all that it started, and wait; whether it was still running."""
     alive = process.poll() is None
-    os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # where it ended by itself, and nothing is left of it
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()

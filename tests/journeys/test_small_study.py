@@ -189,7 +189,8 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tu
         assert answers.stat().st_mtime_ns > before[1]
         # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
         study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
-        run_up_to_the_warehouse(home, study)
+        done = run_study(home, study)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
     finally:
         study.write_text(text, encoding="utf-8")

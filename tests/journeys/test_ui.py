@@ -59,7 +59,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subp
         yield url, process
     finally:
         process.terminate()  # it ends its children, which a kill would leave behind
-        process.wait()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def wait_until_loaded(url: str, process: subprocess.Popen[bytes], said: Path, seconds: float = 150) -> None:

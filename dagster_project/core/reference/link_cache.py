@@ -19,12 +19,12 @@ from dagster_project.core.reference.tagme import LANGUAGE, Annotation
 class LinkCache:
     """The answers of one service; several processes may share the file. A context manager.
 
-    Errors: `LakeError` where the file cannot be used. One that is damaged is begun anew, with a warning.
+    Errors: `LakeError` where the file cannot be used. One that is damaged is set aside, with a warning.
     """
 
     def __init__(self, folder: Path, service: str) -> None:
         name = hashlib.sha256(service.encode()).hexdigest()[:32]
-        self._store = BlobStore(folder / f"tagme-{name}.sqlite")
+        self._store = BlobStore(folder / f"{name}.sqlite")
 
     def __enter__(self) -> LinkCache:
         return self

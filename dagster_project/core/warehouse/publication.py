@@ -15,6 +15,14 @@ import duckdb
 
 from dagster_project.core.errors import PublishError
 
+_UNREADABLE = (
+    duckdb.IOException,
+    duckdb.SerializationException,
+    duckdb.CatalogException,
+    duckdb.BinderException,
+)
+"""No database, a damaged one, or one published when tables and columns were others."""
+
 
 @dataclass(frozen=True)
 class Publication:
@@ -38,7 +46,7 @@ def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         with duckdb.connect(str(published), read_only=True) as connection:
             yield connection
-    except duckdb.Error as error:
+    except _UNREADABLE as error:
         reason = str(error).splitlines()[0]
         raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
 

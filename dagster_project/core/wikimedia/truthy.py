@@ -6,7 +6,7 @@ entities are asked for and what the dump does not carry (`ingest`, `dump_terms`)
 A dump has thousands of millions of lines, of which few count. Those in the form that Wikidata writes are told by a
 few bytes and read by arithmetic on whole arrays of lines (`ntriples`); where a line is of another form and may count,
 a strict parser reads it. Of all other lines beginning and end are looked at; what then is no N-Triples is put aside
-by its number.
+by its number. Properties must be written without escapes, as every writer of N-Triples does whose output is canonical.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _TO_PROPERTY = f"> <{DIRECT}P".encode()
 _TO_OBJECT = b"> " + ITEM
 _ITEM_ID = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,14})")
 _PROPERTY_ID = re.compile(r"http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]{0,8})")
+_FEW = 16  # one line of so many
 _SURELY_NO_DUMP = 100_000  # lines, none of them a triple
 
 
@@ -92,8 +93,7 @@ def read_statements(
         direct, unusual = _direct_statements(part)
         rows, odd = _plain_statements(part.lines, direct, numbers)
         found.parts.append(rows)
-        named = np.array([index for index, line in part.each(unusual) if anywhere.search(line)], np.int64)
-        strict = np.sort(np.concatenate([odd, named]))
+        strict = np.sort(np.concatenate([odd, _named(part, unusual, anywhere)]))
         triples = [*part.triples, *strictly_read(part, strict, aside)]
         statements = (_statement(part.line(i), triple, wanted, aside) for i, triple in triples)
         if few := [row for row in statements if row]:
@@ -119,6 +119,14 @@ def _direct_statements(part: Checked) -> tuple[np.ndarray, np.ndarray]:
     is_direct = is_usual & lines.holds(at, _TO_PROPERTY, last_only=True)
     is_usual[part.odd], is_direct[part.odd] = True, False  # those are parsed already
     return np.flatnonzero(is_direct), np.flatnonzero(~is_usual)
+
+
+def _named(part: Checked, which: np.ndarray, pattern: re.Pattern[bytes]) -> np.ndarray:
+    """Those lines of `which` that hold the pattern: looked at one by one where they are few, else found in the whole."""
+    if len(which) < len(part.lines.breaks) // _FEW:
+        return np.array([index for index, line in part.each(which) if pattern.search(line)], np.int64)
+    found = np.fromiter((match.start() for match in pattern.finditer(part.chunk.view)), np.int64)
+    return np.intersect1d(np.searchsorted(part.lines.breaks, found), which)
 
 
 def _plain_statements(lines: Lines, which: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

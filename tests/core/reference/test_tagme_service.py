@@ -160,7 +160,7 @@ def test_what_was_linked_is_never_asked_again(
     assert not server.requests
 
 
-def test_a_damaged_cache_is_begun_anew(
+def test_a_damaged_cache_is_set_aside(
     live: Any, server: SandboxServer, client: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     study, lake = live
@@ -172,6 +172,7 @@ def test_a_damaged_cache_is_begun_anew(
     assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 6
     assert len(server.requests) == 6
     assert f"{cache}: damaged" in caplog.text
+    assert cache.with_name(f"{cache.name}.damaged").exists()
 
 
 def test_a_refused_token_is_not_asked_with_for_long_nor_shown(

@@ -103,6 +103,14 @@ def test_a_subject_that_is_no_item_is_put_aside_among_ids_as_long(tmp_path: Path
         assert [row.reason for row in aside.rows] == ["subject is no item"]
 
 
+@pytest.mark.parametrize("n_usual", [0, 10, 500])
+def test_lines_of_another_form_are_found_among_few_and_among_many(tmp_path: Path, log, n_usual: int) -> None:
+    usual = [f'<{WD}Q{n}> {LABEL} "x"@en .' for n in range(1, n_usual + 1)]
+    odd = [f"<{WD}Q{n}>  <{WDT}P19> <{WD}Q7> ." for n in (1, 2)]
+    (births,) = _pairs(_dump(tmp_path / "dump", odd[0], *usual, odd[1]), log, Aside(), "P19")
+    assert births == [("Q1", "Q7"), ("Q2", "Q7")]
+
+
 @pytest.mark.parametrize("end", ['"a" .', "_:b .", f"<{WD}Q1> .", "<e:o> ."])
 def test_the_last_line_of_a_chunk_is_read_like_any_other(tmp_path: Path, log, end: str) -> None:
     aside = Aside()
