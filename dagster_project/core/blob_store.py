@@ -148,8 +148,8 @@ class BlobStore:
             return  # another process has begun it anew
         aside = self.path.with_name(f"{self.path.name}.damaged")
         _LOG.warning("%s: damaged (%s); it is begun anew, the old one is %s", self.path, error, aside.name)
+        _remove_logs(self.path)
         os.replace(self.path, aside)
-        remove_store(self.path)
 
     def _shrink(self, database: sqlite3.Connection) -> None:
         self._until_look -= 1
@@ -172,7 +172,12 @@ class BlobStore:
 
 def remove_store(path: Path) -> None:
     """Remove a store's file and SQLite's own beside it."""
-    for suffix in ("-wal", "-shm", ""):
+    _remove_logs(path)
+    path.unlink(missing_ok=True)
+
+
+def _remove_logs(path: Path) -> None:
+    for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
