@@ -10,7 +10,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from dagster_project.core.home import PROJECT_ROOT
+
+pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
 
 WITHOUT = """
 import sys
