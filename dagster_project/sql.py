@@ -19,6 +19,7 @@ from dagster_project.core.errors import LongtailError, PublishError
 from dagster_project.core.home import study_file
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
+from dagster_project.core.warehouse.publication import connect_published, unreadable
 
 _TABLES = (
     "select topic, table_name, n_rows, grain, description from catalogue "
@@ -50,15 +51,11 @@ _REFERENCE = re.compile(r"\{\{\s*ref\('(\w+)'\)\s*\}\}")
 
 def connect(path: Path) -> duckdb.DuckDBPyConnection:
     """Open the published warehouse. Errors: `PublishError` if there is none yet, or it is no DuckDB file."""
-    if not path.exists():
-        raise PublishError(f"{path}: no published warehouse yet; `make run` makes it")
+    connection = connect_published(path)
     try:
-        connection = duckdb.connect(str(path), read_only=True)
         connection.execute("set search_path = 'marts'")
     except duckdb.Error as error:
-        raise PublishError(
-            f"{path} cannot be read ({one_line(error)}); publish the warehouse again"
-        ) from error
+        raise unreadable(path, error) from error
     for lock in _LOCKS:
         connection.execute(lock)
     return connection

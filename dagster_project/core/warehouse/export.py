@@ -25,7 +25,7 @@ from dagster_project.core.lake import code_version
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.card import ExportedTable, card
 from dagster_project.core.warehouse.contents import SCHEMA, literal
-from dagster_project.core.warehouse.publication import Publication, publication_of
+from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import staging_beside
 
 KEPT_EXPORTS = 2
@@ -56,14 +56,12 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     Errors: `PublishError` where nothing is published yet or the disk fails; the export before then stays.
     """
     published, target = study.home.published_warehouse, study.home.published_export
-    if not published.exists():
-        raise PublishError(f"{published}: nothing is published yet; run `make run`")
     if target.exists() and not target.is_symlink():
         raise PublishError(f"{target}: is no link of an export; move it away, then export again")
     try:
         with (
+            connect_published(published) as connection,
             staging_beside(study.home.published, "export") as staging,
-            duckdb.connect(str(published), read_only=True) as connection,
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)

@@ -38,17 +38,30 @@ class Publication:
     n_rows: dict[str, int]
 
 
-@contextmanager
-def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection to a published file. Errors: `PublishError` where it is missing or unreadable."""
+def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to a published file. Errors: `PublishError` where it is missing or no DuckDB file."""
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     try:
-        with duckdb.connect(str(published), read_only=True) as connection:
+        return duckdb.connect(str(published), read_only=True)
+    except duckdb.Error as error:
+        raise unreadable(published, error) from error
+
+
+def unreadable(published: Path, error: duckdb.Error) -> PublishError:
+    """What to raise where DuckDB cannot make out a published file."""
+    reason = str(error).splitlines()[0]
+    return PublishError(f"{published} cannot be read ({reason}); publish the warehouse again")
+
+
+@contextmanager
+def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The same connection while the context is open, in which the file may also turn out to be unreadable."""
+    with connect_published(published) as connection:
+        try:
             yield connection
-    except _UNREADABLE as error:
-        reason = str(error).splitlines()[0]
-        raise PublishError(f"{published} cannot be read ({reason}); publish the warehouse again") from error
+        except _UNREADABLE as error:
+            raise unreadable(published, error) from error
 
 
 def read_publication(published: Path) -> Publication:
