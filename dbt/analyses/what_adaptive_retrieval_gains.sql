@@ -10,7 +10,7 @@ select
     round(accuracy_adaptive, 3) as adaptive,
     round(accuracy_always, 3) as always,
     round(accuracy_never, 3) as never,
-    round(accuracy_oracle, 3) as oracle,
+    round(accuracy_best_of_both, 3) as best_of_both,
     round(accuracy_adaptive - greatest(accuracy_always, accuracy_never), 3) as gain_held_out,
     round(gain_in_sample, 3) as gain_in_sample,
     round(gain_ci_low, 3) as gain_ci_low,

@@ -200,7 +200,7 @@ def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, An
                         "search": search, "threshold_scope": scope, "accuracy_adaptive": adaptive,
                         "accuracy_always": test.is_correct_retrieval.mean(),
                         "accuracy_never": test.is_correct.mean(),
-                        "accuracy_oracle": (test.is_correct | test.is_correct_retrieval).mean(),
+                        "accuracy_best_of_both": (test.is_correct | test.is_correct_retrieval).mean(),
                         "share_retrieved": (test.subject_popularity < limits).mean(),
                         "accuracy_overall": (adaptive * len(known) + missing[fixed].sum()) / len(group),
                         "n_questions": len(known), "n_missing_popularity": len(missing),

@@ -27,7 +27,7 @@ tested as (
         sum(n_adaptive) / sum(n) as accuracy_adaptive,
         sum(n_retrieval) / sum(n) as accuracy_always,
         sum(n_parametric) / sum(n) as accuracy_never,
-        sum(n_either) / sum(n) as accuracy_oracle,
+        sum(n_either) / sum(n) as accuracy_best_of_both,
         sum(n_retrieved) / sum(n) as share_retrieved
     from test_sums
     group by pair_id, split, search, threshold_scope

@@ -38,7 +38,7 @@ averaged as (
         avg(accuracy_adaptive) as accuracy_adaptive,
         avg(accuracy_always) as accuracy_always,
         avg(accuracy_never) as accuracy_never,
-        avg(accuracy_oracle) as accuracy_oracle,
+        avg(accuracy_best_of_both) as accuracy_best_of_both,
         avg(accuracy_overall) as accuracy_overall,
         avg(share_retrieved) as share_retrieved,
         stddev_samp(accuracy_adaptive) as sd_over_splits,
