@@ -58,10 +58,14 @@ def _check_port(port: int) -> None:
 
 
 def _serve(port: int) -> int:
-    bin_dir = os.path.dirname(sys.executable)
-    workspace = ["-w", str(PROJECT_ROOT / "workspace.yaml")]
-    web = [f"{bin_dir}/dagster-webserver", "-h", "127.0.0.1", "-p", str(port), *workspace]
-    commands = [web, [f"{bin_dir}/dagster-daemon", "run", *workspace]]
+    web = [sys.executable, "-m", "dagster_project.webserver", str(port)]
+    daemon = [
+        f"{os.path.dirname(sys.executable)}/dagster-daemon",
+        "run",
+        "-w",
+        str(PROJECT_ROOT / "workspace.yaml"),
+    ]
+    commands = [web, daemon]
     stop_at: list[float] = []
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ shared by all studies of one home.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,30 +15,56 @@ from dagster_project.core.errors import LongtailError
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
+_SHOWN = 100
 RESERVED_NAMES = frozenset(
     {"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"}
 )
-_GLOB_CHARACTERS = "*?["
+_REFUSED = (
+    (re.compile(r"[*?\[\\]"), "must be without * ? [ and \\, which DuckDB reads as a pattern"),
+    # as in %41, which the address of Dagster's database would turn into A: the history of another folder
+    (
+        re.compile(r"%[0-9A-Fa-f]{2}"),
+        "must be without a % before two hexadecimal digits, which Dagster decodes",
+    ),
+    (re.compile(r"[\ud800-\udfff]"), "must be valid UTF-8"),
+)
 
 
 def longtail_home() -> Path:
     """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project.
 
-    Errors: `LongtailError` if its path holds a character that DuckDB would take for a pattern of file names.
+    Errors: `LongtailError` if its path cannot be resolved, or holds what DuckDB or Dagster would read as another path.
     """
-    home = Path(os.environ.get("LONGTAIL_HOME") or PROJECT_ROOT / "data").expanduser().resolve()
-    if any(character in str(home) for character in _GLOB_CHARACTERS):
-        raise LongtailError(
-            f"{str(home)!r}: a home's path must be without * ? and [, which DuckDB reads as a pattern;"
-            " set LONGTAIL_HOME to another folder"
-        )
+    home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data")
+    for pattern, why in _REFUSED:
+        if pattern.search(str(home)):
+            raise LongtailError(f"{str(home)!r}: a home's path {why}; set LONGTAIL_HOME to another folder")
     return home
 
 
 def study_file() -> Path:
-    """The chosen study file: `$LONGTAIL_STUDY`, or the project's `study.yaml`."""
-    chosen = os.environ.get("LONGTAIL_STUDY")
-    return Path(chosen).expanduser().resolve() if chosen else DEFAULT_STUDY_FILE
+    """The chosen study file: `$LONGTAIL_STUDY`, or the project's `study.yaml`.
+
+    Errors: `LongtailError` if its path cannot be resolved.
+    """
+    return _resolved("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
+
+
+def _resolved(variable: str, default: Path) -> Path:
+    chosen = os.environ.get(variable)
+    if not chosen:
+        return default
+    try:
+        path = Path(chosen).expanduser().resolve()
+        path.exists()  # asks the file system, which refuses names that are too long
+    except RuntimeError:  # of expanduser, and of links that lead in a circle
+        problem = "names the home folder of a user who is not known, or a link that leads to itself"
+    except OSError as error:
+        problem = f"is no path that can be opened ({error.strerror})"
+    else:
+        return path
+    shown = chosen if len(chosen) <= _SHOWN else f"{chosen[:_SHOWN]}…"
+    raise LongtailError(f"{variable}: {shown!r} {problem}; name another")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.home import longtail_home
+from dagster_project.core.home import longtail_home, study_file
 
 
-@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]"])
-def test_a_home_that_duckdb_would_read_as_a_pattern_is_refused(
+@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]", "a%41b", "%2e%2e", "a%2Fb", "a%00b", "a%2541"])
+def test_a_home_that_duckdb_or_dagster_would_read_as_another_path_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / name))
@@ -21,7 +22,32 @@ def test_a_home_that_duckdb_would_read_as_a_pattern_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["plain", "it's {braced} & spaced", "é]"])
+@pytest.mark.parametrize("name", ["plain", "it's {braced} & spaced", "é]", "100% #1;", "%4", "%zz"])
 def test_other_characters_are_allowed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / name))
     assert longtail_home() == tmp_path.resolve() / name
+
+
+@pytest.mark.parametrize("variable", ["LONGTAIL_HOME", "LONGTAIL_STUDY"])
+@pytest.mark.parametrize(
+    "path", ["~no-such-user/x", "/" + "a/" * 3_000, "/tmp/" + "a" * 300], ids=["user", "path", "name"]
+)
+def test_a_path_that_cannot_be_resolved_is_one_line(
+    variable: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, path)
+    with pytest.raises(LongtailError, match=f"^{variable}: ") as caught:
+        longtail_home() if variable == "LONGTAIL_HOME" else study_file()
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_and_backslashes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", os.fsdecode(bytes(tmp_path / "a") + b"\xff"))
+    with pytest.raises(LongtailError, match="must be valid UTF-8"):
+        longtail_home()
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "a\\b"))
+    with pytest.raises(LongtailError, match="DuckDB reads as a pattern"):
+        longtail_home()

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
 import requests
 
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("ui")]
+
+
+@dataclass(frozen=True)
+class Served:
+    """`make ui` of a small study: its address, its process, the home that it serves."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    home: Path
 
 
 def free_port() -> int:
@@ -39,7 +54,7 @@ def descendants(pid: int) -> set[int]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("ui")
     port = free_port()
     study = small_study(folder, "fake:digest", facts=8)
@@ -56,7 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, subp
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_loaded(url, process, said)
-        yield url, process
+        yield Served(url, process, folder / "home")
     finally:
         process.terminate()  # it ends its children, which a kill would leave behind
         try:
@@ -85,51 +100,153 @@ def asset_keys(url: str) -> set[str]:
     return {"/".join(node["assetKey"]["path"]) for node in nodes}
 
 
-def test_it_shows_the_assets_of_the_study(served: tuple[str, subprocess.Popen[bytes]]) -> None:
-    keys = asset_keys(served[0])
+def test_it_shows_the_assets_of_the_study(served: Served) -> None:
+    keys = asset_keys(served.url)
     assert {"lake/triples", "lake/answers", "marts/fct_adaptive_accuracy", "published_warehouse"} <= keys
     assert "indexes/dense" not in keys
 
 
-def test_a_real_browser_draws_the_asset_graph(
-    served: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    browser = shutil.which("chromium")
-    if browser is None or shutil.which("chromedriver") is None:
-        pytest.skip(
-            "no chromium and chromedriver on this machine: the asset graph was not looked at in a browser"
-        )
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium, for which evil.example is this machine, as after DNS rebinding."""
+    program, driver_program = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver_program is None:
+        pytest.skip("no chromium and chromedriver on this machine: nothing was looked at in a browser")
     from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+                 "--disable-component-update", "--disable-sync", "--disable-quic",
+                 "--host-resolver-rules=MAP evil.example 127.0.0.1",
+                 f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):  # fmt: skip
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_program))
+    driver.set_window_size(1600, 1000)
+    yield driver
+    driver.quit()
+
+
+def body_once(browser: Any, is_there: Callable[[str], bool], seconds: float = 60) -> str:
+    """The text of the browser's page as soon as `is_there` holds for it."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-                 "--disable-component-update", "--disable-sync", "--disable-quic",
-                 f"--user-data-dir={tmp_path}"):  # fmt: skip
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    try:
-        driver.set_window_size(1600, 1000)
-        driver.get(f"{served[0]}/asset-groups")
-        seen = WebDriverWait(driver, 60).until(
-            lambda d: next(
-                (
-                    t
-                    for t in [d.find_element(By.TAG_NAME, "body").text]
-                    if "retrieved_passages" in t or "ingest" in t
-                ),
-                None,
-            )
-        )
-    finally:
-        driver.quit()
+    def text(driver: Any) -> str | None:
+        found = driver.find_element(By.TAG_NAME, "body").text
+        return found if is_there(found) else None
+
+    return str(WebDriverWait(browser, seconds).until(text))
+
+
+def test_a_real_browser_draws_the_asset_graph(served: Served, browser: Any) -> None:
+    browser.get(f"{served.url}/asset-groups")
+    seen = body_once(browser, lambda text: "retrieved_passages" in text or "ingest" in text)
     assert "Something went wrong" not in seen
 
 
-def test_ctrl_c_leaves_no_process_behind(served: tuple[str, subprocess.Popen[bytes]]) -> None:
-    _, process = served
+@pytest.fixture
+def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
+    """The served instance with a run for each of a website's attacks."""
+    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
+        made = [instance.create_run_for_job(_job, status=dg.DagsterRunStatus.SUCCESS) for _ in range(3)]
+        yield instance, [run.run_id for run in made]
+        for run in made:
+            instance.delete_run(run.run_id)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_another_website_changes_nothing_and_reads_nothing(
+    served: Served, browser: Any, runs: tuple[dg.DagsterInstance, list[str]], name: str
+) -> None:
+    """A page of another port or name tries every way that a browser offers it without asking the user."""
+    instance, run_ids = runs
+    with website(ATTACKS % (served.url, run_ids)) as port:
+        browser.get(f"http://{name}:{port}/")
+        tried = body_once(browser, lambda text: text.count("=") >= 5)
+    assert {run_id for run_id in run_ids if instance.has_run(run_id)} == set(run_ids), tried
+    assert not instance.get_latest_materialization_event(dg.AssetKey("attacked")), tried
+    assert "websocket=refused" in tried
+
+
+def test_a_foreign_name_of_this_machine_is_refused(served: Served, browser: Any) -> None:
+    browser.get(served.url.replace("127.0.0.1", "evil.example"))
+    assert "127.0.0.1 and localhost only" in body_once(browser, bool)
+
+
+def test_a_link_on_another_website_opens_the_ui(served: Served, browser: Any) -> None:
+    with website(f"<a href='{served.url}/asset-groups'>the study</a>") as port:
+        browser.get(f"http://localhost:{port}/")
+        browser.execute_script("document.querySelector('a').click()")
+        body_once(browser, lambda text: "retrieved_passages" in text or "ingest" in text)
+
+
+def test_local_programs_may_change_things(served: Served, runs: tuple[dg.DagsterInstance, list[str]]) -> None:
+    instance, (run_id, *_) = runs
+    mutation = f'mutation {{ deletePipelineRun(runId: "{run_id}") {{ __typename }} }}'
+    asked = requests.get(f"{served.url}/graphql", params={"query": mutation}, timeout=30)
+    assert (asked.status_code, instance.has_run(run_id)) == (403, True)
+    requests.post(f"{served.url}/graphql", json={"query": mutation}, timeout=30).raise_for_status()
+    assert not instance.has_run(run_id)
+
+
+ATTACKS = """<body><script>
+const ui = "%s", runs = %r, tried = text => document.body.append(text + " ");
+const url = i => ui + "/graphql?query=" + encodeURIComponent(
+    `mutation { deletePipelineRun(runId: "${runs[i]}") { __typename } }`);
+const image = new Image();
+image.onload = image.onerror = () => tried("image=sent");
+image.src = url(0);
+fetch(url(1), {method: "POST", mode: "no-cors", body: "x"}).then(() => tried("fetch=sent"), () => tried("fetch=failed"));
+fetch(ui + "/report_asset_materialization/attacked", {method: "POST", mode: "no-cors"})
+    .then(() => tried("report=sent"), () => tried("report=failed"));
+const target = document.createElement("iframe");
+target.name = "target";
+document.body.append(target);
+const form = document.createElement("form");
+Object.assign(form, {method: "post", target: "target", action: url(2)});
+document.body.append(form);
+target.onload = () => { target.onload = null; tried("form=sent"); };
+form.submit();
+const socket = new WebSocket(ui.replace("http", "ws") + "/graphql", "graphql-ws");
+socket.onopen = () => tried("websocket=open");
+socket.onerror = () => tried("websocket=refused");
+</script></body>"""
+
+
+@contextlib.contextmanager
+def website(page: str) -> Iterator[int]:
+    """A server of one HTML page on this machine; its port."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@dg.op
+def _nothing() -> None: ...
+
+
+@dg.job
+def _job() -> None:
+    _nothing()
+
+
+def test_ctrl_c_leaves_no_process_behind(served: Served) -> None:
+    process = served.process
     below = descendants(process.pid)
     assert len(below) >= 2
     os.kill(process.pid, signal.SIGINT)

@@ -1,0 +1,108 @@
+"""Which requests the UI's webserver answers: those of its own pages and of local programs, none of other websites.
+
+What belongs here: the rules over a request's headers, as a small ASGI layer. What does not: the server (`webserver`).
+
+A server on 127.0.0.1 is reached by every page that a user's browser has open. Four rules keep those out:
+
+1. `Host` names this machine (127.0.0.1, localhost or [::1]): a foreign name that resolves to it (DNS rebinding) is
+   refused.
+2. `Origin`, where a request has one, is the server's own. Browsers send it with every WebSocket and with every
+   request that changes something.
+3. `Sec-Fetch-Site`, which browsers add, is `same-origin` or `none`. A link on another site may still open a page.
+4. A GET or HEAD changes nothing: a GraphQL query in the address is no mutation and no subscription.
+
+Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and are served.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?")
+_READING = ("GET", "HEAD")
+_ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+_POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
+
+
+class SameOrigin:
+    """An ASGI application in front of another one, which only sees requests that keep the rules."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refused = refusal(scope)
+        if refused is None:
+            await self._app(scope, receive, _unframed(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": refused})
+        else:
+            await PlainTextResponse(f"{refused}\n", status_code=403)(scope, receive, send)
+
+
+def refusal(scope: Scope) -> str | None:
+    """Why the request of an ASGI scope (`http` or `websocket`) is refused; None if it keeps the rules."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name = raw_name.decode("latin-1").lower()
+        if name in headers and name in _ONCE:
+            return f"header {name} occurs twice"
+        headers[name] = raw_value.decode("latin-1").strip()
+    host = headers.get("host", "").lower()
+    if not _LOCAL_HOST.fullmatch(host):
+        return "the UI answers to the names 127.0.0.1 and localhost only"
+    if "origin" in headers and not _is_own(headers["origin"].lower(), host):
+        return "the request comes from another website"
+    method = scope.get("method", "GET")
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not (
+        method in _READING and scope["type"] == "http" and _opens_a_page(headers)
+    ):
+        return "the request comes from another website"
+    if method in _READING and _changes(scope.get("query_string", b"")):
+        return "a GraphQL operation that is no query must be sent by POST"
+    return None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    return origin in (f"http://{host}", f"https://{host}")
+
+
+def _opens_a_page(headers: Mapping[str, str]) -> bool:
+    """Whether the browser shows the answer as a page of its own: no frame, image, script or form that posts."""
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+
+
+def _changes(query_string: bytes) -> bool:
+    """Whether an address carries a GraphQL operation other than a query. What does not parse is never executed."""
+    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    return any(name == "query" and not _only_reads(text) for name, text in pairs)
+
+
+def _only_reads(text: str) -> bool:
+    try:
+        definitions = parse(text).definitions
+    except (GraphQLError, RecursionError):
+        return True
+    operations = [node.operation for node in definitions if isinstance(node, OperationDefinitionNode)]
+    return all(operation == OperationType.QUERY for operation in operations)
+
+
+def _unframed(send: Send) -> Send:
+    """`send`, whose answers no other website may show inside a frame, where a user could be led to click."""
+
+    async def send_unframed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["X-Frame-Options"] = "SAMEORIGIN"
+        await send(message)
+
+    return send_unframed

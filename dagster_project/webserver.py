@@ -1,0 +1,49 @@
+"""Dagster's webserver behind `same_origin`: the process that `make ui` starts for the browser.
+
+Dagster's own command serves whoever asks; it takes no ASGI layer, so its application is served here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import dagster as dg
+import uvicorn
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._utils.log import configure_loggers
+from dagster_webserver.app import create_app_from_workspace_process_context
+from dagster_webserver.version import __version__
+from starlette.applications import Starlette
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.same_origin import SameOrigin
+
+_HOST = "127.0.0.1"
+_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command
+_POLL_MS = 2_000
+
+
+def main(port: int) -> None:
+    """Serve the project's workspace on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+    configure_loggers()
+    with dg.DagsterInstance.get() as instance:
+        instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW)
+        workspace = WorkspaceFileTarget([str(PROJECT_ROOT / "workspace.yaml")])
+        with WorkspaceProcessContext(instance, workspace, version=__version__) as context:
+            app = create_app_from_workspace_process_context(
+                context, live_data_poll_rate=_POLL_MS, lifespan=_lifespan
+            )
+            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning")
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    """Nothing to start and nothing to stop; Starlette's default would report the end by Ctrl-C as an error."""
+    yield
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
