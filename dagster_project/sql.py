@@ -28,9 +28,12 @@ _TABLES = (
 _SHORT_TABLES = "select topic, table_name, n_rows from catalogue order by topic, table_name"
 _TABLES_OF_OLD_FILES = (
     "select table_name, estimated_size as n_rows from duckdb_tables() "
-    "union all select view_name, null from duckdb_views() where not internal order by table_name"
+    "union all select view_name, null from duckdb_views() where schema_name = 'marts' order by table_name"
 )
-_COLUMNS = "select column_name, data_type, comment from duckdb_columns() where table_name = $name order by column_index"
+_COLUMNS = (
+    "select column_name, data_type, comment from duckdb_columns() "
+    "where schema_name = 'marts' and table_name = $name order by column_index"
+)
 _EXAMPLE = "select example_query from catalogue where table_name = $name"
 _LOCKS = (
     "set enable_external_access = false",

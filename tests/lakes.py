@@ -17,7 +17,7 @@ import yaml
 
 from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import PARAMETRIC, Study
+from dagster_project.core.study import BOUNDS, PARAMETRIC, Study
 from dagster_project.core.study_file import load_study
 from tests.lake_rows import (
     OBJECT_ID,
@@ -144,8 +144,10 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
             {
                 "method": name,
                 "is_parametric": name in PARAMETRIC,
+                "is_bound": name in BOUNDS,
                 "description": f"method {name}",
                 "background_template": BACKGROUND_TEMPLATE if name == "genread" else None,
+                "background_tokens": 150 if name == "genread" else None,
             }
             for name in plan.methods
         ],
@@ -172,7 +174,14 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
     _put(
         lake,
         "popularity_windows",
-        [{"measure": plan.measure, "n_months": plan.n_months, "last_month": plan.last_month}],
+        [
+            {
+                "measure": plan.measure,
+                "n_months": plan.n_months,
+                "last_month": plan.last_month,
+                "redirects": "resolve",
+            }
+        ],
     )
 
 
@@ -199,6 +208,7 @@ def _prompt_row(
         "shots": shots,
         "draw": "per_question" if shots else None,
         "demonstrations_from": "other_relations",
+        "max_new_tokens": 15,
         "asks": asks,
         "n_samples": n_samples,
         "temperature": SAMPLE_TEMPERATURE if n_samples else None,

@@ -21,7 +21,7 @@ from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.generation.sentences import SPLITTER
 from dagster_project.core.lake import Computed, Lake, Outcome, fingerprint
 from dagster_project.core.sandbox.models import reference_model_path
-from dagster_project.core.study import IMPORTED, PARAMETRIC, Model, Study
+from dagster_project.core.study import BOUNDS, IMPORTED, PARAMETRIC, Model, Study
 
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
@@ -88,8 +88,10 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
         {
             "method": method,
             "is_parametric": method in PARAMETRIC,
+            "is_bound": method in BOUNDS,
             "description": _METHOD_DESCRIPTIONS[method],
             "background_template": BACKGROUND_TEMPLATE if method == "genread" else None,
+            "background_tokens": study.background_tokens if method == "genread" else None,
         }
         for method in study.methods
     ]
@@ -107,6 +109,7 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "draw": prompt.draw,
             "demonstrations_from": prompt.demonstrations_from,
             "reference_demos": prompt.reference_demos,
+            "max_new_tokens": study.max_new_tokens,
             "asks": list(prompt.asks),
             "n_samples": study.sampling.n if "samples" in prompt.asks else None,
             "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
@@ -138,6 +141,7 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
             "measure": popularity.measure,
             "n_months": popularity.n_months,
             "last_month": popularity.last_month,
+            "redirects": popularity.redirects,
         }
     ]
     return _write(lake, "popularity_windows", rows)

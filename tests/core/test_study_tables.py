@@ -32,21 +32,23 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     ]  # fmt: skip
     assert lake.read("model_prices").to_pylist() == []
     methods = lake.read("methods").to_pylist()
-    assert [(row["method"], row["is_parametric"], row["background_template"]) for row in methods] == [
-        ("closed_book", True, None), ("bm25", False, None), ("dense", False, None), ("oracle", False, None),
+    assert [(row["method"], row["is_parametric"], row["is_bound"], row["background_template"]) for row in methods] == [
+        ("closed_book", True, False, None), ("bm25", False, False, None), ("dense", False, False, None),
+        ("oracle", False, True, None),
     ]  # fmt: skip
+    assert {row["background_tokens"] for row in methods} == {None}
     assert lake.read("prompts").to_pylist() == [
         {
             "prompt": "zero_shot", "format": "qa", "template": "Q: {question} A:", "shots": 0, "draw": None,
             "demonstrations_from": "other_relations", "reference_demos": False,
-            "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
+            "max_new_tokens": 15, "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
         }
     ]  # fmt: skip
     dataset = lake.read("datasets").to_pylist()[0]
     assert (dataset["dataset"], dataset["source"], dataset["snapshot"]) == ("facts", "sandbox", "2026-10")
     assert len(dataset["relations"]) == 16
     assert lake.read("popularity_windows").to_pylist() == [
-        {"measure": "page_views", "n_months": 12, "last_month": "2026-10"}
+        {"measure": "page_views", "n_months": 12, "last_month": "2026-10", "redirects": "resolve"}
     ]
 
 
@@ -67,7 +69,7 @@ def test_tables_restate_every_kind_of_model_and_prompt(
     )
     text = (
         text.replace("closed_book, bm25", "closed_book, genread, bm25")
-        + "sampling: {n: 3, temperature: 0.7}\n"
+        + "sampling: {n: 3, temperature: 0.7}\nmax_new_tokens: 20\nbackground_tokens: 90\n"
     )
     lake = Lake(tmp_path / "lake")
     describe_study(make_study(text), lake)
@@ -83,6 +85,7 @@ def test_tables_restate_every_kind_of_model_and_prompt(
     genread = lake.read("methods").to_pylist()[1]
     assert (genread["method"], genread["is_parametric"]) == ("genread", True)
     assert genread["background_template"].endswith(" to answer the given question. {question}")
+    assert genread["background_tokens"] == 90
     shots, bare = lake.read("prompts").to_pylist()
     assert (shots["shots"], shots["draw"], shots["demonstrations_from"], shots["reference_demos"]) == (
         15, "per_question", "all_questions", True,
@@ -90,6 +93,7 @@ def test_tables_restate_every_kind_of_model_and_prompt(
     assert (bare["template"], bare["asks"], bare["n_samples"], bare["temperature"]) == (
         "{question}", ["samples", "questions"], 3, 0.7,
     )  # fmt: skip
+    assert shots["max_new_tokens"] == bare["max_new_tokens"] == 20
 
 
 def test_a_changed_study_rewrites_only_what_changed(

@@ -48,11 +48,22 @@ STUDY_TABLES = (
         (
             METHOD,
             column("is_parametric", pa.bool_(), "answers from the model's memory alone"),
+            column(
+                "is_bound",
+                pa.bool_(),
+                "its passage is chosen because it holds the answer: an upper bound, no method to use",
+            ),
             column("description", pa.string(), "what the method gives the model"),
             column(
                 "background_template",
                 pa.string(),
                 "what genread asks for its background text, {question} in the question's place; null for the others",
+                null=True,
+            ),
+            column(
+                "background_tokens",
+                pa.int32(),
+                "new tokens of a background text of genread, at most; null for the others",
                 null=True,
             ),
         ),
@@ -72,6 +83,7 @@ STUDY_TABLES = (
                 pa.bool_(),
                 "demonstrations carry passages only where the reference finds them",
             ),
+            column("max_new_tokens", pa.int32(), "new tokens of an answer, at most"),
             column("asks", TEXTS, "what it is used for: questions, paraphrases, samples"),
             column(
                 "n_samples", pa.int32(), "samples drawn of each question; null where it asks none", null=True
@@ -106,6 +118,11 @@ STUDY_TABLES = (
             column("n_months", pa.int32(), "months of the window"),
             column(
                 "last_month", pa.string(), "last month, YYYY-MM; null = the latest in the lake", null=True
+            ),
+            column(
+                "redirects",
+                pa.string(),
+                "views of redirects: resolve (of the title where the article stands now), sum (all titles), ignore",
             ),
         ),
     ),

@@ -75,8 +75,6 @@ def _front(
     publication: Publication, tables: Sequence[ExportedTable], sources: Sequence[str]
 ) -> dict[str, Any]:
     licences = [_LICENCES[source][0] for source in sources]
-    # The hub's loader takes a file without rows for a missing one.
-    loadable = [table for table in tables if table.n_rows]
     n_rows = max((table.n_rows for table in tables), default=0)
     return {
         "pretty_name": f"Longtail: {publication.study}",
@@ -91,9 +89,9 @@ def _front(
                 "data_files": [{"split": "train", "path": table.path}],
                 **({"default": True} if table.name == "fct_answers" else {}),
             }
-            for table in loadable
+            for table in tables
         ],
-        "dataset_info": [_info(table) for table in loadable],
+        "dataset_info": [_info(table) for table in tables],
         "longtail": {
             "study": publication.study,
             "dbt_invocation_id": publication.invocation_id,
@@ -142,8 +140,9 @@ def _text(publication: Publication, tables: Sequence[ExportedTable], sources: Se
         _plain(publication.description),
         "",
         "Measurements of when not to trust a language model: questions about entities of any popularity, answered by "
-        "models with and without retrieval, each answer beside the monthly page views of its subject. Every rate has "
-        "its number of rows and a 95 % interval; `fct_answers` holds the answers behind all of them.",
+        "models with and without retrieval, each answer beside the monthly page views of its subject. The "
+        "accuracy of a method and a retriever's recall stand beside n and a Wilson 95 % interval, an adaptive gain "
+        "beside a bootstrap interval or the reason why it has none; `fct_answers` holds the answers behind them.",
         "",
         "## Loading",
         "",
@@ -165,13 +164,16 @@ def _text(publication: Publication, tables: Sequence[ExportedTable], sources: Se
         f"- study: {_plain(publication.study)}; published {publication.published_at:%Y-%m-%d %H:%M:%S %Z}",
         f"- dbt run {publication.invocation_id} (dbt {publication.dbt_version}, DuckDB {publication.duckdb_version}), "
         f"platform {publication.code_version}",
-        "- windows and months of popularity: `dim_datasets`, `fct_popularity_history`; revisions of models: "
-        "`dim_models`; the run that wrote a row: `run_id`; rows left out: `fct_quarantine`",
+        "- window of popularity: `dim_datasets`, its months: `fct_popularity_history`; what bounded an answer: "
+        "`dim_prompts` (template, demonstrations, new tokens, samples), `dim_methods` (background texts), `dim_models` "
+        "(revision, number format, sentence splitter); the run that wrote a row: `run_id`; rows left out: "
+        "`fct_quarantine`",
         "",
         "## Tables",
         "",
-        f"{len(tables)} tables, {n_bytes:,} bytes. A table without rows has its file, with its columns, but no entry "
-        "for the hub's loader.",
+        f"{len(tables)} tables, {n_bytes:,} bytes; each is a configuration of the hub's loader. The loader refuses a "
+        "table without rows unless it streams (`streaming=True`). What a column means stands in its file, too: in the "
+        "metadata of its Arrow field, and in `parquet_kv_metadata` of DuckDB.",
         "",
         "| table | rows | bytes | |",
         "|---|---:|---:|---|",

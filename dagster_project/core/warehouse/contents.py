@@ -1,13 +1,14 @@
 """What a published warehouse holds: the build's marts, copied with all that is known of them, and what the file is.
 
-What belongs here: copying tables, views and comments, the table `publication`, the catalogue's row counts. What
-does not: files, versions, and who may publish (`publish`), and what a mart holds (`dbt/models/marts`).
+What belongs here: copying tables, views and comments, the views of schema main, the table `publication`, the
+catalogue's row counts. What does not: files, versions, and who may publish (`publish`), and what a mart holds
+(`dbt/models/marts`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import UTC, datetime
 
 import duckdb
 
@@ -15,8 +16,8 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.lake import code_version
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
+from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 
-SCHEMA = "marts"
 _PUBLICATION_TABLE = "One row: what this file is, and when it was made."
 
 
@@ -32,11 +33,13 @@ def fill(
     if not n_rows:
         raise PublishError("the build holds no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
-    _copy_comments(connection, [*n_rows, *views])
+    for comment in comments_of(connection, "build", [*n_rows, *views]):
+        connection.execute(statement(comment))
     if "catalogue" in n_rows:
         n_rows["catalogue"] += 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
     _stamp(connection, study, verdict, published_at, n_rows)
+    _open_in_main(connection)
     return n_rows
 
 
@@ -74,26 +77,6 @@ def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> st
     return name
 
 
-def _copy_comments(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
-    for kind in ("table", "view"):
-        commented = connection.execute(
-            f"select {kind}_name, comment from duckdb_{kind}s() "  # noqa: S608
-            "where database_name = 'build' and schema_name = ? and comment is not null "
-            f"and list_contains(?, {kind}_name)",
-            [SCHEMA, names],
-        ).fetchall()
-        for name, comment in commented:
-            connection.execute(f'comment on {kind} {SCHEMA}."{name}" is {literal(comment)}')
-    columns = connection.execute(
-        "select table_name, column_name, comment from duckdb_columns() "
-        "where database_name = 'build' and schema_name = ? and comment is not null "
-        "and list_contains(?, table_name)",
-        [SCHEMA, names],
-    ).fetchall()
-    for table, column, comment in columns:
-        connection.execute(f'comment on column {SCHEMA}."{table}"."{column}" is {literal(comment)}')
-
-
 def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:
     """Rows by table, which are known only now, and the table that is no model."""
     connection.execute(
@@ -112,7 +95,8 @@ def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str,
 _PUBLICATION = {
     "study": ("varchar", "name of the study"),
     "description": ("varchar", "what the study is about, as its file says"),
-    "published_at": ("timestamptz", "when this file was published"),
+    # No timestamptz: Python clients need a package of their own to read one.
+    "published_at": ("timestamp", "when this file was published, UTC"),
     "dbt_invocation_id": ("varchar", "dbt run that finished the build"),
     "dbt_version": ("varchar", "version of dbt-core"),
     "duckdb_version": ("varchar", "version of DuckDB that wrote this file"),
@@ -135,7 +119,7 @@ def _stamp(
         [
             study.name,
             study.description,
-            published_at,
+            published_at.astimezone(UTC).replace(tzinfo=None),
             verdict.invocation_id,
             verdict.dbt_version,
             duckdb.__version__,
@@ -149,6 +133,15 @@ def _stamp(
         connection.execute(f"comment on column {SCHEMA}.publication.{name} is {literal(comment)}")
 
 
+def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
+    """A view of the same name in schema main for each mart: a DuckDB file opens there and carries no search path."""
+    marts = marts_of(connection, "target")
+    for name in marts:
+        connection.execute(f'create view main."{name}" as from {SCHEMA}."{name}"')
+    for comment in comments_of(connection, "target", marts):
+        connection.execute(statement(comment, "main", "view"))
+
+
 def platform_version() -> str:
     """A hash of all that computes: the modules of `core` and the dbt project."""
     digest = hashlib.sha256(code_version(".").encode())
@@ -156,9 +149,3 @@ def platform_version() -> str:
         digest.update(path.encode())
         digest.update(text.encode())
     return digest.hexdigest()[:16]
-
-
-def literal(text: str) -> str:
-    """A text as an SQL literal, for statements that take no parameters."""
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"

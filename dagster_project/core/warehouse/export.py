@@ -9,14 +9,16 @@ keeps it until the next export but one. View `fct_prompts` is no file: it is reb
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
@@ -24,12 +26,13 @@ from dagster_project.core.files import sync
 from dagster_project.core.lake import code_version
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.card import ExportedTable, card
-from dagster_project.core.warehouse.contents import SCHEMA, literal
+from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import staging_beside
 
 KEPT_EXPORTS = 2
 _DATA = "data"
+_ROW_GROUP = 122_880  # rows, as DuckDB's own
 _KINDS = {
     "sandbox": {"sandbox"},
     "wikidata": {"wikidata", "wikimedia"},
@@ -116,17 +119,31 @@ def _write_table(
         f'map_entries("{column}") as "{column}"' for column, type_, _ in columns if type_.startswith("MAP(")
     ]
     chosen = f"* replace ({', '.join(maps)})" if maps else "*"
-    connection.execute(
-        f'copy (select {chosen} from {SCHEMA}."{name}") to {literal(str(folder / path))} '  # noqa: S608
-        "(format parquet, compression zstd)"
-    )
+    said = {column: comment for column, _, comment in columns}
     file = folder / path
+    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}"')  # noqa: S608
+    _write_commented(rows, description, said, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
     in_memory = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    types = tuple((column, comment, schema.field(column).type) for column, _, comment in columns)
+    types = tuple((column, comment, schema.field(column).type) for column, comment in said.items())
     return ExportedTable(
         name, path, types, metadata.num_rows, file.stat().st_size, in_memory, description, grain, source
     )
+
+
+def _write_commented(
+    rows: duckdb.DuckDBPyRelation, description: str, comments: Mapping[str, str], file: Path
+) -> None:
+    """Write rows with what table and columns mean: in the metadata of Arrow's fields, which Arrow gives back, and in the
+    file's own (`comment`, `column_comments` as JSON), which any reader of Parquet shows.
+    """
+    reader = rows.to_arrow_reader(_ROW_GROUP)
+    fields = [field.with_metadata({"comment": comments[field.name]}) for field in reader.schema]
+    of_file = {"comment": description, "column_comments": json.dumps(comments, ensure_ascii=False)}
+    schema = pa.schema(fields, of_file)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
 
 
 def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTable]) -> str:
@@ -134,11 +151,15 @@ def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTa
     views = connection.execute(
         "select sql from duckdb_views() where schema_name = ? and not internal order by view_name", [SCHEMA]
     ).fetchall()
+    (database,) = connection.sql("select current_database()").fetchall()[0]
+    comments = comments_of(connection, database, marts_of(connection, database))
     return "\n".join([
         "-- Run in this folder: every table as a view on its file.",
         f"create schema {SCHEMA};",
         *(f'create view {SCHEMA}."{table.name}" as from {literal(table.path)};' for table in tables),
         *(sql for (sql,) in views),
+        *(f"{statement(comment, kind='view')};" for comment in comments),
+        f"use {SCHEMA};  -- so that the tables' names alone find them",
         "",
     ])  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -22,6 +22,8 @@ _UNREADABLE = (
     duckdb.BinderException,
 )
 """No database, a damaged one, or one published when tables and columns were others."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,12 @@ def read_publication(published: Path) -> Publication:
 
 def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
     """The same of an open connection, whose file stays what it was although another one takes its place."""
+    # The moment as a number: older files hold it with a time zone, newer ones in UTC without.
     row = connection.execute(
-        "select study, description, published_at, dbt_invocation_id, dbt_version, duckdb_version, code_version, n_rows "
-        "from marts.publication"
+        "select study, description, epoch_us(published_at), dbt_invocation_id, dbt_version, duckdb_version, "
+        "code_version, n_rows from marts.publication"
     ).fetchone()
     if row is None:
         raise PublishError("table publication of the published warehouse is empty; publish it again")
-    return Publication(*row)
+    study, description, microseconds, *rest = row
+    return Publication(study, description, _EPOCH + timedelta(microseconds=microseconds), *rest)

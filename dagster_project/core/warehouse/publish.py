@@ -23,7 +23,8 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import read_verdict
-from dagster_project.core.warehouse.contents import fill, literal
+from dagster_project.core.warehouse.comments import literal
+from dagster_project.core.warehouse.contents import fill
 from dagster_project.core.warehouse.staging import staging_beside
 
 KEPT_VERSIONS = 3

@@ -22,6 +22,7 @@ ended as (
     select
         declared.measure,
         declared.n_months,
+        declared.redirects,
         coalesce(declared.last_month, latest.month) as last_month
     from declared
     cross join latest
@@ -34,7 +35,8 @@ final as (
         measure,
         n_months,
         strftime(strptime(last_month || '-01', '%Y-%m-%d') - to_months(n_months - 1), '%Y-%m') as first_month,
-        last_month
+        last_month,
+        redirects
     from ended
 
 )

@@ -5,9 +5,18 @@ with accuracy as (
 
 ),
 
+-- One row per pair and search: thresholds per relation. Those with one threshold for all stay in fct_adaptive_accuracy.
 adaptive_accuracy as (
 
     select * from {{ ref('fct_adaptive_accuracy') }}
+    where threshold_scope = 'per_relation'
+
+),
+
+bounds as (
+
+    select method from {{ ref('dim_methods') }}
+    where is_bound
 
 ),
 
@@ -24,15 +33,11 @@ entries as (
         prompt,
         model,
         method,
-        null as parametric_method,
-        null as retrieval_method,
-        null as search,
-        null as threshold_scope,
+        false as is_adaptive,
         n,
-        accuracy,
-        false as is_adaptive
+        accuracy
     from accuracy
-    union all
+    union all by name
     select
         dataset,
         prompt,
@@ -41,31 +46,43 @@ entries as (
         parametric_method,
         retrieval_method,
         search,
-        threshold_scope,
-        n_questions + n_missing_popularity as n,
-        accuracy_overall as accuracy,
-        true as is_adaptive
+        true as is_adaptive,
+        n_questions as n,
+        accuracy_adaptive as accuracy,
+        gain,
+        gain_ci_low,
+        gain_ci_high
     from adaptive_accuracy
 
 ),
 
--- Rounded: what sums in another order differ by is no better place.
+marked as (
+
+    select
+        *,
+        coalesce(retrieval_method, method) in (select bounds.method from bounds) as is_bound
+    from entries
+
+),
+
+-- Methods and pairs have places of their own, since they are scored on different questions. Rounded: what sums in another
+-- order differ by is no better place.
 final as (
 
     select
-        entries.*,
+        marked.*,
         datasets.n_questions,
         case
-            when entries.accuracy is not null then rank() over (
-                partition by entries.dataset
-                order by round(entries.accuracy, 12) desc nulls last
+            when marked.accuracy is not null and not marked.is_bound then rank() over (
+                partition by marked.dataset, marked.is_adaptive, marked.is_bound
+                order by round(marked.accuracy, 12) desc nulls last
             )
         end as rank,
-        {{ wilson_low('(entries.accuracy * entries.n)', 'entries.n') }} as ci_low,
-        {{ wilson_high('(entries.accuracy * entries.n)', 'entries.n') }} as ci_high,
-        case when entries.accuracy is null then 'no test questions' end as undefined
-    from entries
-    left join datasets on entries.dataset = datasets.dataset
+        {{ wilson_low('(marked.accuracy * marked.n)', 'marked.n') }} as ci_low,
+        {{ wilson_high('(marked.accuracy * marked.n)', 'marked.n') }} as ci_high,
+        case when marked.accuracy is null then 'no test questions' end as undefined
+    from marked
+    left join datasets on marked.dataset = datasets.dataset
 
 )
 

@@ -23,7 +23,10 @@ final as (
         count(*) as n,
         count(scons) as n_scons,
         count(cert) as n_cert,
-        avg(is_correct::integer) as accuracy,
+        count(*) filter (where is_correct) as n_correct,
+        n_correct / n as accuracy,
+        {{ wilson_low('n_correct', 'n') }} as ci_low,
+        {{ wilson_high('n_correct', 'n') }} as ci_high,
         avg(scons) as scons,
         avg(cert) as cert
     from by_relation

@@ -10,6 +10,24 @@ questions as (
 
 ),
 
+popularity_window as (
+
+    select * from {{ ref('int_popularity_window') }}
+
+),
+
+counted as (
+
+    select
+        dataset,
+        count(*) as n_questions,
+        count(subject_popularity) as n_questions_with_popularity
+    from questions
+    group by dataset
+
+),
+
+-- Only page views have months: site links and imported popularity are one number an entity.
 final as (
 
     select
@@ -17,11 +35,16 @@ final as (
         datasets.source,
         datasets.relations,
         datasets.snapshot,
-        count(questions.question_id) as n_questions,
-        count(questions.subject_popularity) as n_questions_with_popularity
+        popularity_window.measure,
+        coalesce(counted.n_questions, 0) as n_questions,
+        coalesce(counted.n_questions_with_popularity, 0) as n_questions_with_popularity,
+        case when popularity_window.measure = 'page_views' then popularity_window.n_months end as n_months,
+        case when popularity_window.measure = 'page_views' then popularity_window.first_month end as first_month,
+        case when popularity_window.measure = 'page_views' then popularity_window.last_month end as last_month,
+        case when popularity_window.measure = 'page_views' then popularity_window.redirects end as redirects
     from datasets
-    left join questions on datasets.dataset = questions.dataset
-    group by all
+    left join popularity_window on true
+    left join counted on datasets.dataset = counted.dataset
 
 )
 

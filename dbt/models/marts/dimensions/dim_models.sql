@@ -37,6 +37,7 @@ final as (
         seen.quantisation,
         seen.engine,
         models.rambles,
+        models.sentence_splitter,
         models.device_hour_usd,
         coalesce(seen.n_answers, 0) as n_answers
     from models

@@ -14,6 +14,7 @@ final as (
         draw,
         demonstrations_from,
         reference_demos,
+        max_new_tokens,
         asks,
         n_samples,
         temperature

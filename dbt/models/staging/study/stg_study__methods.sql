@@ -9,8 +9,10 @@ final as (
     select
         method,
         is_parametric,
+        is_bound,
         description,
-        background_template
+        background_template,
+        background_tokens
     from source
 
 )

@@ -16,6 +16,7 @@ final as (
         dtype,
         quantisation,
         rambles,
+        sentence_splitter,
         device_hour_usd
     from source
 

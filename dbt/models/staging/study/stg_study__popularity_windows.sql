@@ -9,7 +9,8 @@ final as (
     select
         measure,
         n_months,
-        last_month
+        last_month,
+        redirects
     from source
 
 )
