@@ -37,9 +37,17 @@ _LICENCES = {
         "cc-by-sa-4.0",
         "Texts of passages are English Wikipedia's: CC BY-SA 4.0, credit each article.",
     ),
+    "popqa": (
+        "mit",
+        "Questions, gold answers and popularity of PopQA: MIT, by Alex Mallen and others.",
+    ),
+    "entity_questions": (
+        "mit",
+        "Questions and gold answers of EntityQuestions: MIT, by Princeton's NLP group.",
+    ),
     "imported": (
         "other",
-        "Questions, answers or popularity from imported files stay under those files' licences.",
+        "Facts, wordings and answers from other files stay under those files' licences: ask who made them.",
     ),
 }
 """By kind of source: the hub's name of the licence, and a sentence."""
@@ -74,7 +82,7 @@ def card(publication: Publication, tables: Sequence[ExportedTable], sources: Seq
 def _front(
     publication: Publication, tables: Sequence[ExportedTable], sources: Sequence[str]
 ) -> dict[str, Any]:
-    licences = [_LICENCES[source][0] for source in sources]
+    licences = list(dict.fromkeys(_LICENCES[source][0] for source in sources))
     n_rows = max((table.n_rows for table in tables), default=0)
     return {
         "pretty_name": f"Longtail: {publication.study}",

@@ -37,9 +37,11 @@ _KINDS = {
     "sandbox": {"sandbox"},
     "wikidata": {"wikidata", "wikimedia"},
     "wikipedia": {"wikipedia"},
-    "imported": {"imported", "rdf_file"},
+    "popqa": {"popqa"},
+    "entity_questions": {"entity_questions"},
+    "imported": {"rdf_file", "answers", "paraphrases"},
 }
-"""By licence (`card`): the sources, as rows name them, that bring it."""
+"""By licence (`card`): the sources, as rows name them, that bring it; answers and paraphrases are imported ones."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             was_current = folder.exists()
             if not was_current:
                 new = staging / "export"
-                _write(connection, publication, new)
+                _write(connection, publication, _licences(connection, study), new)
                 _move(new, folder)
             _point(target, folder, staging)
     except (OSError, duckdb.Error) as error:
@@ -84,7 +86,9 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     return ExportReport(target, publication.invocation_id, publication.n_rows, n_bytes, was_current)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, publication: Publication, folder: Path) -> None:
+def _write(
+    connection: duckdb.DuckDBPyConnection, publication: Publication, licences: Sequence[str], folder: Path
+) -> None:
     (folder / _DATA).mkdir(parents=True)
     said = connection.execute(
         f"select table_name, description, grain, source from {SCHEMA}.catalogue where kind = 'table' "  # noqa: S608
@@ -95,7 +99,7 @@ def _write(connection: duckdb.DuckDBPyConnection, publication: Publication, fold
         for name, description, grain, source in said
     ]
     (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
-    (folder / "README.md").write_text(card(publication, tables, _sources(connection)), encoding="utf-8")
+    (folder / "README.md").write_text(card(publication, tables, licences), encoding="utf-8")
     for file in folder.rglob("*"):
         sync(file)
 
@@ -164,15 +168,17 @@ def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTa
     ])  # fmt: skip
 
 
-def _sources(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The kinds of sources whose licences apply to what is published."""
+def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
+    """The keys of the licences that apply to what is published."""
     rows = connection.execute(
         "select source from marts.dim_entities union select source from marts.dim_passages "
-        "union select source from marts.fct_popularity_history "
-        "union select 'imported' from marts.fct_answers where engine = 'imported'"
+        "union select source from marts.fct_popularity_history union select source from marts.dim_datasets "
+        "union select 'answers' from marts.fct_answers where engine = 'imported'"
     ).fetchall()
     found = {source for (source,) in rows}
-    return [kind for kind, names in _KINDS.items() if found & names]
+    if any(dataset.paraphrases for dataset in study.datasets):
+        found.add("paraphrases")
+    return [licence for licence, sources in _KINDS.items() if found & sources]
 
 
 def _move(new: Path, folder: Path) -> None:

@@ -104,9 +104,14 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
             "insert into marts.dim_passages by name select 'p' as passage_id, 'Q1' as entity_id, 'T' as title, "
             "0 as position, 't' as text, 'wikipedia' as source"
         )
+        connection.execute("update marts.dim_datasets set source = 'popqa'")
+        connection.execute("update marts.fct_answers set engine = 'imported' where method = 'closed_book'")
     publish_warehouse(study, LOG)
     readme = export_marts(study, LOG).path / "README.md"
-    assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0"]
+    assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0", "mit", "other"]
+    licences = readme.read_text().split("## Licences")[1]
+    assert "PopQA: MIT" in licences
+    assert "EntityQuestions" not in licences
 
 
 def test_hostile_labels_survive_and_stay_text(study: Study) -> None:
