@@ -4,6 +4,7 @@ select
     consistency.dataset,
     consistency.prompt,
     consistency.model,
+    consistency.question_id,
     questions.question,
     questions.gold_answers,
     round(consistency.cert, 3) as cert,
@@ -20,8 +21,10 @@ inner join {{ ref('fct_sampled_answers') }} as samples
         and consistency.question_id = samples.question_id
 where consistency.cert is not null
 group by
-    consistency.dataset, consistency.prompt, consistency.model, consistency.cert,
+    consistency.dataset, consistency.prompt, consistency.model, consistency.question_id, consistency.cert,
     questions.question, questions.gold_answers, questions.subject_popularity
 having not bool_or(samples.is_correct)
-order by consistency.cert desc, questions.subject_popularity desc, consistency.model asc, questions.question asc
+order by
+    consistency.cert desc, questions.subject_popularity desc nulls last, consistency.dataset asc, consistency.prompt asc,
+    consistency.model asc, consistency.question_id asc
 limit 100

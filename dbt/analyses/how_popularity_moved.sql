@@ -1,27 +1,48 @@
--- PopQA, limitations (popularity is of one moment): whose readers grew or fell most from the first month to the last?
-with monthly as (
+-- PopQA, limitations (popularity is of one moment): whose readers grew or fell most, from the earlier half of the months to
+-- the later one? Medians, since a single month may be empty, and ten views a month in either half at least: below that a
+-- few readers more would lead the list.
+with halves as (
 
     select
         entity_id,
-        arg_min(popularity, month) as first_views,
-        arg_max(popularity, month) as last_views,
-        min(month) as first_month,
-        max(month) as last_month
+        month,
+        popularity,
+        ntile(2) over (partition by entity_id order by month) as half
     from {{ ref('fct_popularity_history') }}
     where measure = 'page_views' and popularity is not null
+
+),
+
+compared as (
+
+    select
+        entity_id,
+        count(*) as n_months,
+        min(month) as first_month,
+        min(month) filter (where half = 2) as later_half_from,
+        max(month) as last_month,
+        median(popularity) filter (where half = 1) as earlier_views,
+        median(popularity) filter (where half = 2) as later_views
+    from halves
     group by entity_id
 
 )
 
 select
+    compared.entity_id,
     entities.label,
-    monthly.first_month,
-    monthly.first_views,
-    monthly.last_month,
-    monthly.last_views,
-    round(monthly.last_views / nullif(monthly.first_views, 0), 2) as ratio
-from monthly
-inner join {{ ref('dim_entities') }} as entities on monthly.entity_id = entities.entity_id
-where entities.n_facts > 0
-order by abs(ln(greatest(monthly.last_views, 1) / greatest(monthly.first_views, 1))) desc
+    compared.n_months,
+    compared.first_month,
+    compared.later_half_from,
+    compared.last_month,
+    compared.earlier_views,
+    compared.later_views,
+    round(compared.later_views / compared.earlier_views, 2) as ratio
+from compared
+inner join {{ ref('dim_entities') }} as entities on compared.entity_id = entities.entity_id
+where
+    entities.n_facts > 0
+    and compared.n_months >= 6
+    and least(compared.earlier_views, compared.later_views) >= 10
+order by abs(ln(compared.later_views / compared.earlier_views)) desc, compared.entity_id asc
 limit 100

@@ -1,12 +1,27 @@
--- PopQA-TP, Table 3: well-known subjects whose paraphrased questions get different answers.
+-- PopQA-TP, Table 3: well-known subjects (the more popular half of the dataset's questions) whose paraphrased questions
+-- get different answers.
+with questions as (
+
+    select
+        *,
+        percent_rank() over (partition by dataset order by subject_popularity) as popularity_rank
+    from {{ ref('dim_questions') }}
+    where subject_popularity is not null
+
+)
+
 select
+    consistency.dataset,
+    consistency.prompt,
     consistency.model,
+    consistency.question_id,
     questions.question,
-    questions.subject_popularity,
-    consistency.scons,
-    list(distinct answers.prediction) as predictions
+    questions.gold_answers,
+    round(questions.subject_popularity, 1) as subject_popularity,
+    round(consistency.scons, 3) as scons,
+    list(distinct trim(answers.prediction) order by trim(answers.prediction)) as predictions
 from {{ ref('fct_question_consistency') }} as consistency
-inner join {{ ref('dim_questions') }} as questions
+inner join questions
     on consistency.dataset = questions.dataset and consistency.question_id = questions.question_id
 inner join {{ ref('fct_paraphrase_answers') }} as answers
     on
@@ -14,7 +29,11 @@ inner join {{ ref('fct_paraphrase_answers') }} as answers
         and consistency.prompt = answers.prompt
         and consistency.model = answers.model
         and consistency.question_id = answers.question_id
-where consistency.scons is not null
-group by all
-order by consistency.scons asc, questions.subject_popularity desc
+where consistency.scons is not null and questions.popularity_rank >= 0.5
+group by
+    consistency.dataset, consistency.prompt, consistency.model, consistency.question_id, consistency.scons,
+    questions.question, questions.gold_answers, questions.subject_popularity
+order by
+    consistency.scons asc, questions.subject_popularity desc, consistency.dataset asc, consistency.prompt asc,
+    consistency.model asc, consistency.question_id asc
 limit 100

@@ -5,6 +5,7 @@ select
     effects.prompt,
     effects.model,
     effects.retrieval_method,
+    effects.question_id,
     effects.question,
     effects.gold_answers,
     effects.parametric_prediction,
@@ -18,5 +19,6 @@ from {{ ref('fct_passage_effects') }} as effects
 left join {{ ref('dim_passages') }} as passages on effects.passage_id = passages.passage_id
 where effects.effect = 'misled' and effects.parametric_method = 'closed_book'
 order by
-    effects.subject_popularity desc nulls last, effects.question_id asc, effects.model asc, effects.retrieval_method asc
+    effects.subject_popularity desc nulls last, effects.dataset asc, effects.question_id asc, effects.prompt asc,
+    effects.model asc, effects.retrieval_method asc
 limit 100

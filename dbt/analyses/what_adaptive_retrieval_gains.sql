@@ -11,7 +11,7 @@ select
     round(accuracy_always, 3) as always,
     round(accuracy_never, 3) as never,
     round(accuracy_best_of_both, 3) as best_of_both,
-    round(accuracy_adaptive - greatest(accuracy_always, accuracy_never), 3) as gain_held_out,
+    round(gain, 3) as gain_held_out,
     round(gain_in_sample, 3) as gain_in_sample,
     round(gain_ci_low, 3) as gain_ci_low,
     round(gain_ci_high, 3) as gain_ci_high,

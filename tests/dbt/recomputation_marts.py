@@ -163,15 +163,18 @@ def leaderboard(answers: pd.DataFrame, adaptive: pd.DataFrame) -> pd.DataFrame:
         {**dict(zip(GROUP, key, strict=True)), "n": len(group), "accuracy": group.is_correct.mean()}
         for key, group in answers.groupby(GROUP)
     ]
-    for row in adaptive.to_dict("records"):
-        n = int(row["n_questions"] + row["n_missing_popularity"])
-        entries.append({**row, "method": "adaptive", "n": n, "accuracy": row["accuracy_overall"]})
-    frame = pd.DataFrame(entries).fillna(dict.fromkeys([*PAIR, "search", "threshold_scope"], ""))
-    frame["rank"] = frame.accuracy.round(12).groupby(frame.dataset).rank(method="min", ascending=False)
+    for row in adaptive[adaptive.threshold_scope == "per_relation"].to_dict("records"):
+        n = int(row["n_questions"])
+        entries.append({**row, "method": "adaptive", "n": n, "accuracy": row["accuracy_adaptive"]})
+    names = ["parametric_method", "retrieval_method", "search"]
+    frame = pd.DataFrame(entries).fillna(dict.fromkeys(names, ""))
+    is_bound = (frame.method == "oracle") | (frame.retrieval_method == "oracle")
+    among = frame.dataset + (frame.method == "adaptive").astype(str)
+    ranked = frame.accuracy.round(12).where(~is_bound)
+    frame["rank"] = ranked.groupby(among).rank(method="min", ascending=False)
     bounds = [rate(a * n, n)[1:] for a, n in zip(frame.accuracy, frame.n, strict=True)]
     frame[["ci_low", "ci_high"]] = bounds
-    names = ["parametric_method", "retrieval_method", "search", "threshold_scope"]
-    return frame[[*GROUP, *names, "rank", "n", "accuracy", "ci_low", "ci_high"]]
+    return frame[[*GROUP, *names, "rank", "n", "accuracy", "ci_low", "ci_high", "gain"]]
 
 
 def passage_effects(answers: pd.DataFrame, passages: pd.DataFrame, entities: pd.DataFrame) -> pd.DataFrame:

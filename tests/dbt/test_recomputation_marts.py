@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.report.figures.overview import HEADLINE
 from dagster_project.core.scoring.match import matches_popqa
 from dagster_project.core.study import Study
 from tests.dbt import recomputation_marts as again
@@ -45,7 +46,7 @@ def test_mart_equals_its_recomputation(
 
 def test_leaderboard_equals_its_recomputation(awkward: Study) -> None:
     expected = again.leaderboard(mart(awkward, "fct_answers"), mart(awkward, "fct_adaptive_accuracy"))
-    names = ["parametric_method", "retrieval_method", "search", "threshold_scope"]
+    names = ["parametric_method", "retrieval_method", "search"]
     actual = mart(awkward, "fct_leaderboard")
     assert_agree(
         actual.assign(**{name: actual[name].fillna("") for name in names}), expected, [*GROUP, *names]
@@ -55,9 +56,27 @@ def test_leaderboard_equals_its_recomputation(awkward: Study) -> None:
 def test_every_dataset_has_a_winner_and_nobody_is_left_out(awkward: Study) -> None:
     board = mart(awkward, "fct_leaderboard")
     n_methods = (mart(awkward, "fct_accuracy").relation == "all").sum()
-    assert len(board) == n_methods + len(mart(awkward, "fct_adaptive_accuracy"))
-    assert (board.groupby("dataset")["rank"].min() == 1).all()
-    assert board["rank"].isna().sum() == board.undefined.notna().sum()
+    n_pairs = (mart(awkward, "fct_adaptive_accuracy").threshold_scope == "per_relation").sum()
+    assert len(board) == n_methods + n_pairs
+    assert (board.groupby(["dataset", "is_adaptive"])["rank"].min() == 1).all()
+    assert board["rank"].isna().sum() == (board.undefined.notna() | board.is_bound).sum()
+    assert board[board.is_bound].method.isin(["oracle", "adaptive"]).all()
+
+
+def test_a_pair_and_a_method_show_one_number_wherever_they_stand(awkward: Study) -> None:
+    shown = {
+        (row.dataset, row.prompt, row.model, row.method, row.retrieval_method or ""): row.accuracy
+        for row in mart(awkward, "fct_leaderboard").fillna({"retrieval_method": "", "search": "exact"}).itertuples()
+        if row.search == "exact" and row.parametric_method != "genread"
+    }
+    with duckdb.connect(str(awkward.home.build_warehouse), read_only=True) as connection:
+        headline = connection.execute(HEADLINE.sql).df()
+    pairs = headline[headline.accuracy_adaptive.notna()]
+    assert len(pairs) > 5
+    key = ["dataset", "prompt", "model", "method"]
+    assert [shown[*row, ""] for row in headline[key].to_numpy()] == list(headline.accuracy)
+    for *names, retrieval_method, accuracy in pairs[[*key, "accuracy_adaptive"]].to_numpy():
+        assert shown[*names, "adaptive", retrieval_method] == accuracy
 
 
 def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -50,27 +50,29 @@ LEADERBOARD = Figure(
     key="leaderboard",
     section="overview",
     title="Leaderboard",
-    shows="Every model and method, and every adaptive pair, by accuracy, with n and interval. Neighbours whose "
-    "intervals overlap are not told apart by this study; the paired comparisons below test some of them. Adaptive "
-    "rows: means over held-out splits, carried to all questions (without popularity: the better fixed method); their "
-    "interval is Wilson's at that accuracy and n, and knows nothing of the fitting. The best of several searches is "
-    "picked after the fact: see the gain's interval before naming a winner.",
+    shows="Every adaptive pair and every method, by accuracy, with n and interval. Pairs have places of their own: they "
+    "are scored on the held-out questions with popularity and both answers (means over splits), methods on all that they "
+    "answered. The gain compares a pair with its better method on the same questions: see its interval before naming a "
+    "winner. Bounds, which read a passage chosen for its answer, have no place. The interval of a pair's accuracy is "
+    "Wilson's at that accuracy and n, and knows nothing of the fitting.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
-    sql="""select dataset, rank, prompt, model,
+    sql="""select dataset, case when is_bound then 'bound' when is_adaptive then 'pair' else 'method' end as ranked_among,
+    rank, prompt, model,
     if(is_adaptive, 'adaptive: ' || parametric_method || ' or ' || retrieval_method, method) as entry, retrieval_method,
-    if(is_adaptive, if(threshold_scope = 'all', 'one threshold', 'per relation') || ', ' || search, null) as thresholds,
-    n, accuracy, ci_low, ci_high
+    search, n, accuracy, ci_low, ci_high, gain, gain_ci_low, gain_ci_high
 from marts.fct_leaderboard
-order by dataset, rank nulls last, prompt, model, entry, thresholds""",
+order by dataset, is_bound, not is_adaptive, rank nulls last, accuracy desc, prompt, model, entry, search""",
     columns=(
         KEY[0],
+        Column("ranked_among", "among"),
         Column("rank", "rank", "count"),
         *KEY[1:3],
         Column("entry", "method"),
-        Column("thresholds", "thresholds"),
+        Column("search", "search"),
         N,
         ACCURACY,
+        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
     ),
     kind="table",
 )
