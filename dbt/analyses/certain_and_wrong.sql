@@ -25,6 +25,6 @@ group by
     questions.question, questions.gold_answers, questions.subject_popularity
 having not bool_or(samples.is_correct)
 order by
-    consistency.cert desc, questions.subject_popularity desc nulls last, consistency.dataset asc, consistency.prompt asc,
-    consistency.model asc, consistency.question_id asc
+    consistency.cert desc, questions.subject_popularity desc nulls last, consistency.dataset asc,
+    consistency.prompt asc, consistency.model asc, consistency.question_id asc
 limit 100

@@ -1,6 +1,6 @@
--- PopQA, Figures 9 and 13: what answers a dataset best: which adaptive pair, and which method alone? Pairs are scored on
--- the questions with popularity and both answers, methods on all that they answered: each has places of its own, and
--- gain compares a pair with its better method on the same questions. Bounds (oracle) stand last, without a place.
+-- PopQA, Figures 9 and 13: what answers a dataset best: which adaptive pair, and which method alone? Pairs are scored
+-- on the questions with popularity and both answers, methods on all that they answered: each has places of its own,
+-- and gain compares a pair with its better method on the same questions. Bounds (oracle) stand last, without a place.
 select
     dataset,
     is_bound,

@@ -1,5 +1,5 @@
--- PopQA, section 6.1: below which popularity does each relation want a passage? Infinity: always. The least popularity of
--- its questions: never.
+-- PopQA, section 6.1: below which popularity does each relation want a passage? Infinity: always. The least popularity
+-- of its questions: never.
 select
     dataset,
     prompt,

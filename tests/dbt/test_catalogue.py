@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -11,15 +13,21 @@ import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES
+from dagster_project.core.warehouse.comments import literal
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.sql import connect
 from tests.warehouses import AWKWARD, copied_study
 
 
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> duckdb.DuckDBPyConnection:
+def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
-    return connect(publish_warehouse(study, logging.getLogger()).path)
+    return publish_warehouse(study, logging.getLogger()).path
+
+
+@pytest.fixture
+def published(file: Path) -> duckdb.DuckDBPyConnection:
+    return connect(file)
 
 
 def test_every_table_and_view_is_listed_with_all_that_is_asked_of_it(
@@ -62,6 +70,80 @@ def test_every_example_runs_on_the_locked_down_published_file(published: duckdb.
         assert name in query, name
         published.execute(query).fetchall()
         assert len(published.execute(query).description) > 0
+
+
+def test_no_example_drops_a_key_of_its_table(published: duckdb.DuckDBPyConnection) -> None:
+    summed = {"fct_sampled_answers": {"sample"}, "fct_sampling": {"popularity_decade"}, "publication": {"one row"}}
+    named = {"fct_prompts": {"paraphrase_id", "sample"}}  # of the other tables that it rebuilds
+    for name, grain, query in published.execute(
+        "select table_name, grain, example_query from catalogue"
+    ).fetchall():
+        columns = {column[0] for column in published.execute(query).description or ()}
+        keys = {*grain.split(", ")} - summed.get(name, set()) - named.get(name, set())
+        assert {key for key in keys - columns if not re.search(rf"\b{key} = ", query)} == set(), (name, query)
+
+
+def test_examples_readme_and_ready_questions_run_for_any_client(
+    file: Path, published: duckdb.DuckDBPyConnection
+) -> None:
+    """A plain connection without a search path, and one that attaches the file under another name."""
+    readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
+    of_readme = re.findall(r'\bQ="([^"]+)"', readme) + re.findall(r"^    (select\b.+?);$", readme, re.M | re.S)
+    assert len(of_readme) >= 4
+    examples = [row[0] for row in published.execute("select example_query from catalogue").fetchall()]
+    questions = [
+        re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"\1", path.read_text(encoding="utf-8"))
+        for path in sorted((PROJECT_ROOT / "dbt" / "analyses").glob("*.sql"))
+    ]
+    published.close()
+    with duckdb.connect(str(file), read_only=True) as bare, duckdb.connect() as attaching:
+        attaching.execute(f"attach {literal(str(file))} as \"another name\" (read_only)")
+        attaching.execute('use "another name"')
+        for query in [*of_readme, *examples, *questions]:
+            rows = bare.execute(query).fetchall()
+            assert len(attaching.execute(query).fetchall()) == len(rows)
+        for schema in ("main", "marts"):
+            assert bare.execute(
+                "select count(*), count(comment) from duckdb_columns() where schema_name = ? and not internal", [schema]
+            ).fetchone() == bare.execute(
+                "select sum(n_columns), sum(n_columns) from catalogue"
+            ).fetchone()
+
+
+def test_every_value_reaches_a_python_client_that_has_duckdb_alone(file: Path) -> None:
+    """A time with a zone needs another package, pytz, in Python."""
+    code = (
+        "import sys; sys.modules['pytz'] = None\n"
+        "import duckdb; c = duckdb.connect(sys.argv[1], read_only=True)\n"
+        "names = [name for (name,) in c.execute('select table_name from catalogue').fetchall()]\n"
+        "for name in names: c.execute(f'select * from marts.{name} limit 3').fetchall()\n"
+        "print(len(names), c.execute('select typeof(published_at) from publication').fetchone()[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True)
+    assert re.fullmatch(r"\d\d TIMESTAMP\n", done.stdout), done.stderr
+
+
+def test_accuracy_of_methods_and_recall_stand_beside_their_interval(
+    published: duckdb.DuckDBPyConnection,
+) -> None:
+    """As the card of the export says."""
+    columns: dict[str, set[str]] = {}
+    for table, column in published.execute(
+        "select table_name, column_name from duckdb_columns() where schema_name = 'marts'"
+    ).fetchall():
+        columns.setdefault(table, set()).add(column)
+    rates = [
+        (table, name)
+        for table, names in columns.items()
+        for name in names
+        if re.fullmatch(r"accuracy|recall_at_\d+", name) and not table.startswith("fct_adaptive_")
+    ]
+    assert len(rates) > 8
+    for table, name in rates:
+        prefix = "" if name == "accuracy" else f"{name}_"
+        assert {f"{prefix}ci_low", f"{prefix}ci_high"} <= columns[table], (table, name)
+        assert any(column == "n" or column.startswith("n_") for column in columns[table]), table
+    assert {"gain", "gain_ci_low", "gain_ci_high", "gain_ci_undefined"} <= columns["fct_adaptive_accuracy"]
 
 
 def test_every_column_says_what_it_is(published: duckdb.DuckDBPyConnection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -81,7 +82,12 @@ def test_the_card_parses_and_says_what_is_there(answered: Study) -> None:
     export = export_marts(answered, LOG)
     front = front_matter(export.path / "README.md")
     files = {config["config_name"]: config["data_files"][0]["path"] for config in front["configs"]}
-    assert set(files) == {"publication", *(name for name, n in export.n_rows.items() if n)}
+    assert (
+        set(files)
+        == {"publication", *export.n_rows}
+        == {path.stem for path in (export.path / "data").iterdir()}
+    )
+    assert 0 in export.n_rows.values()
     assert [c["config_name"] for c in front["configs"] if c.get("default")] == ["fct_answers"]
     assert front["longtail"]["dbt_invocation_id"] == export.invocation_id
     for info in front["dataset_info"]:
@@ -93,6 +99,31 @@ def test_the_card_parses_and_says_what_is_there(answered: Study) -> None:
         ]
         assert info["splits"][0]["num_examples"] == export.n_rows.get(info["config_name"], 1)
         assert info["download_size"] == file.stat().st_size
+
+
+def test_what_a_column_means_stands_in_its_file(answered: Study) -> None:
+    published = publish_warehouse(answered, LOG)
+    export = export_marts(answered, LOG)
+    with duckdb.connect(str(published.path), read_only=True) as connection:
+        comments = connection.execute(
+            "select table_name, map(list(column_name), list(comment)) from duckdb_columns() "
+            "where schema_name = 'marts' and table_name <> 'fct_prompts' group by table_name"
+        ).fetchall()
+        descriptions = dict(
+            connection.execute("select table_name, description from marts.catalogue").fetchall()
+        )
+        for name, wanted in comments:
+            file = export.path / "data" / f"{name}.parquet"
+            of_fields = {field.name: field.metadata[b"comment"].decode() for field in pq.read_schema(file)}
+            assert of_fields == wanted, name
+            of_file = dict(
+                connection.execute(
+                    "select key::varchar, decode(value) from parquet_kv_metadata($1) where key <> 'ARROW:schema'",
+                    [str(file)],
+                ).fetchall()
+            )
+            assert json.loads(of_file["column_comments"]) == wanted
+            assert of_file["comment"] == descriptions[name]
 
 
 def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
@@ -135,6 +166,9 @@ def test_load_sql_makes_schema_marts_again_the_view_of_prompts_included(answered
     export = export_marts(answered, LOG)
     code = (
         "import duckdb; c = duckdb.connect(); c.execute(open('load.sql').read());"
+        "[c.execute(q).fetchall() for (q,) in c.sql('select example_query from catalogue').fetchall()];"
+        "said = c.sql('select count(*), count(comment) from duckdb_columns() where not internal').fetchone();"
+        "assert said[0] == said[1] == c.sql('select sum(n_columns) from catalogue').fetchone()[0], said;"
         "print(c.sql('select count(*), bool_and(is_exact) from marts.fct_prompts').fetchone())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=export.path, capture_output=True, text=True)

@@ -65,8 +65,8 @@ marked as (
 
 ),
 
--- Methods and pairs have places of their own, since they are scored on different questions. Rounded: what sums in another
--- order differ by is no better place.
+-- Methods and pairs have places of their own, since they are scored on different questions. Rounded: what sums in
+-- another order differ by is no better place.
 final as (
 
     select
