@@ -1,18 +1,20 @@
 -- A question of genread costs its answer and the background text before it, whichever prompt it was first written for.
 -- Where that text was left out (the lake holds several of one key), what it took is not known, nor what the question
--- did.
+-- did. Time and cost stand here twice: what the method takes by itself, and the row's part of what was spent once.
+{%- set accounts = ['prompt_tokens', 'shared_tokens', 'new_tokens', 'latency_ms', 'device_seconds', 'cost_usd'] %}
 with answers as (
 
-    select * from {{ ref('int_answers') }}
+    {{ with_share_of_work(ref('int_answers'), 'answers') }}
 
 ),
 
 generated_passages as (
 
-    select * from {{ ref('int_generated_passages') }}
+    {{ with_share_of_work(ref('int_generated_passages'), 'generated_passages') }}
 
 ),
 
+-- A text is written once a question, and read under each prompt.
 final as (
 
     select
@@ -24,12 +26,17 @@ final as (
         answers.is_reused,
         answers.single_latency_ms,
         generated_passages.passage_id is not null as has_background,
-        answers.prompt_tokens + if(answers.method = 'genread', generated_passages.prompt_tokens, 0) as prompt_tokens,
-        answers.shared_tokens + if(answers.method = 'genread', generated_passages.shared_tokens, 0) as shared_tokens,
-        answers.new_tokens + if(answers.method = 'genread', generated_passages.new_tokens, 0) as new_tokens,
-        answers.latency_ms + if(answers.method = 'genread', generated_passages.latency_ms, 0) as latency_ms,
-        answers.device_seconds + if(answers.method = 'genread', generated_passages.device_seconds, 0) as device_seconds,
-        answers.cost_usd + if(answers.method = 'genread', generated_passages.cost_usd, 0) as cost_usd
+        {%- for account in accounts %}
+        answers.{{ account }} + if(answers.method = 'genread', generated_passages.{{ account }}, 0) as {{ account }},
+        {%- endfor %}
+        {%- for account in ['device_seconds', 'cost_usd'] %}
+        answers.{{ account }} * answers.share_of_work + if(
+            answers.method = 'genread',
+            generated_passages.{{ account }} * generated_passages.share_of_work
+            / count(*) over (partition by answers.dataset, answers.question_id, answers.model, answers.passage_id),
+            0
+        ) as attributed_{{ account }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from answers
     left join generated_passages
         on
