@@ -53,7 +53,9 @@ def with_reused(rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]
         same = made.get(row["prompt_hash"])
         if same:
             parts = {
-                name: None if same[0][name] is None else sum(one[name] for one in same) / copies[row["prompt_hash"]]
+                name: None
+                if same[0][name] is None
+                else sum(one[name] for one in same) / copies[row["prompt_hash"]]
                 for name in ("device_seconds", "cost_usd")
             }
             row = {**row, **parts, "generated_for": same[0]["generated_for"], "is_reused": True}

@@ -56,7 +56,12 @@ def test_fifty_questions_a_method_and_prompt_in_turn(study: Study) -> None:
     for row in rows(study):
         by_way[row["method"], row["prompt"]].append(row)
         by_round[row["round_number"]].append(row)
-        assert (row["model"], row["device"], row["engine"], row["run_id"]) == ("tiny", "none", "fake 1", "run")
+        assert (row["model"], row["device"], row["engine"], row["run_id"]) == (
+            "tiny",
+            "none",
+            "fake 1",
+            "run",
+        )
     # closed_book answers paraphrases and samples too: their prompts are timed with it
     assert set(by_way) == WAYS
     for (method, prompt), some in by_way.items():
@@ -78,7 +83,9 @@ def test_equal_prompts_are_asked_once_and_warmed_up_once(study: Study, ledger: P
     calibrate(study)
     # certainty asks as zero_shot_popqa_tp does, oracle with bm25's passage; genread writes a text first, for each
     zero_shot = 1 + 1 + 1 + 2
-    few_shot = len({row["turn"] for row in rows(study) if row["prompt"] == "few_shot" and not row["round_number"]})
+    few_shot = len(
+        {row["turn"] for row in rows(study) if row["prompt"] == "few_shot" and not row["round_number"]}
+    )
     assert few_shot in (3, 4)  # demonstrations of oracle may lack their passage
     in_rounds = {(row["round_number"], row["turn"]) for row in rows(study)}
     both = [row for row in rows(study) if row["prompt"] in ("certainty", "zero_shot_popqa_tp")]
@@ -207,7 +214,9 @@ def test_a_service_is_not_asked_again(study: Study, ledger: Path) -> None:
         for method in paid.methods
         for row in lake.read("answers", f"tiny|{method}").to_pylist()
     }
-    texts = {row["question_id"]: row["latency_ms"] for row in lake.read("generated_passages", "tiny").to_pylist()}
+    texts = {
+        row["question_id"]: row["latency_ms"] for row in lake.read("generated_passages", "tiny").to_pylist()
+    }
     found = rows(paid)
     assert len(found) == 2 * 50
     for row in found:
@@ -220,7 +229,9 @@ def test_a_service_is_not_asked_again(study: Study, ledger: Path) -> None:
 def test_refused_questions_are_left_out_and_none_at_all_is_an_error(study: Study) -> None:
     some = dataclasses.replace(study, methods=("closed_book", "bm25"))
     calibrate(with_model(some, path="fake:digest?refuse=Subject+1"))
-    found = [row["question_id"] for row in rows(study) if row["method"] == "bm25" and row["prompt"] == "zero_shot"]
+    found = [
+        row["question_id"] for row in rows(study) if row["method"] == "bm25" and row["prompt"] == "zero_shot"
+    ]
     assert 0 < len(found) < 50
     refusing = with_model(some, path="fake:digest?refuse=Subject")
     for _ in range(2):
