@@ -104,24 +104,28 @@ timed as (
 
 ),
 
+differing as (
+
+    select
+        *,
+        device_seconds_per_1000_always - device_seconds_per_1000_adaptive as device_seconds_less,
+        cost_usd_per_1000_always - cost_usd_per_1000_adaptive as cost_usd_less,
+        case latency_claim when 'saves' then 1 when 'takes_longer' then -1 else 0 end as claimed_sign
+    from timed
+
+),
+
 -- Batches of two methods ran at different times, and have no interval: what they differ by is claimed only where the
 -- calibration says that it has this sign. What a service bills is no measurement.
 final as (
 
     select
-        *
-        {%- for cost in costs %},
-        case
-            {%- if cost == 'cost_usd' %}
-            when device_seconds_per_1000_always is null then cost_usd_per_1000_always - cost_usd_per_1000_adaptive
-            {%- endif %}
-            when
-                (latency_claim = 'saves' and {{ cost }}_per_1000_always > {{ cost }}_per_1000_adaptive)
-                or (latency_claim = 'takes_longer' and {{ cost }}_per_1000_always < {{ cost }}_per_1000_adaptive)
-                then {{ cost }}_per_1000_always - {{ cost }}_per_1000_adaptive
-        end as {{ cost }}_per_1000_saved
-        {%- endfor %}
-    from timed
+        * exclude (device_seconds_less, cost_usd_less, claimed_sign),
+        if(sign(device_seconds_less) * claimed_sign > 0, device_seconds_less, null) as device_seconds_per_1000_saved,
+        if(
+            device_seconds_less is null or sign(cost_usd_less) * claimed_sign > 0, cost_usd_less, null
+        ) as cost_usd_per_1000_saved
+    from differing
 
 )
 
