@@ -223,11 +223,15 @@ def _model_tables(
             "prompt_hash": [prompt_hash(p) for p in prompts],
             **_scored(world, world.gold, chance, rng), **_accounts(len(world), rng),
         }  # fmt: skip
-        yield "latency_calibrations", f"{model}|{method}", {
-            "model": [model], "method": method, "prompt": PROMPT, "n_questions": 50,
-            "single_latency_ms": 20.0, "single_latency_ms_p95": 40.0, "device": "cpu", "engine": "generated",
-            "run_id": "generated",
-        }  # fmt: skip
+    ways = len(METHODS)
+    yield "single_latencies", model, {
+        "dataset": DATASET, "question_id": np.repeat(questions[:50], ways).tolist(), "model": model,
+        "method": list(METHODS) * len(questions[:50]), "prompt": PROMPT,
+        "single_latency_ms": rng.uniform(15, 25, ways * len(questions[:50])),
+        "round_number": np.repeat(np.arange(len(questions[:50])), ways),
+        "turn": np.tile(np.arange(ways), len(questions[:50])),
+        "device": "cpu", "engine": "generated", "run_id": "generated",
+    }  # fmt: skip
     yield "generated_passages", model, {
         "dataset": DATASET, "question_id": questions, "model": model,
         "passage_id": [f"genread:{model}:{q}" for q in questions], "text": world.passage_texts,
@@ -281,7 +285,7 @@ def _accounts(n: int, rng: np.random.Generator) -> dict[str, Any]:
         "new_tokens": rng.integers(1, 15, n), "n_truncated_tokens": 0, "latency_ms": 1000 * seconds,
         "batch_size": 64, "device_seconds": seconds, "cost_usd": seconds / 3600, "engine": "generated",
         "revision": "generated", "dtype": "float32", "quantisation": "none", "seed": 0, "is_reused": False,
-        "run_id": "generated", "code_version": "generated",
+        "generated_for": "generated", "run_id": "generated", "code_version": "generated",
     }  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def _generation(study: Study, model: Model) -> Iterator[Stage]:
         yield Stage(f"paraphrase answers of {name}", ("lake/paraphrase_answers",), name, name)
     if study.sample_prompts:
         yield Stage(f"sampled answers of {name}", ("lake/sampled_answers",), name, name)
-    yield Stage(f"latency of {name}", ("lake/latency_calibrations",), *methods)
+    yield Stage(f"latency of {name}", ("lake/single_latencies",), name, name)
 
 
 def window(study: Study) -> tuple[str, str]:

@@ -37,6 +37,7 @@ from tests.lake_rows import (
     retrieved_rows,
     sampled_answer_rows,
 )
+from tests.lake_times import single_latency_rows, with_reused
 
 MONTHS = (*(f"2025-{month}" for month in (11, 12)), *(f"2026-{month:02d}" for month in range(1, 13)))
 
@@ -266,19 +267,17 @@ def _write_answers(
             if (model, method) in plan.absent:
                 continue
             rows = [
-                row
+                {**row, "generated_for": f"answers {model} {method}"}
                 for prompt in plan.prompts
                 for row in answer_rows(plan, questions, model, size, method, prompt, rng)
             ]
+            if method == "oracle" and (model, "bm25") not in plan.absent:
+                rows = with_reused(rows, lake.read("answers", f"{model}|bm25").to_pylist())
             _put(lake, "answers", rows, f"{model}|{method}")
-            if model in plan.timed:
-                timed = [plan.prompts[0], *(["popqa_tp"] if method == "closed_book" else [])]
-                _put(
-                    lake,
-                    "latency_calibrations",
-                    [_timed(model, method, p, rng) for p in timed],
-                    f"{model}|{method}",
-                )
+        if model in plan.timed:
+            timed = (plan.prompts[0], "popqa_tp")
+            times = single_latency_rows(model, plan.methods, timed, questions, plan.seed)
+            _put(lake, "single_latencies", times, model)
         if "genread" in plan.methods:
             _put(lake, "generated_passages", generated_passage_rows(plan, questions, model, rng), model)
         asked = list(paraphrase_answer_rows(plan, questions, model, rng))
@@ -291,16 +290,6 @@ def _write_answers(
         "answer_embeddings",
         [{"text": text, "embedding": embedding(text), "encoder": "synthetic"} for text in sorted(texts)],
     )
-
-
-def _timed(model: str, method: str, prompt: str, rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "model": model,
-        "method": method,
-        "prompt": prompt,
-        "n_questions": 50,
-        "single_latency_ms": float(rng.uniform(10, 90)),
-    }
 
 
 def _put(lake: Lake, table: str, rows: Any, partition: str = "all") -> None:

@@ -35,6 +35,11 @@ def test_a_model_takes_all_its_methods_in_one_run() -> None:
     assert {answers.first, answers.last} == {"closed_book|reference_m", "oracle|reference_m"}
 
 
+def test_all_methods_of_a_model_are_timed_together() -> None:
+    (timed,) = [stage for stage in plan(_default()) if stage.title == "latency of reference_m"]
+    assert (timed.keys, timed.first, timed.last) == (("lake/single_latencies",), "reference_m", "reference_m")
+
+
 def test_without_retrieval_nothing_is_indexed() -> None:
     study = dataclasses.replace(_default(), methods=("closed_book",))
     keys = {key for stage in plan(study) for key in stage.keys}

@@ -30,7 +30,8 @@ _SCHEMA_FILE = "_schema"
 _SOURCES = frozenset({".py", ".js", ".css", ".html"})
 _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
-    "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "code_version",
+    "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
+    "code_version",
 })  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 -- PopQA, Figures 11 and 12: what does an accurate answer cost, by each method and by adaptive retrieval? Dollars and
 -- device seconds per right answer, and what one user waits for any. Adaptive: held-out, on questions with popularity.
+-- Each method counts as if it ran alone; n_reused answers (of either method, where adaptive) came from the row cache.
+-- Seconds and waits are measured: which of two is less, how_long_one_user_waits says with an interval.
 with fixed_methods as (
 
     select
@@ -7,6 +9,8 @@ with fixed_methods as (
         costs.prompt,
         costs.model,
         costs.method,
+        costs.n,
+        costs.n_reused,
         accuracy.accuracy,
         costs.cost_usd_per_1000,
         costs.device_seconds_per_1000,
@@ -30,6 +34,8 @@ adaptive as (
         costs.prompt,
         costs.model,
         costs.parametric_method || ' or ' || costs.retrieval_method as method,
+        costs.n_questions as n,
+        costs.n_reused,
         accuracy.accuracy_adaptive as accuracy,
         costs.cost_usd_per_1000_adaptive as cost_usd_per_1000,
         costs.device_seconds_per_1000_adaptive as device_seconds_per_1000,
@@ -55,6 +61,8 @@ select
     prompt,
     model,
     method,
+    n,
+    n_reused,
     round(accuracy, 3) as accuracy,
     cost_usd_per_1000 / nullif(1000 * accuracy, 0) as cost_usd_per_right_answer,
     device_seconds_per_1000 / nullif(1000 * accuracy, 0) as device_seconds_per_right_answer,

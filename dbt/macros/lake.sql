@@ -23,17 +23,28 @@
     rouge_l
 {%- endmacro %}
 
-{#- Of a generation: what it took, and who made it (ACCOUNTS there). -#}
-{% macro account_columns() -%}
+{#-
+  Of a generation: what it took, and who made it (ACCOUNTS there). `attributed` cuts time and cost to the row's part of
+  work that rows of other partitions have in common with it (column share_of_work); a service's request took its time
+  whoever waits for it.
+-#}
+{% macro account_columns(attributed=false) -%}
     prompt_hash,
     prompt_tokens,
     shared_tokens,
     new_tokens,
     n_truncated_tokens,
+    {% if attributed -%}
+    latency_ms * if(device_seconds is null, 1, share_of_work) as latency_ms,
+    batch_size,
+    device_seconds * share_of_work as device_seconds,
+    cost_usd * share_of_work as cost_usd,
+    {%- else -%}
     latency_ms,
     batch_size,
     device_seconds,
     cost_usd,
+    {%- endif %}
     engine,
     revision,
     dtype,
@@ -42,4 +53,9 @@
     is_reused,
     run_id,
     code_version
+{%- endmacro %}
+
+{#- What tells one generation from all others, however many rows it serves; null of what was imported. -#}
+{% macro generation_key() -%}
+    md5(generated_for || prompt_hash || coalesce(seed::varchar, ''))
 {%- endmacro %}

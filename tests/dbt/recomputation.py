@@ -170,7 +170,6 @@ def adaptive_costs(test: pd.DataFrame, limits: Any) -> dict[str, float]:
         factor, unit = (1, cost) if cost == "single_latency_ms" else (1000, f"{cost}_per_1000")
         for name, values in (("adaptive", mixed), ("always", always), ("never", never)):
             found[f"{unit}_{name}"] = factor * values.mean(skipna=False)
-        found[f"{unit}_saved"] = found[f"{unit}_always"] - found[f"{unit}_adaptive"]
     return found
 
 
@@ -222,48 +221,6 @@ def adaptive(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFrame:
         )
         .reset_index()
     )
-
-
-ACCOUNTS = ["prompt_tokens", "shared_tokens", "new_tokens", "latency_ms", "device_seconds", "cost_usd"]
-
-
-def with_backgrounds(answers: pd.DataFrame, backgrounds: pd.DataFrame) -> pd.DataFrame:
-    """The answers, those of genread with what their background text took on top; `has_background` says which."""
-    key = ["dataset", "question_id", "model"]
-    written = {tuple(row[name] for name in key): row for row in backgrounds.to_dict("records")}
-    rows = []
-    for row in answers.to_dict("records"):
-        own = written.get(tuple(row[name] for name in key)) if row["method"] == "genread" else None
-        sums = {name: row[name] + own[name] for name in ACCOUNTS} if own else {}
-        rows.append({**row, **sums, "has_background": own is not None})
-    return pd.DataFrame(rows)
-
-
-def costs(answers: pd.DataFrame, backgrounds: pd.DataFrame) -> pd.DataFrame:
-    """Per 1,000 questions, as measured and as estimated had nothing been shared."""
-    rows = []
-    for key, group in with_backgrounds(answers, backgrounds).groupby(GROUP):
-        total = group[ACCOUNTS].sum(skipna=False)
-        processed = total.prompt_tokens + total.new_tokens
-        ratio = processed / (processed - total.shared_tokens)
-        a_thousand = 1000 / len(group)
-        rows.append((
-            *key, len(group), group.is_reused.sum(), group.has_background.sum(),
-            *(a_thousand * total[name] for name in ("prompt_tokens", "shared_tokens", "new_tokens")),
-            total.shared_tokens / total.prompt_tokens,
-            total.latency_ms / len(group),
-            group.single_latency_ms.iloc[0],
-            a_thousand * total.device_seconds, a_thousand * total.cost_usd,
-            a_thousand * total.device_seconds * ratio,
-            a_thousand * total.cost_usd * (ratio if group.device_seconds.notna().any() else 1),
-        ))  # fmt: skip
-    names = [
-        "n", "n_reused", "n_background_texts", "prompt_tokens_per_1000", "shared_tokens_per_1000",
-        "new_tokens_per_1000", "share_of_prompt_tokens_shared", "latency_seconds_per_1000", "single_latency_ms",
-        "device_seconds_per_1000", "cost_usd_per_1000", "device_seconds_unshared_estimate_per_1000",
-        "cost_usd_unshared_estimate_per_1000",
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=[*GROUP, *names])
 
 
 def certainty(sampled: pd.DataFrame, vectors: dict[str, np.ndarray], n_samples: int) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -30,6 +31,7 @@ STANDS_FOR = {
     ("accuracy_by_relative_popularity", "bin"): "z_low",
     ("recall_where_memory_and_passage_disagree", "parametric_correct"): "quadrant",
     ("recall_where_memory_and_passage_disagree", "retrieval_correct"): "quadrant",
+    ("when_retrieval_stops_helping", "method"): "retrieval_method",
     ("what_an_accurate_answer_costs", "parametric_method"): "method",
     ("what_an_accurate_answer_costs", "retrieval_method"): "method",
 }
@@ -37,10 +39,16 @@ STANDS_FOR = {
 _REFERENCE = re.compile(r"\{\{ ref\('(\w+)'\) \}\}")
 
 
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        study = copied_study(AWKWARD, patch, tmp_path_factory.mktemp("analyses") / "study")
+        yield publish_warehouse(study, logging.getLogger()).path
+
+
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> duckdb.DuckDBPyConnection:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
-    return connect(publish_warehouse(study, logging.getLogger()).path)
+def published(file: Path) -> duckdb.DuckDBPyConnection:
+    return connect(file)
 
 
 def queries() -> dict[str, str]:

@@ -17,11 +17,10 @@ from tests.dbt.recomputation import (
     adaptive,
     certainty,
     correlations,
-    costs,
     quadrants,
     thresholds,
-    with_backgrounds,
 )
+from tests.dbt.recomputation_costs import as_told_by_the_lake, with_backgrounds
 from tests.warehouses import lake_of, mart
 
 CASES: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], list[str]]] = [
@@ -44,7 +43,8 @@ def test_adaptive_accuracy_and_costs_over_100_splits_equal_their_recomputation(a
     def chosen(frame: pd.DataFrame) -> pd.DataFrame:
         return frame[(frame.prompt == "zero_shot") & (frame.model == "large") & (frame.dataset == "popqa")]
 
-    answers = with_backgrounds(chosen(mart(awkward, "fct_answers")), mart(awkward, "fct_generated_passages"))
+    answers = as_told_by_the_lake(chosen(mart(awkward, "fct_answers")), lake_of(awkward))
+    answers = with_backgrounds(answers, mart(awkward, "fct_generated_passages"))
     expected = adaptive(answers)
     assert set(expected.parametric_method) == {"closed_book", "genread"}
     key = [*PAIR, "search", "threshold_scope"]
@@ -52,21 +52,6 @@ def test_adaptive_accuracy_and_costs_over_100_splits_equal_their_recomputation(a
         actual = chosen(mart(awkward, name))
         assert_equal(actual, expected[[*key, *(c for c in expected if c in actual and c not in key)]], key)
     assert expected.filter(like="_per_1000_").notna().all(axis=None)
-
-
-def test_costs_equal_their_recomputation(awkward: Study) -> None:
-    actual = mart(awkward, "fct_costs")
-    expected = costs(mart(awkward, "fct_answers"), mart(awkward, "fct_generated_passages"))
-    assert_equal(actual, expected, GROUP)
-    by_model = actual.groupby("model")
-    assert by_model.cost_usd_per_1000.count().to_dict() == {
-        "large": 16,
-        "memory_only": 0,
-        "perfect": 16,
-        "small": 0,
-    }
-    assert by_model.device_seconds_per_1000.count()["perfect"] == 0
-    assert (actual[actual.method == "genread"].n_background_texts > 0).all()
 
 
 def test_cert_equals_its_closed_form(awkward: Study) -> None:

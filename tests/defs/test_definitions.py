@@ -88,7 +88,7 @@ def test_heavy_work_holds_a_pool(graph: dict[str, Any]) -> None:
         "paraphrase_answers",
         "sampled_answers",
         "generated_passages",
-        "latency_calibrations",
+        "single_latencies",
     )
     assert {tuple(pools[f"lake/{name}"]) for name in generated} == {("gpu",)}
     warehouse = [key for key, node in graph["assets"].items() if node["group"] == "warehouse"]

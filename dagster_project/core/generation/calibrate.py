@@ -1,49 +1,52 @@
-"""What one user waits for one answer: lake table `latency_calibrations` (SPEC §3).
+"""What one user waits for one answer: lake table `single_latencies` (SPEC §3).
 
-What belongs here: choosing questions, asking them one at a time, medians. What does not: what a row of a batch took
-(`latency_ms`, which a backend tells), and sums over methods (dbt).
+What belongs here: asking questions one at a time, and their times. What does not: which questions, in which order
+(`rounds`), what a row of a batch took (`latency_ms`, which a backend tells), medians, intervals and differences (dbt).
 
-A local model is asked up to 50 seeded questions of each prompt, the same for every method, one call a question,
-after one that warms it up. Nothing is taken from the row cache or put into it. What earlier calls left to share is
-dropped before each question: a user who comes alone finds no demonstrations computed already, so the time is that
-of a cold prefix. Method genread writes its background text first, and the time is of both. Finding passages takes
-time of its own, which is not in it.
+A local model is asked up to 50 seeded questions by each method with each prompt, round by round, after one call each
+that warms it up. Equal prompts (of method oracle, say, where it shows the passage of bm25) are one call, whose time
+counts for each. Nothing is taken from the row cache or put into it. What earlier calls left to share is dropped before
+each call: a user who comes alone finds no demonstrations computed already, so the time is that of a cold prefix.
+Method genread writes its background text first, and the time is of both. Finding passages takes time of its own, which
+is not in it. A killed calibration goes on after its last whole round: what the machine did meanwhile lies between
+rounds, and so meets all methods alike.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
 A service is asked nothing, as that would cost money: its time is that of the requests that answered the same
-questions, each one question, made while others were under way. Its prompts that ask no questions have none.
+questions, each one question, made while others were under way, method after method. Its prompts that ask no questions
+have none.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import json
 import logging
 import platform
+import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from dagster_project.core.blob_store import BlobStore, remove_store
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, Backend, Decoding, Failure
+from dagster_project.core.generation.base import GENERATE, Backend, Failure
 from dagster_project.core.generation.partition import one_at_a_time, without_rows
 from dagster_project.core.generation.plan import PlannedRow, plan_answers, prompt_slice
 from dagster_project.core.generation.progress import Progress
-from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, bare_prompt
 from dagster_project.core.generation.registry import entry
+from dagster_project.core.generation.rounds import N_QUESTIONS, Question, Round, Steps, Way, choose_rounds
 from dagster_project.core.generation.run import answer_inputs
 from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
 from dagster_project.core.study import IMPORTED, Model, Study
 from dagster_project.core.threads import thread_count
 
-N_QUESTIONS = 50
-_TABLE = "latency_calibrations"
+_TABLE = "single_latencies"
 _SERVICE = "service"
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _CPUS = Path("/proc/cpuinfo")
@@ -56,128 +59,138 @@ class _Calibration:
     study: Study
     lake: Lake
     model: Model
-    method: str
     session: ModelSession
     run_id: str
     log: logging.Logger
 
-    @property
-    def partition(self) -> str:
-        return f"{self.model.name}|{self.method}"
+    def asked_by(self, method: str) -> Study:
+        """The study, where closed_book asks questions with the prompts of paraphrases and samples too."""
+        if method != "closed_book" or self.model.service:
+            return self.study
+        prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in self.study.prompts)
+        return dataclasses.replace(self.study, prompts=prompts)
+
+    def plan(self, method: str) -> Sequence[PlannedRow]:
+        return plan_answers(self.asked_by(method), self.lake, self.model.name, method).rows
+
+    def answers(self, method: str) -> str:
+        """The partition of table answers that holds the method's."""
+        return f"{self.model.name}|{method}"
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """One answer's time; where a service gave it, it has no place in a calibration."""
+
+    question: Question
+    way: Way
+    milliseconds: float
+    round_number: int | None = None
+    turn: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        (dataset, question_id), (method, prompt) = self.question, self.way
+        return {
+            "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
+            "single_latency_ms": self.milliseconds, "round_number": self.round_number, "turn": self.turn,
+        }  # fmt: skip
 
 
 def calibrate_latency(
-    study: Study,
-    lake: Lake,
-    model_name: str,
-    method: str,
-    *,
-    session: ModelSession,
-    run_id: str,
-    log: logging.Logger,
+    study: Study, lake: Lake, model_name: str, *, session: ModelSession, run_id: str, log: logging.Logger
 ) -> Outcome:
-    """Materialise partition `model|method` of `latency_calibrations`: one row a prompt.
+    """Materialise partition `model` of `single_latencies`: one row a question, method and prompt.
 
     It is current as long as weights, prompts, questions, code and the machine are the same, whatever the clock says.
+    A further method or prompt times all of them anew: times are compared within one calibration only.
     Of a model whose answers are imported the partition is empty.
     Errors: `LakeError` where an input is missing (of a service also its answers), `BackendError` where the model
-    cannot be loaded or answers none of a prompt's questions.
+    cannot be loaded or answers none of the questions of a method and prompt.
     """
     model = study.model(model_name)
     if model.backend == IMPORTED:
-        return without_rows(lake, _TABLE, f"{model_name}|{method}")
+        return without_rows(lake, _TABLE, model_name)
     entry(model, GENERATE)
-    if method == "closed_book" and model.service is None:
-        study = _with_all_prompts(study)
-    c = _Calibration(study, lake, model, method, session, run_id, log)
+    c = _Calibration(study, lake, model, session, run_id, log)
     stamp = _fingerprint(c)
-    return one_at_a_time(study, lake, _TABLE, c.partition, stamp, model, lambda: _compute(c), log)
-
-
-def _with_all_prompts(study: Study) -> Study:
-    """The study, asking questions with the prompts of paraphrases and samples too: they are answered closed-book."""
-    prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in study.prompts)
-    return dataclasses.replace(study, prompts=prompts)
+    unfinished = study.home.cache / "unfinished" / f"{_TABLE}-{stamp}.sqlite"
+    outcome = one_at_a_time(
+        study, lake, _TABLE, model_name, stamp, model, lambda: _compute(c, BlobStore(unfinished)), log
+    )
+    remove_store(unfinished)
+    return outcome
 
 
 def _fingerprint(c: _Calibration) -> str:
     identity = c.session.identity(c.model)
-    inputs = answer_inputs(c.study, c.lake, c.model.name, c.method)
-    if c.model.service:
-        inputs.append(c.lake.content("answers", c.partition))
+    methods = []
+    for method in sorted(c.study.methods):
+        inputs = answer_inputs(c.study, c.lake, c.model.name, method)
+        if c.model.service:
+            inputs.append(c.lake.content("answers", c.answers(method)))
+        methods.append([method, prompt_slice(c.asked_by(method), "answers", method), inputs])
     return fingerprint(
         _TABLE,
-        [N_QUESTIONS, prompt_slice(c.study, "answers", c.method)],
-        [c.study.max_new_tokens, c.study.background_tokens if c.method == "genread" else None],
-        [c.partition, identity.weights, identity.engine, identity.engine_version],
+        [N_QUESTIONS, methods],
+        [c.study.max_new_tokens, c.study.background_tokens if "genread" in c.study.methods else None],
+        [c.model.name, identity.weights, identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
-        inputs,
         code_version("generation"),
     )
 
 
-def _compute(c: _Calibration) -> Computed:
-    chosen = choose_questions(plan_answers(c.study, c.lake, c.model.name, c.method).rows, c.study.seed)
-    if c.model.service:
-        timed, device = _times_of_requests(c, chosen), _SERVICE
-    elif chosen:
-        backend = c.session.backend(c.model)
-        timed, device = _times_alone(c, backend, chosen), backend.usage().device
-    else:
+def _compute(c: _Calibration, finished: BlobStore) -> Computed:
+    rounds = choose_rounds({method: c.plan(method) for method in c.study.methods}, c.study.seed)
+    if not rounds:
         return Computed([])
+    if c.model.service:
+        found, device = list(_times_of_requests(c, rounds)), _SERVICE
+    else:
+        backend = c.session.backend(c.model)
+        found, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
+    finished.close()
     identity = c.session.identity(c.model)
     common = {
         "model": c.model.name,
-        "method": c.method,
         "device": device,
         "engine": f"{identity.engine} {identity.engine_version}",
         "run_id": c.run_id,
     }
-    rows = [{**common, **_summary(c.partition, prompt, times)} for prompt, times in timed.items()]
-    return Computed(rows, notes={f"{row['prompt']}_ms": round(row["single_latency_ms"], 2) for row in rows})
-
-
-def choose_questions(rows: Iterable[PlannedRow], seed: int) -> dict[str, list[PlannedRow]]:
-    """Prompt → at most 50 rows, those whose hash of (seed, dataset, question) is smallest."""
-    by_prompt: dict[str, list[PlannedRow]] = {}
-    for row in rows:
-        by_prompt.setdefault(str(row.group.prompt), []).append(row)
-
-    def place(row: PlannedRow) -> bytes:
-        text = f"{seed}\n{row.group.dataset}\n{row.question.question_id}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-    return {prompt: sorted(some, key=place)[:N_QUESTIONS] for prompt, some in by_prompt.items()}
+    return Computed([{**common, **one.row()} for one in found], notes=_notes(c, rounds, found))
 
 
 def _times_alone(
-    c: _Calibration, backend: Backend, chosen: Mapping[str, Sequence[PlannedRow]]
-) -> dict[str, list[float]]:
-    """Prompt → milliseconds of each question that was answered."""
-    n_all = sum(map(len, chosen.values()))
-    progress = Progress(f"{_TABLE} {c.partition}", n_all, n_all, c.log)
-    found: dict[str, list[float]] = {}
-    for prompt, rows in chosen.items():
-        asked = [_steps(c, row) for row in rows]
-        _milliseconds(backend, asked[0])
-        times = []
-        for steps in asked:
-            times.append(_milliseconds(backend, steps))
-            progress.advance(1, 1)
-        found[prompt] = [one for one in times if one is not None]
-    return found
+    c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
+) -> Iterator[_Timed]:
+    """The times of all that was answered; rounds without a failure are kept in `finished`, and not asked again."""
+    asked = [one.turns(c.study) for one in rounds]
+    n_all = sum(map(len, asked))
+    progress = Progress(f"{_TABLE} {c.model.name}", n_all, n_all, c.log)
+    warm: set[Way] = set()
+    for number, (one, turns) in enumerate(zip(rounds, asked, strict=True)):
+        key = "\n".join(one.question)
+        known = finished.get(key)
+        times = json.loads(known) if known else _times_of_round(backend, turns, warm)
+        if not known and None not in times:
+            finished.put(key, json.dumps(times).encode())
+        progress.advance(len(turns), len(turns))
+        for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
+            if milliseconds is not None:
+                yield from (_Timed(one.question, way, milliseconds, number, turn) for way in ways)
 
 
-def _steps(c: _Calibration, row: PlannedRow) -> list[tuple[str, Decoding]]:
-    """What is generated for one answer, in order."""
-    steps = [(row.text(), Decoding(c.study.max_new_tokens))]
-    if c.method == "genread":
-        background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
-        steps.insert(0, (background, Decoding(c.study.background_tokens)))
-    return steps
+def _times_of_round(
+    backend: Backend, turns: Mapping[Steps, Sequence[Way]], warm: set[Way]
+) -> list[float | None]:
+    """Milliseconds of each turn; what has not been asked before is asked once more, to warm it up."""
+    for steps, ways in turns.items():
+        if not warm.issuperset(ways):
+            _milliseconds(backend, steps)
+            warm.update(ways)
+    return [_milliseconds(backend, steps) for steps in turns]
 
 
-def _milliseconds(backend: Backend, steps: Sequence[tuple[str, Decoding]]) -> float | None:
+def _milliseconds(backend: Backend, steps: Steps) -> float | None:
     """The wall time of one user's answer; None where a step failed."""
     total = 0.0
     for prompt, decoding in steps:
@@ -190,33 +203,38 @@ def _milliseconds(backend: Backend, steps: Sequence[tuple[str, Decoding]]) -> fl
     return total
 
 
-def _times_of_requests(c: _Calibration, chosen: Mapping[str, Sequence[PlannedRow]]) -> dict[str, list[float]]:
-    """Prompt → milliseconds of the requests that answered the chosen questions."""
-    columns = ["dataset", "question_id", "prompt", "latency_ms"]
-    rows = c.lake.read("answers", c.partition, columns).to_pylist()
-    known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
-    before: dict[tuple[str, str], float] = {}
-    if c.method == "genread":
-        written = c.lake.read("generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"])
-        before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
-    found: dict[str, list[float]] = {}
-    for prompt, some in chosen.items():
-        keys = [(row.group.dataset, row.question.question_id) for row in some]
-        found[prompt] = [
-            known[(*key, prompt)] + before.get(key, 0.0) for key in keys if (*key, prompt) in known
-        ]
-    return found
+def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Timed]:
+    """The times of the requests that answered the chosen questions."""
+    for method in c.study.methods:
+        columns = ["dataset", "question_id", "prompt", "latency_ms"]
+        rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
+        known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
+        before: dict[Question, float] = {}
+        if method == "genread":
+            written = c.lake.read(
+                "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
+            )
+            before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
+        for one in rounds:
+            for way in one.rows:
+                own = known.get((*one.question, way[1])) if way[0] == method else None
+                if own is not None:
+                    yield _Timed(one.question, way, own + before.get(one.question, 0.0))
 
 
-def _summary(partition: str, prompt: str, times: Sequence[float]) -> dict[str, Any]:
-    if not times:
-        raise BackendError(f"{_TABLE} {partition}: none of the questions of prompt {prompt} was answered")
-    middle, high = np.percentile(times, [50, 95])
+def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) -> dict[str, float]:
+    """The median of each way. Errors: `BackendError` where one of them has no answer."""
+    times: dict[Way, list[float]] = defaultdict(list)
+    for one in found:
+        times[one.way].append(one.milliseconds)
+    for method, prompt in sorted({way for one in rounds for way in one.rows}):
+        if (method, prompt) not in times:
+            raise BackendError(
+                f"{_TABLE} {c.model.name}: none of the questions of method {method} with prompt {prompt} was answered"
+            )
     return {
-        "prompt": prompt,
-        "n_questions": len(times),
-        "single_latency_ms": float(middle),
-        "single_latency_ms_p95": float(high),
+        f"{method}_{prompt}_ms": round(statistics.median(some), 2)
+        for (method, prompt), some in sorted(times.items())
     }
 
 

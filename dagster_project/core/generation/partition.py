@@ -182,6 +182,7 @@ def _row(
         "seed": p.study.seed if seed is None else seed,
         "engine": cached.engine,
         "is_reused": cached.origin != stamp,
+        "generated_for": cached.origin,
     }
 
 

@@ -73,6 +73,12 @@ ACCOUNTS = (
     column(
         "is_reused", pa.bool_(), "the generation was taken from the row cache of an earlier run or partition"
     ),
+    column(
+        "generated_for",
+        pa.string(),
+        "fingerprint of the partition that the generation was computed for; null if imported",
+        null=True,
+    ),
     column("run_id", pa.string(), "Dagster run that wrote this row"),
     column("code_version", pa.string(), "hash of the code that built the prompt and scored the answer"),
 )
@@ -183,20 +189,32 @@ GENERATION_TABLES = (
         partitioned_by=("model",),
     ),
     Table(
-        "latency_calibrations",
-        "One row per (model, method, prompt): one user waiting, from questions asked one at a time.",
+        "single_latencies",
+        "One row per (dataset, question, model, method, prompt) that was asked alone: what one user waits.",
         (
+            DATASET,
+            QUESTION_ID,
             MODEL,
             METHOD,
             PROMPT,
-            column("n_questions", pa.int32(), "questions asked, at most 50 (SPEC §3)"),
-            column("single_latency_ms", pa.float64(), "median time of one answer, milliseconds"),
-            column("single_latency_ms_p95", pa.float64(), "95th percentile of it, milliseconds"),
+            column("single_latency_ms", pa.float64(), "time of this one answer, milliseconds"),
+            column(
+                "round_number",
+                pa.int32(),
+                "place of the question in the calibration, from 0: all methods are asked it in turn; null for a service",
+                null=True,
+            ),
+            column(
+                "turn",
+                pa.int32(),
+                "place of the prompt in its round, from 0; equal prompts are asked once and share it; null for a service",
+                null=True,
+            ),
             column("device", pa.string(), "what the model ran on"),
             column("engine", pa.string(), "backend that was timed"),
             column("run_id", pa.string(), "Dagster run that wrote this row"),
         ),
-        partitioned_by=("model", "method"),
+        partitioned_by=("model",),
     ),
     Table(
         "answer_embeddings",

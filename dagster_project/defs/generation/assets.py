@@ -87,9 +87,9 @@ def sampled_answers(context: dg.AssetExecutionContext, study: StudyResource) -> 
     return _generate(context, study, sample_answers)
 
 
-@dg.asset(**_GENERATED | {"partitions_def": model_by_method}, deps=[answers])
-def latency_calibrations(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (model, method, prompt): one user waiting, from questions asked one at a time."""
+@dg.asset(**_GENERATED, deps=[_all_partitions(answers)])
+def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, model, method, prompt) that was asked alone: what one user waits."""
     return _generate(context, study, calibrate_latency)
 
 

@@ -132,5 +132,6 @@ def _generated(dataset: str, question_id: str, text: str) -> dict[str, object]:
         "text": text, "has_answer": False, "has_answer_popqa": False, "prompt_hash": "", "raw_text": text,
         "prompt_tokens": 1, "shared_tokens": 0, "new_tokens": 1, "n_truncated_tokens": 0, "latency_ms": 1.0,
         "batch_size": 1, "device_seconds": None, "cost_usd": None, "engine": "fake", "revision": "r",
-        "dtype": "float32", "quantisation": "none", "seed": 0, "is_reused": False, "run_id": "r", "code_version": "c",
+        "dtype": "float32", "quantisation": "none", "seed": 0, "is_reused": False, "generated_for": "f", "run_id": "r",
+        "code_version": "c",
     }  # fmt: skip

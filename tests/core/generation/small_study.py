@@ -110,12 +110,9 @@ def write_backgrounds(study: Study) -> Outcome:
     return _made(study, generate_passages)
 
 
-def calibrate(study: Study, method: str = "closed_book") -> Outcome:
-    """Partition `tiny|method` of latency_calibrations."""
-    with ModelSession(LOG) as session:
-        return calibrate_latency(
-            study, Lake(study.home.lake), "tiny", method, session=session, run_id="run", log=LOG
-        )
+def calibrate(study: Study) -> Outcome:
+    """Partition `tiny` of single_latencies."""
+    return _made(study, calibrate_latency)
 
 
 def _made(study: Study, make: Callable[..., Outcome]) -> Outcome:

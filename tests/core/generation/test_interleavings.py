@@ -26,6 +26,7 @@ from dagster_project.core.study import Prompt, Sampling, Service, Study
 PRICE = 0.25
 VOLATILE = (
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused",
+    "generated_for",
 )  # fmt: skip
 PLANS = {
     "one prompt": {"prompts": (Prompt("zero_shot"), Prompt("sure", asks=("samples",)))},

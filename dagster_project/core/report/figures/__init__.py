@@ -39,7 +39,11 @@ SECTIONS = (
         "Below a threshold of popularity look it up, above it trust the memory: what that gains, and where the "
         "threshold lies.",
     ),
-    Section("cost", "Latency and cost", "What it takes to be right, and what not looking things up saves."),
+    Section(
+        "cost",
+        "Latency and cost",
+        "What it takes to be right, and whether not looking things up saves any of it.",
+    ),
     Section(
         "consistency",
         "Consistency",

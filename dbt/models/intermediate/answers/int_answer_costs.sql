@@ -1,35 +1,34 @@
 -- A question of genread costs its answer and the background text before it, whichever prompt it was first written for.
 -- Where that text was left out (the lake holds several of one key), what it took is not known, nor what the question
--- did.
+-- did. Time and cost stand here twice: what the method takes by itself, and the row's part of what was spent once.
 with answers as (
 
-    select * from {{ ref('int_answers') }}
+    {{ with_share_of_work(ref('int_answers'), 'answers') }}
 
 ),
 
 generated_passages as (
 
-    select * from {{ ref('int_generated_passages') }}
+    {{ with_share_of_work(ref('int_generated_passages'), 'generated_passages') }}
 
 ),
 
-final as (
+joined as (
 
     select
-        answers.dataset,
-        answers.question_id,
-        answers.model,
-        answers.method,
-        answers.prompt,
-        answers.is_reused,
-        answers.single_latency_ms,
+        answers.*,
         generated_passages.passage_id is not null as has_background,
-        answers.prompt_tokens + if(answers.method = 'genread', generated_passages.prompt_tokens, 0) as prompt_tokens,
-        answers.shared_tokens + if(answers.method = 'genread', generated_passages.shared_tokens, 0) as shared_tokens,
-        answers.new_tokens + if(answers.method = 'genread', generated_passages.new_tokens, 0) as new_tokens,
-        answers.latency_ms + if(answers.method = 'genread', generated_passages.latency_ms, 0) as latency_ms,
-        answers.device_seconds + if(answers.method = 'genread', generated_passages.device_seconds, 0) as device_seconds,
-        answers.cost_usd + if(answers.method = 'genread', generated_passages.cost_usd, 0) as cost_usd
+        if(answers.method = 'genread', generated_passages.prompt_tokens, 0) as more_prompt_tokens,
+        if(answers.method = 'genread', generated_passages.shared_tokens, 0) as more_shared_tokens,
+        if(answers.method = 'genread', generated_passages.new_tokens, 0) as more_new_tokens,
+        if(answers.method = 'genread', generated_passages.latency_ms, 0) as more_latency_ms,
+        if(answers.method = 'genread', generated_passages.device_seconds, 0) as more_device_seconds,
+        if(answers.method = 'genread', generated_passages.cost_usd, 0) as more_cost_usd,
+        -- a text is written once a question, and read under each prompt
+        coalesce(generated_passages.share_of_work, 1)
+        / count(*) over (
+            partition by answers.dataset, answers.question_id, answers.model, answers.passage_id
+        ) as share_of_background
     from answers
     left join generated_passages
         on
@@ -37,6 +36,29 @@ final as (
             and answers.question_id = generated_passages.question_id
             and answers.model = generated_passages.model
             and answers.passage_id = generated_passages.passage_id
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        model,
+        method,
+        prompt,
+        is_reused,
+        single_latency_ms,
+        has_background,
+        prompt_tokens + more_prompt_tokens as prompt_tokens,
+        shared_tokens + more_shared_tokens as shared_tokens,
+        new_tokens + more_new_tokens as new_tokens,
+        latency_ms + more_latency_ms as latency_ms,
+        device_seconds + more_device_seconds as device_seconds,
+        cost_usd + more_cost_usd as cost_usd,
+        device_seconds * share_of_work + more_device_seconds * share_of_background as attributed_device_seconds,
+        cost_usd * share_of_work + more_cost_usd * share_of_background as attributed_cost_usd
+    from joined
 
 )
 

@@ -28,9 +28,9 @@ imported_answers as (
 
 ),
 
-latency_calibrations as (
+latencies as (
 
-    select * from {{ ref('stg_generation__latency_calibrations') }}
+    select * from {{ ref('int_latencies') }}
 
 ),
 
@@ -61,11 +61,11 @@ final as (
         questions.popularity_measure,
         questions.n_popularity_months,
         coalesce(passages.has_answer, generated_passages.has_answer, imported_answers.has_answer) as has_answer,
-        latency_calibrations.single_latency_ms
+        latencies.median_ms as single_latency_ms
     from answers
     left join generated_passages using (dataset, question_id, model, passage_id)
     left join imported_answers using (dataset, question_id, model, method, prompt)
-    left join latency_calibrations using (model, method, prompt)
+    left join latencies using (model, method, prompt)
     left join questions using (dataset, question_id)
     left join passages
         on

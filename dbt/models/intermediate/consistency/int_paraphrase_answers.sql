@@ -18,9 +18,9 @@ questions as (
 
 ),
 
-latency_calibrations as (
+latencies as (
 
-    select * from {{ ref('stg_generation__latency_calibrations') }}
+    select * from {{ ref('int_latencies') }}
 
 ),
 
@@ -31,7 +31,7 @@ final as (
         paraphrases.paraphrase,
         questions.relation,
         questions.subject_popularity,
-        latency_calibrations.single_latency_ms
+        latencies.median_ms as single_latency_ms
     from answers
     left join paraphrases
         on
@@ -42,11 +42,11 @@ final as (
         on
             answers.dataset = questions.dataset
             and answers.question_id = questions.question_id
-    left join latency_calibrations
+    left join latencies
         on
-            answers.model = latency_calibrations.model
-            and answers.prompt = latency_calibrations.prompt
-            and latency_calibrations.method = 'closed_book'
+            answers.model = latencies.model
+            and answers.prompt = latencies.prompt
+            and latencies.method = 'closed_book'
 
 )
 

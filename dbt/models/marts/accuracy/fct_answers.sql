@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('int_answers') }}
+    {{ with_share_of_work(ref('int_answers'), 'answers') }}
 
 ),
 
@@ -26,7 +26,7 @@ final as (
         demonstration_ids,
         demonstration_passage_ids,
         single_latency_ms,
-        {{ account_columns() }}
+        {{ account_columns(attributed=true) }}
     from answers
 
 )

@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('int_paraphrase_answers') }}
+    {{ with_share_of_work(ref('int_paraphrase_answers'), 'paraphrase_answers') }}
 
 ),
 
@@ -17,7 +17,7 @@ final as (
         model,
         {{ scored_columns() }},
         single_latency_ms,
-        {{ account_columns() }}
+        {{ account_columns(attributed=true) }}
     from answers
 
 )

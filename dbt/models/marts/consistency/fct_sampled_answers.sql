@@ -1,6 +1,6 @@
 with answers as (
 
-    select * from {{ ref('int_sampled_answers') }}
+    {{ with_share_of_work(ref('int_sampled_answers'), 'sampled_answers') }}
 
 ),
 
@@ -18,7 +18,7 @@ final as (
         temperature,
         {{ scored_columns() }},
         single_latency_ms,
-        {{ account_columns() }}
+        {{ account_columns(attributed=true) }}
     from answers
 
 )

@@ -15,6 +15,8 @@ final as (
         count(*) as n,
         count(*) filter (where is_reused) as n_reused,
         count(*) filter (where has_background) as n_background_texts,
+        {{ whole_sum('attributed_device_seconds') }} as device_seconds,
+        {{ whole_sum('attributed_cost_usd') }} as cost_usd,
         1000 * {{ whole_mean('prompt_tokens') }} as prompt_tokens_per_1000,
         1000 * {{ whole_mean('shared_tokens') }} as shared_tokens_per_1000,
         1000 * {{ whole_mean('new_tokens') }} as new_tokens_per_1000,

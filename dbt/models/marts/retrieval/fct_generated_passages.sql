@@ -1,6 +1,6 @@
 with generated_passages as (
 
-    select * from {{ ref('int_generated_passages') }}
+    {{ with_share_of_work(ref('int_generated_passages'), 'generated_passages') }}
 
 ),
 
@@ -16,7 +16,13 @@ final as (
         generated_passages.dataset,
         generated_passages.question_id,
         questions.relation,
-        generated_passages.* exclude (dataset, question_id)  -- noqa: RF02
+        generated_passages.model,
+        generated_passages.passage_id,
+        generated_passages.text,
+        generated_passages.has_answer,
+        generated_passages.has_answer_popqa,
+        generated_passages.raw_text,
+        {{ account_columns(attributed=true) }}
     from generated_passages
     left join questions
         on

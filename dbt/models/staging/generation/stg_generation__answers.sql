@@ -17,7 +17,8 @@ final as (
         demonstration_ids,
         demonstration_passage_ids,
         {{ scored_columns() }},
-        {{ account_columns() }}
+        {{ account_columns() }},
+        {{ generation_key() }} as generation_key
     from source
 
 )

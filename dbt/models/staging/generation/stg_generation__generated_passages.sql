@@ -16,7 +16,8 @@ final as (
         has_answer,
         has_answer_popqa,
         raw_text,
-        {{ account_columns() }}
+        {{ account_columns() }},
+        {{ generation_key() }} as generation_key
     from source
 
 )

@@ -14,7 +14,8 @@ final as (
         model,
         prompt,
         {{ scored_columns() }},
-        {{ account_columns() }}
+        {{ account_columns() }},
+        {{ generation_key() }} as generation_key
     from source
 
 )

@@ -20,6 +20,7 @@ final as (
 
     select
         source.*,
+        {{ generation_key() }} as generation_key,
         prompts.n_samples
     from source
     inner join prompts

@@ -1,19 +1,21 @@
 with source as (
 
-    select * from {{ source('lake', 'latency_calibrations') }}
-    where {{ is_declared(['model', 'method', 'prompt']) }}
+    select * from {{ source('lake', 'single_latencies') }}
+    where {{ is_declared(['dataset', 'model', 'method', 'prompt']) }}
 
 ),
 
 final as (
 
     select
+        dataset,
+        question_id,
         model,
         method,
         prompt,
-        n_questions,
         single_latency_ms,
-        single_latency_ms_p95,
+        round_number,
+        turn,
         device,
         engine,
         run_id

@@ -1,0 +1,85 @@
+"""Which questions are asked alone to learn what one user waits, and in which order.
+
+What belongs here: choosing questions, and the order of a calibration. What does not: asking and timing (`calibrate`).
+
+Methods that are timed one after another are compared across whatever else the machine did meanwhile. So the questions
+go round: in each round all methods and prompts of a model are asked one question in turn, and a drift of the machine's
+speed meets all alike. The order within a round is drawn anew for each, so that no method always follows the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dagster_project.core.generation.base import Decoding
+from dagster_project.core.generation.plan import PlannedRow
+from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, bare_prompt
+from dagster_project.core.study import Study
+
+N_QUESTIONS = 50
+Question = tuple[str, str]
+"""Dataset and question id."""
+Way = tuple[str, str]
+"""Method and prompt: a way of asking."""
+Steps = tuple[tuple[str, Decoding], ...]
+"""What is generated for one answer, in order: prompts with their decoding."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One question, and the ways in which it is asked, in their order."""
+
+    question: Question
+    rows: Mapping[Way, PlannedRow]
+
+    def turns(self, study: Study) -> dict[Steps, list[Way]]:
+        """What is asked, each distinct text once, and the ways that it is the prompt of."""
+        found: dict[Steps, list[Way]] = {}
+        for (method, prompt), row in self.rows.items():
+            found.setdefault(_steps(study, method, row), []).append((method, prompt))
+        return found
+
+
+def choose_rounds(plans: Mapping[str, Sequence[PlannedRow]], seed: int) -> list[Round]:
+    """The rounds of a calibration, from the planned rows of each method.
+
+    Each way is asked at most 50 questions: those that all ways can be asked come first, so that differences are of the
+    same question, then those whose hash of (seed, question) is smallest.
+    """
+    asked: dict[Way, dict[Question, PlannedRow]] = {}
+    for method, rows in plans.items():
+        for row in rows:
+            way = (method, str(row.group.prompt))
+            asked.setdefault(way, {})[row.group.dataset, row.question.question_id] = row
+    common = set.intersection(*map(set, asked.values())) if asked else set()
+    places = {
+        question: (question not in common, _digest(seed, *question))
+        for question in set().union(*asked.values())
+    }
+    chosen: dict[Question, list[Way]] = {}
+    for way, rows_of in asked.items():
+        for question in sorted(rows_of, key=places.__getitem__)[:N_QUESTIONS]:
+            chosen.setdefault(question, []).append(way)
+    return [
+        Round(question, {way: asked[way][question] for way in _shuffled(chosen[question], seed, question)})
+        for question in sorted(chosen, key=places.__getitem__)
+    ]
+
+
+def _shuffled(ways: Sequence[Way], seed: int, question: Question) -> list[Way]:
+    return sorted(ways, key=lambda way: _digest(seed, *question, *way))
+
+
+def _digest(*parts: str | int) -> bytes:
+    text = "\n".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _steps(study: Study, method: str, row: PlannedRow) -> Steps:
+    answer = (row.text(), Decoding(study.max_new_tokens))
+    if method != "genread":
+        return (answer,)
+    background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
+    return ((background, Decoding(study.background_tokens)), answer)

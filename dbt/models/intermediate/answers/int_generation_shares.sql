@@ -1,0 +1,34 @@
+-- The row cache serves all partitions: oracle reads many of bm25's prompts, and takes their generations from it.
+with partitions as (
+    {% for table_name, (model, method) in {
+        'answers': ['int_answers', 'method'],
+        'paraphrase_answers': ['int_paraphrase_answers', "'closed_book'"],
+        'sampled_answers': ['int_sampled_answers', "'closed_book'"],
+        'generated_passages': ['int_generated_passages', "'genread'"],
+    }.items() %}
+    select
+        '{{ table_name }}' as table_name,
+        model,
+        {{ method }} as method,
+        generation_key,
+        count(*) as n_rows
+    from {{ ref(model) }}
+    where generation_key is not null
+    group by all
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
+
+),
+
+-- Rows of one partition share a generation's time equally already: together they tell all of it.
+final as (
+
+    select
+        *,
+        n_rows / sum(n_rows) over (partition by generation_key) as share_of_work
+    from partitions
+    qualify count(*) over (partition by generation_key) > 1
+
+)
+
+select * from final

@@ -1,0 +1,25 @@
+with latencies as (
+
+    select * from {{ ref('int_latencies') }}
+
+),
+
+final as (
+
+    select
+        model,
+        method,
+        prompt,
+        device,
+        engine,
+        n,
+        median_ms,
+        p95_ms,
+        ci_low,
+        ci_high,
+        is_interleaved
+    from latencies
+
+)
+
+select * from final

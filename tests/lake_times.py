@@ -1,0 +1,63 @@
+"""What synthetic lakes tell of time: questions asked alone, and generations that rows of two methods have in common.
+
+What belongs here: those rows. What does not: answers (`lake_rows`), and the lake that they go into (`lakes`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+N_TIMED = 20
+
+
+def single_latency_rows(
+    model: str, methods: Sequence[str], prompts: Sequence[str], questions: Sequence[dict[str, Any]], seed: int
+) -> Iterator[dict[str, Any]]:
+    """Questions asked in turn by all methods: the machine's speed wanders, and a passage takes about 5 ms more.
+
+    The last prompt is that of paraphrases, which closed_book answers.
+    """
+    rng = np.random.default_rng([seed, len(model)])
+    for number, question in enumerate(questions[:N_TIMED]):
+        level = rng.uniform(20, 90)
+        for turn, method in enumerate(methods):
+            for prompt in prompts if method == "closed_book" else prompts[:-1]:
+                more = rng.normal(0 if method == "closed_book" else 5, 2)
+                yield {
+                    "dataset": question["dataset"],
+                    "question_id": question["question_id"],
+                    "model": model,
+                    "method": method,
+                    "prompt": prompt,
+                    "single_latency_ms": level + more,
+                    "round_number": number,
+                    "turn": turn,
+                }
+
+
+def with_reused(rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, those whose prompt a partition `before` has too with that partition's generation.
+
+    As in a real lake each partition's rows tell all of what the generation took, in equal parts.
+    """
+    made: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in before:
+        made[row["prompt_hash"]].append(row)
+    copies = Counter(row["prompt_hash"] for row in rows)
+    found = []
+    for row in rows:
+        same = made.get(row["prompt_hash"])
+        if same:
+            parts = {
+                name: None
+                if same[0][name] is None
+                else sum(one[name] for one in same) / copies[row["prompt_hash"]]
+                for name in ("device_seconds", "cost_usd")
+            }
+            row = {**row, **parts, "generated_for": same[0]["generated_for"], "is_reused": True}
+        found.append(row)
+    return found
