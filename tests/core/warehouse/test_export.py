@@ -145,7 +145,7 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
     assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0", "mit", "other"]
     licences = readme.read_text().split("## Licences")[1]
     assert "PopQA: MIT" in licences
-    assert "EntityQuestions" not in licences
+    assert "of EntityQuestions: MIT" not in licences
 
 
 def test_hostile_labels_survive_and_stay_text(study: Study) -> None:
