@@ -28,8 +28,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def published(file: Path) -> duckdb.DuckDBPyConnection:
-    return connect(file)
+def published(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with connect(file) as connection:  # a second one would share its locks
+        yield connection
 
 
 def test_every_table_and_view_is_listed_with_all_that_is_asked_of_it(
