@@ -25,7 +25,7 @@ from dagster_project.core.home import study_file
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
-from dagster_project.core.warehouse.statements import DISPLAY_SETTINGS, admitted, is_whole
+from dagster_project.core.warehouse.statements import admitted, is_whole, lock
 
 _TABLES = (
     "select topic, table_name, n_rows, grain, description from catalogue "
@@ -41,18 +41,6 @@ _COLUMNS = (
     "where schema_name = 'marts' and table_name = $name order by column_index"
 )
 _EXAMPLE = "select example_query from catalogue where table_name = $name"
-_LOCKS = (
-    "set temp_directory = ''",
-    "set enable_external_access = false",
-    "set autoload_known_extensions = false",
-    "set autoinstall_known_extensions = false",
-    "set allow_community_extensions = false",
-    "set python_enable_replacements = false",  # a variable of this program is no table
-    # Without external access the open file and its log may still be written, by DuckDB's rules; so no file is opened.
-    "set disabled_filesystems = 'LocalFileSystem'",
-    f"set allowed_configs = {list(DISPLAY_SETTINGS)}",
-    "set lock_configuration = true",
-)
 _HELP = """A query ends with ;
   \\d          tables            \\d table    its columns and what they mean
   \\e table    its example query, run
@@ -74,8 +62,7 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
         connection.execute("set search_path = 'marts'")
     except duckdb.Error as error:
         raise unreadable(path, error) from error
-    for lock in _LOCKS:
-        connection.execute(lock)
+    lock(connection)
     return connection
 
 
@@ -88,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         study = load_study(study_file())
         shell = Shell(connect(study.home.published_warehouse), form)
     except LongtailError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1
     if isinstance(sys.stdout, io.TextIOWrapper):  # other programs read UTF-8, whatever the terminal is set to
         sys.stdout.reconfigure(encoding=None if form == "box" else "utf-8", errors="backslashreplace")
@@ -245,9 +232,8 @@ class Shell:
         except duckdb.CatalogException:
             found = None
         if found is None or found[0] is None:
-            print(
-                f"error: there is no example for {single_line(table)}; \\d lists the tables", file=sys.stderr
-            )
+            said = f"there is no example for {single_line(table)}; \\d lists the tables"
+            print(f"error: {said}", file=sys.stderr)
             return False
         print(found[0])
         return self.show(found[0])

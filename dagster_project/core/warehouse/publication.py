@@ -51,9 +51,7 @@ def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     if log_of(published).exists():
-        raise PublishError(
-            f"{log_of(published)}: Longtail writes no such log; `make run` publishes anew"
-        )
+        raise PublishError(f"{log_of(published)}: Longtail writes no such log; `make run` publishes anew")
     try:
         return duckdb.connect(str(published), read_only=True)
     except duckdb.Error as error:

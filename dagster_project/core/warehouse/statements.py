@@ -1,14 +1,15 @@
-"""What may be asked of a published warehouse: statements that only read, told by their kind and their functions.
+"""What may be asked of a published warehouse: statements that only read, over a connection that opens no file.
 
-What belongs here: telling a whole text of SQL from the beginning of one, admitting or refusing its statements. What does
-not: the connection and its locks, answers (`sql`).
+What belongs here: a connection's locks, admitting or refusing statements by their kind and their functions, telling a
+whole text of SQL from the beginning of one. What does not: answers (`sql`).
 
-A read-only connection is no protection: DuckDB lets a statement write to the path of the database that is open, and to
-its log, whatever the settings forbid.
+A read-only connection without external access is no protection: DuckDB lets a statement write to the path of the
+database that is open, and to its log. So each of the two halves here holds alone.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -20,20 +21,42 @@ from dagster_project.core.errors import QueryError
 DISPLAY_SETTINGS = ("TimeZone", "Calendar", "explain_output")
 """What a statement may set: it changes how values and plans are shown, and nothing else."""
 
+_LOCKS = (
+    "set temp_directory = ''",
+    "set enable_external_access = false",
+    "set autoload_known_extensions = false",
+    "set autoinstall_known_extensions = false",
+    "set allow_community_extensions = false",
+    "set python_enable_replacements = false",  # a variable of this program is no table
+    # The path of the open database is exempt from the lock on external access, but not from this one.
+    "set disabled_filesystems = 'LocalFileSystem'",
+    f"set allowed_configs = {list(DISPLAY_SETTINGS)}",
+    "set lock_configuration = true",
+)
 _ADMITTED = (
-    "`make sql` only reads: it takes SELECT (also FROM, WITH, VALUES, TABLE, PIVOT), DESCRIBE, SHOW, SUMMARIZE, "
-    f"EXPLAIN of these, and SET of {', '.join(DISPLAY_SETTINGS)}"
+    "`make sql` reads the published warehouse: it takes SELECT (also FROM, WITH, VALUES, TABLE, PIVOT), DESCRIBE, SHOW, "
+    f"SUMMARIZE, EXPLAIN of these, and SET of {', '.join(DISPLAY_SETTINGS)}"
 )
-_ACTING = frozenset(
-    {"enable_logging", "disable_logging", "truncate_duckdb_logs", "checkpoint", "force_checkpoint"}
-    | {"query", "json_execute_serialized_sql"}
+_COMPUTING = frozenset(
+    {"generate_series", "histogram", "histogram_values", "icu_calendar_names", "json_each", "json_tree"}
+    | {"pg_timezone_names", "query_table", "range", "repeat", "repeat_row", "summary", "unnest"}
 )
-"""Functions of a SELECT that act on the database, or run a text that nobody has looked at. Those that read files need
-no mention: the connection opens none."""
+_DESCRIBING = ("duckdb_", "pragma_")
+"""Table functions of a SELECT, by name and by prefix, that compute or describe. The others of DuckDB act on the database
+(`enable_profiling`), open files, or run a text that nobody has looked at (`query`)."""
 
 _FUNCTION = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')
 _WORD = re.compile(r"\w+", re.ASCII)
 _TOKEN = re.compile(rb"\w+|.", re.DOTALL)
+
+
+def lock(connection: DuckDBPyConnection) -> None:
+    """Let a connection open no file and no network any more, and change no setting but those of display.
+
+    Queries may not spill to the disk either: one that needs more memory than there is fails.
+    """
+    for setting in _LOCKS:
+        connection.execute(setting)
 
 
 def is_whole(connection: DuckDBPyConnection, text: str) -> bool:
@@ -63,7 +86,7 @@ def admitted(connection: DuckDBPyConnection, text: str) -> Sequence[Statement]:
     for statement in statements:
         if not _only_reads(connection, statement, text, is_expanded):
             raise QueryError(f"{statement.type.name.replace('_', ' ')} is refused: {_ADMITTED}")
-    for name in sorted(_functions(connection, text) & _ACTING):
+    for name in sorted(_functions(connection, text) & _acting_functions()):
         raise QueryError(f"function {name} is refused: {_ADMITTED}")
     return statements
 
@@ -120,6 +143,17 @@ def _functions(connection: DuckDBPyConnection, text: str) -> set[str]:
 def _is_utf8(text: str) -> bool:
     """Whether it can be encoded; bytes that Python could not decode are lone surrogates in it."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@functools.cache
+def _acting_functions() -> frozenset[str]:
+    """The table functions of this DuckDB but for those that compute or describe."""
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "select distinct function_name from duckdb_functions() where function_type in ('table', 'table_macro')"
+        ).fetchall()
+    names = {name for (name,) in rows}
+    return frozenset(name for name in names - _COMPUTING if not name.startswith(_DESCRIBING))
 
 
 def _words(text: str) -> set[str]:
