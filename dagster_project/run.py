@@ -80,13 +80,7 @@ def materialise(study: Study) -> int:
             if stage.keys == WAREHOUSE:
                 inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
                 if _is_published(study, inputs):
-                    damage = find_damage(study.home.published_warehouse)
-                    if damage is None:
-                        _say("      the published warehouse is of exactly this lake: nothing to build")
-                        continue
-                    _say(
-                        f"      the published warehouse is damaged and is built again: {single_line(damage)}"
-                    )
+                    continue
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
@@ -101,13 +95,18 @@ def _published_inputs(study: Study) -> Path:
 
 
 def _is_published(study: Study, inputs: str) -> bool:
-    """Whether a lake of these `inputs` was built, tested and published already, and nothing of it was removed since."""
+    """Whether a lake of these `inputs` was built, tested and published already, and all of it is still there, whole."""
     published = _published_inputs(study)
     home = study.home
     made = (home.published_warehouse, home.published_report, home.published_docs, home.published_export)
-    if not all(path.exists() for path in (published, *made)):
+    if not all(path.exists() for path in (published, *made)) or published.read_bytes() != inputs.encode():
         return False
-    return published.read_bytes() == inputs.encode("ascii")
+    damage = find_damage(home.published_warehouse)
+    if damage:
+        _say(f"      the published warehouse is damaged and is built again: {single_line(damage)}")
+        return False
+    _say("      the published warehouse is of exactly this lake, and whole: nothing to build")
+    return True
 
 
 def run_stage(

@@ -175,16 +175,18 @@ put, answered, path = map(Path, sys.argv[1:])
 connection = connect(path)
 shell = Shell(connection, "json")
 def seen():
-    return connection.execute('''select (select list(text) from words), (select count(*) from duckdb_functions()),
+    return connection.execute('''select (select list(text) from words),
     (select list(name || coalesce(value, '') order by name) from duckdb_settings()), (select count(*) from
     duckdb_tables()), (select count(*) from duckdb_views()), (select count(*) from duckdb_logs())''').fetchall()
-before = seen()
+functions = "select count(*) from duckdb_functions()"
+before, known = seen(), connection.execute(functions).fetchall()
 with answered.open("w") as file:
     for statement in json.loads(put.read_text()):
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
             succeeded = shell.show(statement)
         print(json.dumps([statement, succeeded, seen() == before, said.getvalue()]), file=file, flush=True)
+assert connection.execute(functions).fetchall() == known
 """
 
 
