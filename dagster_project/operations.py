@@ -16,7 +16,7 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from dagster_project.core.errors import LongtailError, StudyError
+from dagster_project.core.errors import LongtailError, StudyError, single_line
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
 from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
 from dagster_project.core.study import Study
@@ -54,7 +54,7 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
 def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
-        return " ".join(str(error).split())
+        return single_line(str(error))
     if isinstance(error, OSError):
         place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
         what = f"{place}: {error.strerror or error}"
@@ -64,7 +64,7 @@ def error_line(error: BaseException) -> str:
     line = (
         f"{what}; make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
     )
-    return " ".join(line.split())
+    return single_line(line)
 
 
 def claim_home(study: Study) -> None:

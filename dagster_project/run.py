@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError
+from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
@@ -27,6 +27,7 @@ from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
+from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 from dagster_project.stages import WAREHOUSE, Stage, plan
 
@@ -79,7 +80,6 @@ def materialise(study: Study) -> int:
             if stage.keys == WAREHOUSE:
                 inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
                 if _is_published(study, inputs):
-                    _say("      the published warehouse is of exactly this lake: nothing to build")
                     continue
             failure = run_stage(definitions, instance, study, stage)
             if failure:
@@ -95,13 +95,18 @@ def _published_inputs(study: Study) -> Path:
 
 
 def _is_published(study: Study, inputs: str) -> bool:
-    """Whether a lake of these `inputs` was built, tested and published already, and nothing of it was removed since."""
+    """Whether a lake of these `inputs` was built, tested and published already, and all of it is still there, whole."""
     published = _published_inputs(study)
     home = study.home
     made = (home.published_warehouse, home.published_report, home.published_docs, home.published_export)
-    if not all(path.exists() for path in (published, *made)):
+    if not all(path.exists() for path in (published, *made)) or published.read_bytes() != inputs.encode():
         return False
-    return published.read_text(encoding="ascii") == inputs
+    damage = find_damage(home.published_warehouse)
+    if damage:
+        _say(f"      the published warehouse is damaged and is built again: {single_line(damage)}")
+        return False
+    _say("      the published warehouse is of exactly this lake, and whole: nothing to build")
+    return True
 
 
 def run_stage(
@@ -158,26 +163,24 @@ def _why(events: Sequence[Any]) -> str:
     failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
     if failed:
         more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
-        return _one_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
+        return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
     for event in events:
         if event.is_step_failure:
             data = event.step_failure_data
             if data.user_failure_data and data.user_failure_data.description:
-                return _one_line(str(data.user_failure_data.description))
+                return single_line(str(data.user_failure_data.description))
             error = data.error
             while error.cause:
                 error = error.cause
-            return _one_line(f"{event.step_key}: {error.message} (the run's page in `make ui` has the trace)")
+            return single_line(
+                f"{event.step_key}: {error.message} (the run's page in `make ui` has the trace)"
+            )
     return "the run failed; its page in `make ui` says why"
 
 
 def _check(check: dg.AssetCheckEvaluation) -> str:
     named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
     return f"{named}: {check.description}" if check.description else named
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _listen() -> None:

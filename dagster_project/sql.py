@@ -1,25 +1,31 @@
 """What `make sql` does: the published warehouse in the terminal, read-only and locked down.
 
-The connection can read the one file and nothing else: no other file, no network, no extension, no settings.
+The connection can read the one file and nothing else: no other file, no network, no extension, no settings but those of
+display; it writes none, not even the one that it has open, and takes statements that only read (`statements`).
+Several statements are answered one after the other, up to the first error: with FORMAT=json by an array each, with csv
+and markdown by a table each and an empty line between them. An answer is printed whole or not at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 
-from dagster_project.core.errors import LongtailError, PublishError
+from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
 from dagster_project.core.home import study_file
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
+from dagster_project.core.warehouse.statements import admitted, is_whole, lock
 
 _TABLES = (
     "select topic, table_name, n_rows, grain, description from catalogue "
@@ -35,19 +41,16 @@ _COLUMNS = (
     "where schema_name = 'marts' and table_name = $name order by column_index"
 )
 _EXAMPLE = "select example_query from catalogue where table_name = $name"
-_LOCKS = (
-    "set enable_external_access = false",
-    "set autoload_known_extensions = false",
-    "set autoinstall_known_extensions = false",
-    "set allow_community_extensions = false",
-    "set python_enable_replacements = false",  # a variable of this program is no table
-    "set lock_configuration = true",
-)
 _HELP = """A query ends with ;
   \\d          tables            \\d table    its columns and what they mean
   \\e table    its example query, run
   \\x          records upright: always, or only where a box is too wide for the terminal
-  Ctrl-C      stops a query     Ctrl-D      ends"""
+  help        this              exit, quit  end, as Ctrl-D does
+  Ctrl-C      stops a query"""
+_WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h"}
+_UNUSABLE = (ArithmeticError, ValueError, MemoryError, RecursionError)
+"""What Python says of a value that it has no form for."""
+_OF_SPOOL = 64 * 2**20
 _HISTORY_LINES = 2_000
 _REFERENCE = re.compile(r"\{\{\s*ref\('(\w+)'\)\s*\}\}")
 
@@ -59,8 +62,7 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
         connection.execute("set search_path = 'marts'")
     except duckdb.Error as error:
         raise unreadable(path, error) from error
-    for lock in _LOCKS:
-        connection.execute(lock)
+    lock(connection)
     return connection
 
 
@@ -73,23 +75,31 @@ def main(arguments: Sequence[str]) -> int:
         study = load_study(study_file())
         shell = Shell(connect(study.home.published_warehouse), form)
     except LongtailError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1
+    if isinstance(sys.stdout, io.TextIOWrapper):  # other programs read UTF-8, whatever the terminal is set to
+        sys.stdout.reconfigure(encoding=None if form == "box" else "utf-8", errors="backslashreplace")
     query = " ".join(arguments) or os.environ.get("Q", "")
     try:
         if query.strip():
-            return 0 if shell.show(query) else 1
+            return 0 if shell.read(query.split("\n")) else 1
         if not sys.stdin.isatty():
-            return 0 if shell.show(sys.stdin.read()) else 1
+            return 0 if shell.read(sys.stdin) else 1
         print(f"{study.home.published_warehouse}, read-only.")
-        shell.command("\\d")
+        shell.do("\\d")
         print(_HELP)
         with _history(study.home.root / "sql_history"):
             shell.converse()
         return 0
-    except BrokenPipeError:  # the reader has seen enough, as in `make sql Q=… | head`
+    except UnicodeError as error:
+        print(f"error: standard input is no UTF-8 text: {single_line(str(error))}", file=sys.stderr)
+        return 1
+    except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (Python flushes it once more at the end)
-        return 0
+        if isinstance(error, BrokenPipeError):  # the reader has seen enough, as in `make sql Q=… | head`
+            return 0
+        print(f"error: the answer could not be written: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 class Shell:
@@ -99,55 +109,91 @@ class Shell:
         self._connection = connection
         self._form = form
         self._upright = False
+        self._typed: list[str] = []
+        self._n_answers = 0
 
     def converse(self) -> None:
-        """Read queries and commands from the terminal until Ctrl-D."""
-        lines: list[str] = []
+        """Read queries and commands from the terminal until it ends, by a command or Ctrl-D."""
         while True:
             try:
-                line = input("longtail> " if not lines else "     ...> ")
-                if not lines and line.lstrip().startswith("\\"):
-                    self.command(line)
-                elif lines or line.strip():
-                    lines.append(line)
-                    if line.rstrip().endswith(";"):
-                        query, lines = "\n".join(lines), []
-                        self.show(query)
+                line = input("     ...> " if self._typed else "longtail> ")
+                if self._typed and _word(line) in _WORDS:
+                    print("(part of the query above, as it has no ; yet: Ctrl-C drops that query)")
+                whole = self._take(line)
+                if whole == "\\q":
+                    return
+                if whole:
+                    self.do(whole)
             except EOFError:
                 print()
                 return
             except KeyboardInterrupt:  # also in the moment before a query runs, or after it
                 print()
-                lines = []
+                self._typed = []
 
-    def command(self, line: str) -> None:
-        """One of the commands of the help."""
+    def read(self, lines: Iterable[str]) -> bool:
+        """Do what a text says, up to its end, a command that ends it, or the first error; returns whether none came."""
+        for line in lines:
+            whole = self._take(line.rstrip("\n"))
+            if whole == "\\q":
+                return True
+            if whole and not self.do(whole):
+                return False
+        return self.do("\n".join(self._typed))
+
+    def _take(self, line: str) -> str:
+        """A line as typed; returns the command that it is, or the query that it completes, or nothing as yet."""
+        if not self._typed:
+            if line.lstrip().startswith("\\"):
+                return line.strip()
+            if _word(line) in _WORDS:
+                return _WORDS[_word(line)]
+            if not line.strip() or line.lstrip().startswith("--"):
+                return ""
+        self._typed.append(line)
+        text = "\n".join(self._typed)
+        if ";" not in line or not is_whole(self._connection, text):
+            return ""
+        self._typed = []
+        return text
+
+    def do(self, whole: str) -> bool:
+        """Do a command or ask a query; returns whether it succeeded."""
+        if not whole.startswith("\\"):
+            return self.show(whole)
+        return self.command(whole)
+
+    def command(self, line: str) -> bool:
+        """One of the commands of the help; returns whether it succeeded."""
         name, _, table = line.strip().rstrip(";").partition(" ")
         table = table.strip()
         if name == "\\d" and not table:
-            self._list_tables()
-        elif name == "\\d":
-            self.show(_COLUMNS, {"name": table})
-        elif name == "\\e" and table:
-            self._show_example(table)
-        elif name == "\\x":
+            return self._list_tables()
+        if name == "\\d":
+            return self.show(_COLUMNS, {"name": table})
+        if name == "\\e" and table:
+            return self._show_example(table)
+        if name == "\\x":
             self._upright = not self._upright
             print("records upright: " + ("always" if self._upright else "where a box is too wide"))
         else:
             print(_HELP)
+        return True
 
     def show(self, query: str, parameters: dict[str, str] | None = None) -> bool:
-        """Print a query's rows, or its error on standard error; returns whether it ran. Ctrl-C stops the query.
+        """Print the rows of a query's statements, up to one that fails, its error on standard error; returns whether
+        all ran. Ctrl-C stops them.
 
         dbt's `{{ ref('table') }}` stands for the table, so that the files of `dbt/analyses` run as they are.
         """
         try:
-            relation = self._connection.sql(_REFERENCE.sub(r"\1", query), params=parameters)
-            if relation is not None:
-                self._write(relation)
+            for statement in admitted(self._connection, _REFERENCE.sub(r"\1", query)):
+                relation = self._connection.sql(statement, params=parameters)
+                if relation is not None:
+                    self._write(relation)
             return True
-        except duckdb.Error as error:
-            print(f"error: {one_line(error)}", file=sys.stderr)
+        except (QueryError, duckdb.Error, *_UNUSABLE) as error:
+            print(f"error: {_reason(error)}", file=sys.stderr)
         except (KeyboardInterrupt, RuntimeError) as error:
             # DuckDB answers Ctrl-C with a RuntimeError of its own.
             if isinstance(error, RuntimeError) and "interrupt" not in str(error).lower():
@@ -158,30 +204,39 @@ class Shell:
         return False
 
     def _write(self, relation: duckdb.DuckDBPyRelation) -> None:
-        if self._form != "box":
-            WRITERS[self._form](relation, sys.stdout)
-        else:
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            write_box(relation, sys.stdout, width, self._upright)
+        """Print an answer once it is whole: what fails on its last row prints nothing."""
+        with tempfile.SpooledTemporaryFile(_OF_SPOOL, "w+", encoding="utf-8", newline="") as answer:
+            if self._form != "box":
+                WRITERS[self._form](relation, answer)
+            else:
+                width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+                write_box(relation, answer, width, self._upright)
+            if self._n_answers and self._form in ("csv", "markdown"):
+                print()
+            answer.seek(0)
+            shutil.copyfileobj(answer, sys.stdout)
         sys.stdout.flush()
+        self._n_answers += 1
 
-    def _list_tables(self) -> None:
+    def _list_tables(self) -> bool:
         try:
             wide = shutil.get_terminal_size().columns >= 250
             self._write(self._connection.sql(_TABLES if wide else _SHORT_TABLES))
+            return True
         except duckdb.CatalogException:  # published before there was a catalogue
-            self.show(_TABLES_OF_OLD_FILES)
+            return self.show(_TABLES_OF_OLD_FILES)
 
-    def _show_example(self, table: str) -> None:
+    def _show_example(self, table: str) -> bool:
         try:
             found = self._connection.execute(_EXAMPLE, {"name": table}).fetchone()
         except duckdb.CatalogException:
             found = None
         if found is None or found[0] is None:
-            print(f"error: there is no example for {table}; \\d lists the tables", file=sys.stderr)
-            return
+            said = f"there is no example for {single_line(table)}; \\d lists the tables"
+            print(f"error: {said}", file=sys.stderr)
+            return False
         print(found[0])
-        self.show(found[0])
+        return self.show(found[0])
 
 
 @contextlib.contextmanager
@@ -203,9 +258,20 @@ def _history(path: Path) -> Iterator[None]:
             readline.write_history_file(path)
 
 
-def one_line(error: Exception) -> str:
-    """DuckDB's message without the picture of where it happened."""
-    return " ".join(str(error).split("\n\nLINE ")[0].split("\nLINE ")[0].split())
+def _word(line: str) -> str:
+    return line.strip().rstrip("; ").lower()
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line, of DuckDB's without the picture of where it happened."""
+    said = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return "the query needs more memory than there is; ask for less, or in a DuckDB client that may use the disk"
+    if "File system LocalFileSystem has been disabled" in said:
+        return "`make sql` reads the published warehouse, and opens no other file"
+    if isinstance(error, _UNUSABLE):
+        return f"a value cannot be written ({single_line(said) or type(error).__name__}); cast it: ::varchar"
+    return single_line(said.split("\n\nLINE ")[0].split("\nLINE ")[0])
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
 from dagster_project import run
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.warehouse.publication import record_line, record_of
 from tests.lakes import LakePlan, make_study
 
 
@@ -52,8 +54,16 @@ def test_what_was_removed_of_a_publication_is_made_again(
     published = study.home.published
     folder = published / "exports" / "20260101"
     folder.mkdir(parents=True)
-    for name in ("warehouse.duckdb", "report.html", "docs.html"):
+    for name in ("report.html", "docs.html"):
         (published / name).write_text("made", encoding="utf-8")
+    with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
+        columns = "'' as description, now() as published_at, '' as dbt_invocation_id, '' as dbt_version"
+        more = "'' as duckdb_version, '' as code_version, map {'publication': 1} as n_rows"
+        warehouse.execute(
+            f"create schema marts; create table marts.publication as select '' as study, {columns}, {more}"
+        )
+    made = published / "warehouse.duckdb"
+    record_of(made).write_text(record_line(made, made.name), encoding="ascii")
     (published / "export").symlink_to(folder)
     (published / "inputs").write_text("of this lake", encoding="ascii")
     assert run._is_published(study, "of this lake")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # to many terminals \x9b is what ESC [ is
 
 
 class LongtailError(Exception):
@@ -40,7 +40,16 @@ class PublishError(LongtailError):
     """The warehouse was not published; the version published before stays in place."""
 
 
+class QueryError(LongtailError):
+    """A statement was put to the published warehouse that does more than read."""
+
+
 def printable(text: str) -> str:
     """`text` with control characters and lone surrogates escaped, so that any viewer can show it."""
     escaped = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
     return escaped.encode("utf-8", "backslashreplace").decode()
+
+
+def single_line(text: str) -> str:
+    """`text` as one printable line, as errors are shown in a terminal."""
+    return printable(" ".join(text.split()))

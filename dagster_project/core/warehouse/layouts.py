@@ -28,7 +28,7 @@ _ROWS_OF_PIPE = 10_000
 _ALL = 1_000_000
 _BATCH = 10_000
 _MARKUP = re.compile(r"[\\|<>\[\]*_`]")
-_C1 = re.compile("[\x80-\x9f]")  # to many terminals what ESC is; DuckDB and `printable` escape the others
+_C1 = re.compile("[\x80-\x9f]")  # to many terminals what ESC is; DuckDB's boxes escape the other controls
 
 
 def write_box(
@@ -61,7 +61,7 @@ def _records(relation: duckdb.DuckDBPyRelation, width: int | None) -> Iterator[s
             return
         yield f"─[ {n_rows} ]".ljust(min(width or 80, 80), "─")
         for name, value in zip(relation.columns, row, strict=True):
-            yield _C1.sub("\ufffd", f"{printable(name).rjust(indent)}  {printable(_text(value))}")
+            yield f"{printable(name).rjust(indent)}  {printable(_text(value))}"
     yield f"({n_rows} {'row' if n_rows == 1 else 'rows'})"
 
 

@@ -1,10 +1,12 @@
 """What a published warehouse says of itself: its table `publication`, for all that is made from the file.
 
-What belongs here: opening the file, reading the table. What does not: writing it (`contents`).
+What belongs here: opening the file, reading the table, telling whether the file is still what was published. What does
+not: writing it (`contents`, `publish`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,9 +43,15 @@ class Publication:
 
 
 def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to a published file. Errors: `PublishError` where it is missing or no DuckDB file."""
+    """A read-only connection to a published file.
+
+    Errors: `PublishError` where it is missing or no DuckDB file, or where a log lies beside it: DuckDB would show what
+    the log says, and nobody publishes one.
+    """
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
+    if log_of(published).exists():
+        raise PublishError(f"{log_of(published)}: Longtail writes no such log; `make run` publishes anew")
     try:
         return duckdb.connect(str(published), read_only=True)
     except duckdb.Error as error:
@@ -83,3 +91,36 @@ def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
         raise PublishError("table publication of the published warehouse is empty; publish it again")
     study, description, microseconds, *rest = row
     return Publication(study, description, _EPOCH + timedelta(microseconds=microseconds), *rest)
+
+
+def log_of(published: Path) -> Path:
+    """Where DuckDB keeps the log of changes to a file, and whence the next one to open the file replays it."""
+    return published.with_name(published.name + ".wal")
+
+
+def record_of(published: Path) -> Path:
+    """Where the hash of a published file is recorded, in the form of `sha256sum`."""
+    return published.with_name(published.name + ".sha256")
+
+
+def record_line(file: Path, name: str) -> str:
+    """The line of the record for `file`, published as `name`."""
+    with file.open("rb") as content:
+        return f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {name}\n"
+
+
+def find_damage(published: Path) -> str | None:
+    """What is wrong with a published file, in words, or None: it opens, and each of its bytes is as published.
+
+    Reads the file once: 0.4 s for 500 MB, the size of half a million answers.
+    """
+    try:
+        publication = read_publication(published)
+        recorded = record_of(published).read_text(encoding="utf-8", errors="replace")
+        is_same = recorded == record_line(published, published.name)
+    except PublishError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename or published}: {error.strerror or error}"
+    when = f"{publication.published_at:%Y-%m-%d %H:%M}"
+    return None if is_same else f"{published}: it is not the file that was published on {when}"

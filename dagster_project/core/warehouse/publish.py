@@ -2,8 +2,9 @@
 
 What belongs here: who may publish, renaming, keeping the last versions. What does not: what the file holds
 (`contents`).
-The published file is never written to: who holds it open keeps the old snapshot, who opens it next sees the
-new.
+The published file is never written to, and its mode says so: who holds it open keeps the old snapshot, who opens it
+next sees the new. A hash of it is kept beside it (`publication.find_damage`). Kept versions are copies: nothing that
+befalls the published file befalls them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import read_verdict
 from dagster_project.core.warehouse.comments import literal
 from dagster_project.core.warehouse.contents import fill
+from dagster_project.core.warehouse.publication import log_of, record_line, record_of
 from dagster_project.core.warehouse.staging import staging_beside
 
 KEPT_VERSIONS = 3
@@ -56,7 +58,6 @@ def publish_warehouse(study: Study, log: logging.Logger) -> PublishReport:
         with staging_beside(study.home.published, target.name) as staging, _reading(build) as connection:
             new = staging / target.name
             report = _copy(connection, study, new)
-            sync(new)
             kept = _replace(new, target, report.published_at)
     except (OSError, duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
         reason = " ".join(str(error).split())
@@ -100,21 +101,27 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
 
 
 def _replace(new: Path, target: Path, published_at: datetime) -> Path:
-    """Keep `new` among the versions, rename it over `target`, prune; returns the kept version."""
+    """Keep a copy of `new` among the versions, rename it over `target`, prune; returns the kept version."""
     versions = target.parent / "versions"
     versions.mkdir(exist_ok=True)
     kept = versions / f"{published_at:%Y%m%dT%H%M%S%fZ}.duckdb"
-    try:
-        os.link(new, kept)
-    except OSError:
-        # Some file systems know no hard links.
-        shutil.copyfile(new, kept)
-        sync(kept)
+    copy, record = new.with_name(kept.name), new.with_name(record_of(target).name)
+    shutil.copyfile(new, copy)  # what the disk has no room for fails here, before anything is replaced
+    record.write_text(record_line(new, target.name), encoding="ascii")
+    for file in (new, copy, record):
+        _forbid_writing(file)
+        sync(file)
+    os.replace(copy, kept)
     sync(versions)
     # A log beside the old file would be replayed into the new one by the next to open it.
-    target.with_name(target.name + ".wal").unlink(missing_ok=True)
+    log_of(target).unlink(missing_ok=True)
     os.replace(new, target)
+    os.replace(record, record_of(target))
     sync(target.parent)
     for old in sorted(versions.glob("*.duckdb"))[:-KEPT_VERSIONS]:
         old.unlink()
     return kept
+
+
+def _forbid_writing(file: Path) -> None:
+    file.chmod(file.stat().st_mode & ~0o222)

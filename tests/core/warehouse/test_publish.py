@@ -87,7 +87,7 @@ def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) ->
 def test_the_file_needs_nothing_but_itself(study: Study) -> None:
     publish_warehouse(study, LOG)
     assert [file.name for file in sorted(study.home.published.iterdir())] == [
-        ".lock-warehouse.duckdb", "versions", "warehouse.duckdb",
+        ".lock-warehouse.duckdb", "versions", "warehouse.duckdb", "warehouse.duckdb.sha256",
     ]  # fmt: skip
     with duckdb.connect(str(study.home.published_warehouse), read_only=True) as connection:
         connection.execute("set enable_external_access = false")

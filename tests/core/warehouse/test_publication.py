@@ -1,0 +1,148 @@
+"""The file that is published: what lies beside it, and how damage to it is found."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dagster_project import run
+from dagster_project.core.errors import PublishError
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.publication import (
+    connect_published,
+    find_damage,
+    log_of,
+    read_publication,
+    record_of,
+)
+from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.warehouses import UNANSWERED, copied_study
+
+LOG = logging.getLogger(__name__)
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    path.chmod(0o644)
+    path.write_bytes(content)
+
+
+def flip_a_bit_in_the_middle(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    overwrite(path, bytes(content))
+
+
+def write_to_it(path: Path) -> None:
+    path.chmod(0o644)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("update marts.publication set study = 'forged'")
+
+
+def leave_a_log(path: Path) -> None:
+    """As `copy … to '….wal' (format blob)` once could: a log that every later reader replays."""
+    copy = path.with_name("copy.duckdb")
+    copy.write_bytes(path.read_bytes())
+    with duckdb.connect(str(copy)) as connection:
+        connection.execute("pragma disable_checkpoint_on_shutdown; set wal_autocheckpoint = '1TB'")
+        connection.execute("update marts.publication set study = 'forged'")
+    log_of(copy).rename(log_of(path))
+    copy.unlink()
+
+
+HARM: dict[str, Callable[[Path], object]] = {
+    "ruined": lambda path: overwrite(path, b"ruined\n"),
+    "empty": lambda path: overwrite(path, b""),
+    "cut": lambda path: overwrite(path, path.read_bytes()[:-4096]),
+    "longer": lambda path: overwrite(path, path.read_bytes() + b"\n"),
+    "flipped": flip_a_bit_in_the_middle,
+    "written to": write_to_it,
+    "a log beside it": leave_a_log,
+    "another one's": lambda path: overwrite(record_of(path), b"0" * 64 + b"  warehouse.duckdb\n"),
+    "no record": lambda path: record_of(path).unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of one publication, for tests that harm copies of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        study = copied_study(UNANSWERED, patch, tmp_path_factory.mktemp("once") / "study")
+        yield publish_warehouse(study, LOG).path.parent
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_damage_of_every_kind_is_found_and_told_in_a_line(once: Path, tmp_path: Path, harm: str) -> None:
+    shutil.copytree(once, tmp_path / "published")
+    path = tmp_path / "published/warehouse.duckdb"
+    assert find_damage(path) is None
+    HARM[harm](path)
+    found = find_damage(path)
+    assert found is not None
+    assert str(path) in found
+    assert "\n" not in found
+
+
+def test_nobody_reads_a_log_that_lies_beside_the_file(once: Path, tmp_path: Path) -> None:
+    shutil.copytree(once, tmp_path / "published")
+    path = tmp_path / "published/warehouse.duckdb"
+    leave_a_log(path)
+    with duckdb.connect(str(path), read_only=True) as connection:
+        assert connection.execute("select study from marts.publication").fetchall() == [("forged",)]
+    with pytest.raises(PublishError, match=r"warehouse\.duckdb\.wal: .*`make run`"):
+        connect_published(path)
+
+
+def test_publishing_again_mends_and_what_befalls_the_file_does_not_befall_kept_versions(study: Study) -> None:
+    first = publish_warehouse(study, LOG)
+    kept = first.version.read_bytes()
+    assert kept == first.path.read_bytes()
+    overwrite(first.path, b"ruined\n")
+    log_of(first.path).write_bytes(b"forged")
+    assert first.version.read_bytes() == kept
+    second = publish_warehouse(study, LOG)
+    assert find_damage(second.path) is None
+    assert read_publication(second.path).published_at == second.published_at
+    files = [second.path, record_of(second.path), first.version, second.version]
+    assert len({file.stat().st_ino for file in files}) == len(files)
+    for file in files:
+        assert file.stat().st_nlink == 1
+        assert file.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) == 0
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
+def test_the_record_is_one_that_sha256sum_checks(once: Path) -> None:
+    done = subprocess.run(
+        ["sha256sum", "--check", "warehouse.duckdb.sha256"], cwd=once, capture_output=True, text=True
+    )
+    assert done.stdout == "warehouse.duckdb: OK\n"
+
+
+def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same lake, with all that stands beside the file."""
+    published = publish_warehouse(study, LOG).path
+    for beside in ("report.html", "docs.html", "export"):
+        (published.parent / beside).touch()
+    (published.parent / "inputs").write_bytes(b"of this lake")
+    assert run._is_published(study, "of this lake")
+    assert "nothing to build" in capsys.readouterr().out
+    overwrite(published, b"ruined\n")
+    assert not run._is_published(study, "of this lake")
+    assert f"is damaged and is built again: {published}" in capsys.readouterr().out
+    (published.parent / "inputs").write_bytes(b"\xff\x00")  # neither is a damaged note taken for anything
+    assert not run._is_published(study, "of this lake")
+    assert capsys.readouterr().out == ""
