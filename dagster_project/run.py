@@ -19,7 +19,8 @@ from typing import IO, Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError
+from dagster_project.core.disk import advised, is_disk_full
+from dagster_project.core.files import atomic_file
 from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
@@ -27,7 +28,7 @@ from dagster_project.core.study import Study
 from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.operations import STATE_ERRORS, error_line, open_instance
+from dagster_project.operations import error_line, is_for_the_user, open_instance
 from dagster_project.stages import WAREHOUSE, Stage, plan
 
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -56,12 +57,14 @@ def main() -> int:
             print(f"\n{render_headline(headline(study.home.published_warehouse))}")
             print(_where_next(study, time.monotonic() - began))
         return 0
-    except (LongtailError, *STATE_ERRORS) as error:
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
         return 130
+    except Exception as error:
+        if not is_for_the_user(error):
+            raise
+        print(f"error: {error_line(error)}", file=sys.stderr)
+        return 1
 
 
 def materialise(study: Study) -> int:
@@ -81,12 +84,14 @@ def materialise(study: Study) -> int:
                 if _is_published(study, inputs):
                     _say("      the published warehouse is of exactly this lake: nothing to build")
                     continue
+                _published_inputs(study).unlink(missing_ok=True)  # of what is replaced from here on
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
                 return 1
             _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
-    _published_inputs(study).write_text(inputs, encoding="ascii")
+    with atomic_file(_published_inputs(study)) as temporary:
+        temporary.write_text(inputs, encoding="ascii")
     return 0
 
 
@@ -153,22 +158,36 @@ def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
 
 
 def _why(events: Sequence[Any]) -> str:
-    """What failed, in one line. Failed checks come first: a blocking one also fails a step, in Dagster's words."""
+    """What failed, in one line. A full disk comes first: everything else may follow from it. Then failed checks: a
+    blocking one also fails a step, in Dagster's words.
+    """
+    for said in map(_said, events):
+        if is_disk_full(said):
+            return advised(said)
     evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
     failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
     if failed:
         more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
         return _one_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
     for event in events:
-        if event.is_step_failure:
-            data = event.step_failure_data
-            if data.user_failure_data and data.user_failure_data.description:
-                return _one_line(str(data.user_failure_data.description))
-            error = data.error
-            while error.cause:
-                error = error.cause
-            return _one_line(f"{event.step_key}: {error.message} (the run's page in `make ui` has the trace)")
+        if event.is_step_failure and (said := _said(event)):
+            return said
     return "the run failed; its page in `make ui` says why"
+
+
+def _said(event: Any) -> str:
+    """What a failed step or run gives as its reason, in one line: our own words, or those of the error at its root."""
+    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
+    if failed is None:
+        return ""
+    own = getattr(failed, "user_failure_data", None)
+    if own and own.description:
+        return _one_line(str(own.description))
+    error = failed.error
+    while error and error.cause:
+        error = error.cause
+    trace = "(the run's page in `make ui` has the trace)"
+    return _one_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
 
 
 def _check(check: dg.AssetCheckEvaluation) -> str:
