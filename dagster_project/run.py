@@ -6,16 +6,14 @@ Every stage is a run in the UI's history. A stage whose partitions are current c
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
-import re
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import dagster as dg
 
@@ -30,11 +28,10 @@ from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.operations import error_line, is_for_the_user, open_instance
 from dagster_project.stages import WAREHOUSE, Stage, plan
+from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
-_DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
-_DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _SHOWN_CHECKS = 3
 _LOGGERS = ("longtail", "dagster_project")  # those that dagster.yaml shows in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -115,7 +112,7 @@ def run_stage(
     """Run one stage in this process; returns None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
-    with contextlib.redirect_stdout(_Condensed(sys.stdout)):
+    with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=_selection(definitions, stage),
@@ -125,28 +122,6 @@ def run_stage(
         )
     forget_run(study.home.locks, outcome.run_id)
     return None if outcome.success else _why(outcome.all_events)
-
-
-class _Condensed(io.TextIOBase):
-    """dbt's hundreds of lines as a line of progress every two seconds; what failed is shown whole."""
-
-    def __init__(self, terminal: IO[str]) -> None:
-        self._terminal = terminal
-        self._shown_at = time.monotonic()
-
-    def write(self, text: str) -> int:
-        for line in text.splitlines():
-            progress = _DBT_PROGRESS.match(line)
-            if _DBT_TROUBLE.search(line):
-                print(f"      dbt: {line.strip()}", file=self._terminal, flush=True)
-            elif progress and time.monotonic() - self._shown_at > 2:
-                self._shown_at = time.monotonic()
-                print(
-                    f"      dbt: {progress[1]} of {progress[2]} models and tests",
-                    file=self._terminal,
-                    flush=True,
-                )
-        return len(text)
 
 
 def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:

@@ -12,9 +12,12 @@ import shutil
 from pathlib import Path
 
 _ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-# The operating system's words (which dbt, pyarrow and DuckDB quote), SQLite's, DuckDB's for its temporary files.
 _SAID = re.compile(
-    r"no space left on device|disk quota exceeded|disk is full|max_temp_directory_size", re.IGNORECASE
+    r"no space left on device|disk quota exceeded"  # the operating system, quoted by dbt, pyarrow and DuckDB
+    r"|disk is full"  # SQLite
+    r"|max_temp_directory_size"  # DuckDB of its temporary files
+    r"|not enough free space to write|\d+ requested and \d+ written",  # numpy
+    re.IGNORECASE,
 )
 _ADVICE = "make room and run again: what is finished is kept"
 _MEBIBYTE = 1 << 20

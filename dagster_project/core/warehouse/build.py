@@ -20,6 +20,7 @@ from pathlib import Path
 
 import duckdb
 
+from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import code_version, fingerprint
@@ -129,6 +130,16 @@ def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProces
         text=True,
         check=False,
     )
+
+
+def require_dbt(study: Study, command: str, *options: str) -> None:
+    """Run a dbt command that must succeed. Errors: `PublishError`, in one line with dbt's own words."""
+    done = dbt_command(study, ["--quiet", *command.split(), *options])
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())
+        if is_disk_full(said):
+            raise PublishError(full_disk(study.home.build, f"dbt {command}"))
+        raise PublishError(f"dbt {command} failed: {said[-2000:]}")
 
 
 def clear_build(study: Study, log: logging.Logger) -> None:

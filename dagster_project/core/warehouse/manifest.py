@@ -12,12 +12,10 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from dagster_project.core.disk import full_disk, is_disk_full
-from dagster_project.core.errors import PublishError
 from dagster_project.core.files import atomic_file
 from dagster_project.core.lake import Lake, fingerprint
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.build import dbt_command, dbt_environment, dbt_sources
+from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 
 _NOTE = "parsed_from"
 
@@ -34,12 +32,7 @@ def ensure_manifest(study: Study, manifest: Path) -> None:
     if _is_whole(manifest) and _text(note) == parsed_from:
         return
     Lake(study.home.lake).ensure_schemas()
-    done = dbt_command(study, ["--quiet", "parse"])
-    if done.returncode:
-        said = " ".join((done.stdout + done.stderr).split())
-        if is_disk_full(said):
-            raise PublishError(full_disk(manifest, "dbt parse"))
-        raise PublishError(f"dbt parse failed: {said[-2000:]}")
+    require_dbt(study, "parse")
     with atomic_file(note) as temporary:
         temporary.write_text(parsed_from, encoding="ascii")
 
