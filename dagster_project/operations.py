@@ -15,7 +15,7 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from dagster_project.core.disk import advised, full_disk, is_disk_full
+from dagster_project.core.disk import advised, full_disk, has_no_room, is_disk_full
 from dagster_project.core.errors import LongtailError, StudyError
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
@@ -61,8 +61,11 @@ def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
         return advised(" ".join(str(error).split()))
-    if not isinstance(error, STATE_ERRORS):
-        return full_disk(longtail_home())  # whatever a library made of it
+    # SQLite says of a full disk also that it cannot read or write; other libraries have words of their own.
+    if not isinstance(error, STATE_ERRORS) or (
+        not isinstance(error, OSError) and has_no_room(longtail_home())
+    ):
+        return full_disk(longtail_home())
     if isinstance(error, OSError):
         place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
         what = f"{place}: {error.strerror or error}"

@@ -12,9 +12,7 @@ from typing import IO
 
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
 _DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
-_EVENT_NOT_TAKEN = re.compile(
-    r"Exception while writing logger call to event log: \(sqlite3|\(Background on this error"
-)
+_EVENT_NOT_TAKEN = "Exception while writing logger call to event log: (sqlite3."
 
 
 class Condensed(io.TextIOBase):
@@ -46,8 +44,8 @@ class Calm(io.TextIOBase):
         self._terminal = terminal
 
     def write(self, text: str) -> int:
-        kept = [line for line in text.splitlines(keepends=True) if not _EVENT_NOT_TAKEN.match(line)]
-        self._terminal.write("".join(kept))
+        if not text.startswith(_EVENT_NOT_TAKEN):
+            self._terminal.write(text)
         return len(text)
 
     def flush(self) -> None:

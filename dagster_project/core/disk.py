@@ -37,6 +37,11 @@ def is_disk_full(failure: BaseException | str) -> bool:
     return False
 
 
+def has_no_room(place: Path) -> bool:
+    """Whether less than a mebibyte is left: what failed there in other words failed by that."""
+    return _free(place) < _MEBIBYTE
+
+
 def full_disk(place: Path, what: str = "") -> str:
     """One line on the full disk of `place`, and what was to be done there."""
     reason = f"{place}: the disk is full{_left(place)}"
@@ -51,8 +56,9 @@ def advised(line: str) -> str:
 
 def _left(place: Path) -> str:
     """How much is left there: zero is plain, a little more tells that a large file did not fit."""
-    there = next((folder for folder in (place, *place.parents) if folder.exists()), None)
-    if there is None:
-        return ""
-    free = shutil.disk_usage(there).free
-    return f" ({free / _MEBIBYTE:.1f} MiB are left)"
+    return f" ({_free(place) / _MEBIBYTE:.1f} MiB are left)"
+
+
+def _free(place: Path) -> int:
+    """Bytes left where `place` lies, or will lie."""
+    return shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
