@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,9 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
+from dagster_project.core.disk import advised, full_disk, has_no_room, is_disk_full
 from dagster_project.core.errors import LongtailError, StudyError, single_line
+from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
 from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
 from dagster_project.core.study import Study
@@ -51,10 +52,20 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
         yield instance
 
 
+def is_for_the_user(error: Exception) -> bool:
+    """Whether the user can act on an error, in one line; any other is a fault of the program and keeps its trace."""
+    return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error)
+
+
 def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
-        return single_line(str(error))
+        return advised(single_line(str(error)))
+    # SQLite says of a full disk also that it cannot read or write; other libraries have words of their own.
+    if not isinstance(error, STATE_ERRORS) or (
+        not isinstance(error, OSError) and has_no_room(longtail_home())
+    ):
+        return full_disk(longtail_home())
     if isinstance(error, OSError):
         place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
         what = f"{place}: {error.strerror or error}"
@@ -70,20 +81,26 @@ def error_line(error: BaseException) -> str:
 def claim_home(study: Study) -> None:
     """Note in the home which study file it belongs to. Errors: `StudyError` where another file has that name."""
     note, path = study.home.root / "study_file", study.path.resolve()
-    owner = Path(note.read_text(encoding="utf-8").strip()) if note.exists() else path
+    noted = note.read_bytes() if note.exists() else b""
+    owner = Path(os.fsdecode(noted.strip())) if noted.strip() else path  # a full disk once left empty notes
     if owner != path and _is_named(owner, study.name):
         raise StudyError(
             f"{path}: name: {study.name!r} is the name of {owner} too, whose state is in {study.home.root}; "
             f"give one of them another name"
         )
-    if owner != path or not note.exists():
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{path}\n", encoding="utf-8")
+    _write(note, os.fsencode(path) + b"\n", study.home)
+
+
+def _write(path: Path, content: bytes, home: StudyHome) -> None:
+    """Write a small file whole or not at all, unless it is so already."""
+    if not path.exists() or path.read_bytes() != content:
+        with atomic_file(path, staging=home.root / STAGING) as temporary:
+            temporary.write_bytes(content)
 
 
 def _is_named(study_file: Path, name: str) -> bool:
     """Whether the file is there and names its study so; one that cannot be read at present counts as doing so."""
-    if not study_file.exists():
+    if not study_file.is_file():
         return False
     try:
         return load_study(study_file).name == name
@@ -96,8 +113,8 @@ def prepare_dagster_home(home: StudyHome) -> None:
     # Before matplotlib and huggingface_hub are imported: else they write to the user's home folder.
     os.environ.setdefault("MPLCONFIGDIR", str(home.cache / "matplotlib"))
     os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
-    home.dagster.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(PROJECT_ROOT / "dagster.yaml", home.dagster / "dagster.yaml")
+    remove_leftovers(home.root / STAGING)
+    _write(home.dagster / "dagster.yaml", (PROJECT_ROOT / "dagster.yaml").read_bytes(), home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 

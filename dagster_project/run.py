@@ -6,20 +6,20 @@ Every stage is a run in the UI's history. A stage whose partitions are current c
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
-import re
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError, single_line
+from dagster_project.core.disk import advised, is_disk_full
+from dagster_project.core.errors import single_line
+from dagster_project.core.files import atomic_file
 from dagster_project.core.generation.capabilities import check_capabilities
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
@@ -28,13 +28,12 @@ from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
-from dagster_project.operations import STATE_ERRORS, error_line, open_instance
+from dagster_project.operations import error_line, is_for_the_user, open_instance
 from dagster_project.stages import WAREHOUSE, Stage, plan
+from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
-_DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
-_DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _SHOWN_CHECKS = 3
 _LOGGERS = ("longtail", "dagster_project")  # those that dagster.yaml shows in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -57,12 +56,14 @@ def main() -> int:
             print(f"\n{render_headline(headline(study.home.published_warehouse))}")
             print(_where_next(study, time.monotonic() - began))
         return 0
-    except (LongtailError, *STATE_ERRORS) as error:
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
         return 130
+    except Exception as error:
+        if not is_for_the_user(error):
+            raise
+        print(f"error: {error_line(error)}", file=sys.stderr)
+        return 1
 
 
 def materialise(study: Study) -> int:
@@ -81,12 +82,14 @@ def materialise(study: Study) -> int:
                 inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
                 if _is_published(study, inputs):
                     continue
+                _published_inputs(study).unlink(missing_ok=True)  # of what is replaced from here on
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
                 return 1
             _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
-    _published_inputs(study).write_text(inputs, encoding="ascii")
+    with atomic_file(_published_inputs(study)) as temporary:
+        temporary.write_text(inputs, encoding="ascii")
     return 0
 
 
@@ -115,7 +118,7 @@ def run_stage(
     """Run one stage in this process; returns None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
-    with contextlib.redirect_stdout(_Condensed(sys.stdout)):
+    with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=_selection(definitions, stage),
@@ -127,28 +130,6 @@ def run_stage(
     return None if outcome.success else _why(outcome.all_events)
 
 
-class _Condensed(io.TextIOBase):
-    """dbt's hundreds of lines as a line of progress every two seconds; what failed is shown whole."""
-
-    def __init__(self, terminal: IO[str]) -> None:
-        self._terminal = terminal
-        self._shown_at = time.monotonic()
-
-    def write(self, text: str) -> int:
-        for line in text.splitlines():
-            progress = _DBT_PROGRESS.match(line)
-            if _DBT_TROUBLE.search(line):
-                print(f"      dbt: {line.strip()}", file=self._terminal, flush=True)
-            elif progress and time.monotonic() - self._shown_at > 2:
-                self._shown_at = time.monotonic()
-                print(
-                    f"      dbt: {progress[1]} of {progress[2]} models and tests",
-                    file=self._terminal,
-                    flush=True,
-                )
-        return len(text)
-
-
 def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
     if stage.keys != WAREHOUSE:
         return [dg.AssetKey.from_user_string(key) for key in stage.keys]
@@ -158,24 +139,36 @@ def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
 
 
 def _why(events: Sequence[Any]) -> str:
-    """What failed, in one line. Failed checks come first: a blocking one also fails a step, in Dagster's words."""
+    """What failed, in one line. A full disk comes first: everything else may follow from it. Then failed checks: a
+    blocking one also fails a step, in Dagster's words.
+    """
+    for said in map(_said, events):
+        if is_disk_full(said):
+            return advised(said)
     evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
     failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
     if failed:
         more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
         return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
     for event in events:
-        if event.is_step_failure:
-            data = event.step_failure_data
-            if data.user_failure_data and data.user_failure_data.description:
-                return single_line(str(data.user_failure_data.description))
-            error = data.error
-            while error.cause:
-                error = error.cause
-            return single_line(
-                f"{event.step_key}: {error.message} (the run's page in `make ui` has the trace)"
-            )
+        if event.is_step_failure and (said := _said(event)):
+            return said
     return "the run failed; its page in `make ui` says why"
+
+
+def _said(event: Any) -> str:
+    """What a failed step or run gives as its reason, in one line: our own words, or those of the error at its root."""
+    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
+    if failed is None:
+        return ""
+    own = getattr(failed, "user_failure_data", None)
+    if own and own.description:
+        return single_line(str(own.description))
+    error = failed.error
+    while error and error.cause:
+        error = error.cause
+    trace = "(the run's page in `make ui` has the trace)"
+    return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
 
 
 def _check(check: dg.AssetCheckEvaluation) -> str:

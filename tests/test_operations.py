@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import errno
+import resource
 import sqlite3
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from dagster_project.core.errors import StudyError
-from dagster_project.core.home import StudyHome
+from dagster_project.core.errors import LakeError, StudyError
+from dagster_project.core.home import PROJECT_ROOT, StudyHome
 from dagster_project.core.ownership import forget_run, hold_run, locked_runs
 from dagster_project.core.study_file import load_study
-from dagster_project.operations import claim_home, error_line, reap_dead_runs
+from dagster_project.operations import claim_home, error_line, prepare_dagster_home, reap_dead_runs
 from tests.journeys.commands import small_study
 
 
@@ -66,6 +67,45 @@ def test_a_home_belongs_to_one_study_file(tmp_path: Path, monkeypatch: pytest.Mo
     second.path.unlink()
     claim_home(first)
     assert (first.home.root / "study_file").read_text() == f"{first.path}\n"
+
+
+@pytest.mark.parametrize("cut_to", [0, 1, 3])
+def test_a_home_whose_note_was_cut_is_claimed_anew(
+    cut_to: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = load_study(small_study(tmp_path, "fake:digest"))
+    claim_home(study)
+    note = study.home.root / "study_file"
+    whole = note.read_bytes()
+    note.write_bytes(whole[:cut_to])
+    claim_home(study)
+    assert note.read_bytes() == whole
+
+
+def test_small_files_of_a_home_are_whole_or_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", "set by prepare_dagster_home")
+    study = load_study(small_study(tmp_path, "fake:digest"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write in (lambda: claim_home(study), lambda: prepare_dagster_home(study.home)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))  # no file may grow beyond one byte
+        try:
+            with pytest.raises(LakeError, match="could not be written"):
+                write()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert not [path for path in study.home.root.rglob("*") if path.is_file()]
+    claim_home(study)
+    prepare_dagster_home(study.home)
+    settings = study.home.dagster / "dagster.yaml"
+    assert settings.read_bytes() == (PROJECT_ROOT / "dagster.yaml").read_bytes()
+    assert sorted(path.name for path in study.home.root.rglob("*") if path.is_file()) == [
+        "dagster.yaml",
+        "study_file",
+    ]
 
 
 def test_a_failing_disk_is_one_line_that_names_the_place() -> None:

@@ -21,17 +21,18 @@ _STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
     """Yield a staging path on the same file system; on success fsync it and rename it to `path`.
 
     The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
-    files only. On any error the staging file is removed and `path` is left as it was.
+    files only. A file that lies directly in a study's home names another `staging`: beside the home nothing is
+    written. On any error the staging file is removed and `path` is left as it was.
     """
-    staging = path.parent.parent / STAGING
-    staging.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = staging or path.parent.parent / STAGING
     temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
     try:
+        staging.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         sync(temporary)
         os.replace(temporary, path)

@@ -109,14 +109,14 @@ class Lake:
         return self.root / table / f"{partition.replace('|', '__')}.parquet"
 
     def ensure_schemas(self) -> None:
-        """Write every table's zero-row schema file where it is missing or its columns have changed.
+        """Write every table's zero-row schema file where it is missing or damaged, or its columns have changed.
 
         What killed writers left behind is removed on this occasion.
         """
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
             path = self.path(name, _SCHEMA_FILE)
-            if path.exists() and pq.read_schema(path).equals(table.schema):
+            if _schema_of(path) == table.schema:
                 continue
             with atomic_file(path) as temporary:
                 pq.write_table(table.schema.empty_table(), temporary)
@@ -246,6 +246,13 @@ class Lake:
             for row in aside
         ]
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
+
+
+def _schema_of(path: Path) -> pa.Schema | None:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        return None
 
 
 def _with_nulls_checked(name: str, data: pa.Table) -> pa.Table:

@@ -13,13 +13,13 @@ from pathlib import Path
 import dagster as dg
 from dagster_dbt import DbtCliResource, DbtProject
 
-from dagster_project.core.errors import PublishError
 from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import hold_run
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.build import dbt_command, dbt_environment
+from dagster_project.core.warehouse.build import dbt_environment
+from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study
 
 LOG = logging.getLogger("longtail")
@@ -51,29 +51,17 @@ def model_session() -> ModelSession:
 
 
 def dbt_project() -> DbtProject:
-    """The dbt project, its target inside the study's build folder; parsed again only where models are newer.
+    """The dbt project, its target inside the study's build folder; parsed again only where it changed.
 
     Errors: `PublishError` with dbt's own words where the project does not parse.
     """
     study = chosen_study()
     os.environ.update(dbt_environment(study))
     project = DbtProject(project_dir=PROJECT_ROOT / "dbt", target_path=Path(os.environ["DBT_TARGET_PATH"]))
-    if _is_stale(project.manifest_path, project.project_dir):
-        Lake(study.home.lake).ensure_schemas()
-        done = dbt_command(study, ["--quiet", "parse"])
-        if done.returncode:
-            raise PublishError(f"dbt parse failed: {' '.join((done.stdout + done.stderr).split())[-2000:]}")
+    ensure_manifest(study, project.manifest_path)
     return project
 
 
 def dbt_resource(project: DbtProject) -> DbtCliResource:
     """dbt of this very environment, whatever PATH says."""
     return DbtCliResource(project_dir=project, dbt_executable=str(Path(sys.executable).parent / "dbt"))
-
-
-def _is_stale(manifest: Path, project_dir: Path) -> bool:
-    if not manifest.exists():
-        return True
-    built = manifest.stat().st_mtime
-    sources = (path for kind in ("*.sql", "*.py", "*.yml", "*.md") for path in project_dir.rglob(kind))
-    return any(path.stat().st_mtime > built for path in sources)

@@ -9,7 +9,9 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import LongtailError, printable
+from dagster_project.core.home import longtail_home
 from dagster_project.core.lake import Lake, Outcome, fingerprint
 
 _PREVIEW_ROWS = 5
@@ -23,7 +25,12 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except LongtailError as error:
-        raise dg.Failure(description=str(error), allow_retries=False) from error
+        raise dg.Failure(description=advised(str(error)), allow_retries=False) from error
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        said = f"{longtail_home()}: {type(error).__name__}: {error}"
+        raise dg.Failure(description=advised(said), allow_retries=False) from error
 
 
 def result(

@@ -99,6 +99,15 @@ def test_a_schema_file_of_old_columns_is_replaced(lake: Lake) -> None:
     assert pq.read_schema(path).equals(TABLES["triples"].schema)
 
 
+@pytest.mark.parametrize("n_bytes", [0, 100])
+def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
+    lake.ensure_schemas()
+    path = lake.path("triples", "_schema")
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    lake.ensure_schemas()
+    assert pq.read_schema(path).equals(TABLES["triples"].schema)
+
+
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:

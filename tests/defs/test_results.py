@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
+
+import dagster as dg
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.defs.results import markdown_table
+from dagster_project.core.errors import LakeError
+from dagster_project.defs.results import clear_errors, markdown_table
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        sqlite3.OperationalError("database or disk is full"),
+        LakeError("answers.parquet: could not be written (No space left on device)"),
+    ],
+)
+def test_whatever_meets_a_full_disk_fails_with_one_line_that_says_what_to_do(error: Exception) -> None:
+    with pytest.raises(dg.Failure) as failed, clear_errors():
+        raise error
+    assert failed.value.description is not None
+    assert failed.value.description.endswith("make room and run again: what is finished is kept")
+    assert "\n" not in failed.value.description
+
+
+def test_a_fault_of_the_program_keeps_its_trace() -> None:
+    with pytest.raises(PermissionError), clear_errors():
+        raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def test_markup_in_a_label_is_escaped() -> None:

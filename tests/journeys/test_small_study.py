@@ -11,7 +11,9 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from dagster_project.core.lake import Lake
 from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.warehouse.build import MADE_BY_BUILD
 from tests.journeys.commands import (
     PROJECT,
     command,
@@ -20,6 +22,8 @@ from tests.journeys.commands import (
     run_up_to_the_warehouse,
     small_study,
 )
+from tests.journeys.growing_disk import contents
+from tests.small_disk import run_with_small_disk
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
@@ -127,6 +131,47 @@ def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None
     after = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
     assert before == after
     assert "nothing to build" in done.stdout
+
+
+def test_files_that_a_full_disk_left_cut_are_made_again(finished: tuple[Path, Path, str]) -> None:
+    """What earlier versions wrote in place, and what dbt and DuckDB still do."""
+    home, study, _ = finished
+    root = home / "small"
+    for name in ("study_file", "dagster/dagster.yaml"):
+        (root / name).write_bytes(b"")
+    for name in ("manifest.json", "partial_parse.msgpack"):
+        path = root / "build/dbt/target" / name
+        path.write_bytes(path.read_bytes()[:100_000])
+    done = run_study(home, study)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert (root / "study_file").read_text() == f"{study}\n"
+    assert json.loads((root / "build/dbt/target/manifest.json").read_text())["nodes"]
+    assert "nothing to build" in done.stdout
+
+
+def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_is_room(
+    finished: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    """Full when the run history is begun, in dbt parse, in generation, in dbt build."""
+    home, study, _ = finished
+    sizes = ("0.05", "3", "9", "30")
+    shown = run_with_small_disk("tests.journeys.growing_disk", str(study), str(tmp_path), *sizes)
+    attempts = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [attempt["code"] for attempt in attempts] == [1, 1, 1, 1], shown.stderr[-2000:]
+    began, parsed, generated, built = (attempt["stage"] for attempt in attempts)
+    assert began == parsed == "start"
+    assert re.match(r"\[([1-9]|10)/11\]", generated)
+    assert built.startswith("[11/11]")
+    for attempt in attempts:
+        assert not attempt["has_trace"]
+        (line,) = attempt["errors"]
+        assert line.startswith("error: ")
+        assert re.search("disk is full|No space left", line), line
+        assert re.search("make room|free space", line), line
+        assert str(tmp_path / "disk/home") in line
+    whole = contents(Lake(home / "small/lake"))
+    made_by_build = {f"{table} all" for table in MADE_BY_BUILD}
+    assert attempts[-1]["contents"] == {key: whole[key] for key in whole.keys() - made_by_build}
 
 
 def test_sql_reads_the_published_file_and_nothing_else(

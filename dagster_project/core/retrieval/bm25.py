@@ -54,14 +54,13 @@ class Bm25:
         with np.errstate(invalid="ignore"):  # 0/0 for "" where all passages are empty
             index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
         index.save(folder, show_progress=False)
+        _check_whole(folder)
         log.info("bm25: %d passages, %d distinct tokens", len(passages), len(vocabulary) - 1)
 
     def search(
         self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
     ) -> list[list[Hit]]:
-        import bm25s
-
-        index = bm25s.BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
+        index = _load(folder)
         found = []
         for done, query in enumerate(queries, start=1):
             scores = index.get_scores_from_ids(index.get_tokens_ids(tokens_of(query.text)))
@@ -80,6 +79,20 @@ def best_rows(scores: np.ndarray, k: int) -> list[int]:
         rows = np.flatnonzero(scores > 0)
     ordered = rows[np.argsort(-scores[rows], kind="stable")]
     return [int(row) for row in ordered[:k]]
+
+
+def _check_whole(folder: Path) -> None:
+    """Errors: `OSError` where an array is cut: numpy says nothing where the last bytes of a file find no room."""
+    try:
+        _load(folder)
+    except (ValueError, EOFError) as error:
+        raise OSError(f"the disk is full, an array was cut: {error}") from error
+
+
+def _load(folder: Path) -> Any:
+    import bm25s
+
+    return bm25s.BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
 
 
 def _empty_index() -> Any:

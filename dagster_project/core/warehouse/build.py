@@ -7,7 +7,10 @@ What belongs here: where dbt reads, writes and logs, and the verdict over a buil
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +20,7 @@ from pathlib import Path
 
 import duckdb
 
+from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import code_version, fingerprint
@@ -31,6 +35,8 @@ STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
 """How a study is built: unit tests judge the SQL, whatever the lake holds, and are run where that is changed."""
 
 _NAMED = 5
+_TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
+"""How dagster-dbt ends the name of the folder that it gives to each invocation: the run, and a number of its own."""
 _OUTDATED = """
 with recursive lineage (model, ancestor) as (
     select unique_id, unnest(upstream) from build.audit.results where resource_type = 'model'
@@ -105,6 +111,8 @@ def dbt_environment(study: Study) -> dict[str, str]:
         "DBT_PROFILES_DIR": str(DBT_PROJECT),
         "DBT_TARGET_PATH": str(home.build / "dbt" / "target"),
         "DBT_LOG_PATH": str(home.build / "dbt" / "logs"),
+        # Dagster keeps what dbt says. Of a full disk each line that a log file cannot take would be a long trace.
+        "DBT_LOG_LEVEL_FILE": "none",
         "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
     }
 
@@ -122,6 +130,40 @@ def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProces
         text=True,
         check=False,
     )
+
+
+def require_dbt(study: Study, command: str, *options: str) -> None:
+    """Run a dbt command that must succeed. Errors: `PublishError`, in one line with dbt's own words."""
+    done = dbt_command(study, ["--quiet", *command.split(), *options])
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())
+        if is_disk_full(said):
+            raise PublishError(full_disk(study.home.build, f"dbt {command}"))
+        raise PublishError(f"dbt {command} failed: {said[-2000:]}")
+
+
+def clear_build(study: Study, log: logging.Logger) -> None:
+    """Before a build: remove the targets of dbt runs that Dagster began before, and a warehouse that does not open.
+
+    A disk that is full while DuckDB makes the file leaves one without its header, which nothing opens any more; dbt
+    makes all of it again. A warehouse that another process holds is left alone.
+    """
+    for target in (study.home.build / "dbt" / "target").glob("*"):
+        if _TARGET_OF_RUN.search(target.name):
+            shutil.rmtree(target, ignore_errors=True)
+    build = study.home.build_warehouse
+    if not build.exists():
+        return
+    try:
+        duckdb.connect(str(build), read_only=True).close()
+    except duckdb.ConnectionException:  # this process has it open, so that it does open
+        return
+    except duckdb.Error as error:
+        if "Could not set lock on file" in str(error) or not os.access(build, os.R_OK):
+            return
+        log.warning("%s: cannot be opened (%s); it is built anew", build, str(error).splitlines()[0])
+        for path in (build, build.with_name(f"{build.name}.wal")):
+            path.unlink(missing_ok=True)
 
 
 def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:

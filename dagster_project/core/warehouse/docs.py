@@ -22,7 +22,7 @@ from dagster_project.core.files import atomic_file
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import code_version, fingerprint
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.build import dbt_command, dbt_environment, dbt_sources
+from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication
 
 _TESTS = ("test_type:data", "test_type:unit")
@@ -33,6 +33,7 @@ _NO_NETWORK = (
 )
 _HEAD = re.compile(r"<head>(?:<!-- longtail -->.*?<!-- /longtail -->)?", re.DOTALL)
 _INPUTS = re.compile(r'<meta name="longtail:inputs" content="([0-9a-f]+)">')
+_END = "</html>"
 _ICON = re.compile(r"<link rel=\"(?:shortcut icon|canonical)\"[^>]*>")
 
 
@@ -69,20 +70,18 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
 
 
 def _page_of(target: Path, inputs: str) -> str | None:
-    """The page at `target`, if it is of these inputs."""
-    if not target.exists():
+    """The page at `target`, if it is whole and of these inputs."""
+    try:
+        page = target.read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError):
         return None
-    page = target.read_text(encoding="utf-8")
     found = _INPUTS.search(page, 0, 4_000)
-    return page if found and found[1] == inputs else None
+    return page if found and found[1] == inputs and page.endswith(_END) else None
 
 
 def _generate(study: Study) -> str:
     # Of tests the page shows what they ask; what they compile to would take a third of the time.
-    done = dbt_command(study, ["--quiet", "docs", "generate", "--static", "--exclude", *_TESTS])
-    if done.returncode:
-        reason = " ".join((done.stdout + done.stderr).split())[-1000:]
-        raise PublishError(f"dbt docs generate failed: {reason}")
+    require_dbt(study, "docs generate", "--static", "--exclude", *_TESTS)
     page = (Path(dbt_environment(study)["DBT_TARGET_PATH"]) / _PAGE).read_text(encoding="utf-8")
     # Paths stand in JSON strings; where this home lies is nobody's business.
     for path, shown in ((study.home.root, "data"), (study.home.home, "data"), (PROJECT_ROOT, "longtail")):

@@ -8,7 +8,7 @@ from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtC
 
 from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
 from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ, compare_methods
-from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
@@ -40,6 +40,7 @@ def warehouse_models(
     context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
 ) -> Iterator[Any]:
     """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
+    clear_build(study.study, LOG)
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
 

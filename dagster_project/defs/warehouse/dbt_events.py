@@ -17,6 +17,7 @@ import duckdb
 from dagster_dbt import DbtCliInvocation
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 
+from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
 
@@ -29,7 +30,8 @@ def with_columns(
     """The events of a dbt invocation, in order; a model's carries column schema, lineage and row count.
 
     DuckDB lets nobody read the warehouse while dbt writes to it, so the events come when dbt has ended; until
-    then `log` tells how far it is. Where dbt fails, what it built comes all the same, then its error.
+    then `log` tells how far it is. Where dbt fails, what it built comes all the same, then its error: of a full disk
+    one line, whatever hundreds of models and tests say of it.
     """
     events: list[DbtDagsterEventType] = []
     failure: Exception | None = None
@@ -45,6 +47,8 @@ def with_columns(
             event = _with_metadata(event, _metadata(described[model], invocation))
         yield event
     if failure is not None:
+        if is_disk_full(failure):
+            raise dg.Failure(full_disk(study.home.build, "dbt build"), allow_retries=False) from failure
         raise failure
 
 

@@ -156,6 +156,27 @@ def test_a_full_disk_leaves_nothing(
     assert not build_index(rdf_study, searchable, retriever, log).was_current
 
 
+def test_an_index_that_lacks_its_last_bytes_is_not_kept(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    """numpy gives no error where the end of an array, which it still buffers, finds no room on the disk."""
+    write_passages(searchable, [("Q1", i, f"word{i % 5}") for i in range(2_000)])
+    report = build_index(rdf_study, searchable, "bm25", log)
+    largest = max(report.path.iterdir(), key=lambda file: file.stat().st_size)
+    n_bytes = largest.stat().st_size
+    assert largest.suffix == ".npy"
+    (report.path / "index.json").unlink()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes - 1, limits[1]))
+    try:
+        with pytest.raises(LakeError, match="index could not be written"):
+            build_index(rdf_study, searchable, "bm25", log)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    again = build_index(rdf_study, searchable, "bm25", log)
+    assert (again.was_current, again.n_bytes) == (False, report.n_bytes)
+
+
 def test_oracle_takes_the_first_passage_with_an_answer(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -13,6 +16,7 @@ from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import (
     AFTER_GAINS,
     BuildVerdict,
+    clear_build,
     dbt_command,
     dbt_environment,
     read_verdict,
@@ -60,6 +64,45 @@ def test_a_file_that_dbt_never_wrote_has_no_verdict(tmp_path: Path) -> None:
         connection.execute(f"attach '{tmp_path / 'empty.duckdb'}' as build")
         with pytest.raises(PublishError, match="build the warehouse first"):
             read_verdict(connection)
+
+
+@pytest.mark.parametrize("n_bytes", [0, 4_096, 8_192, 20_000])
+def test_a_build_that_nothing_opens_any_more_is_removed(
+    n_bytes: int, study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a disk that is full while DuckDB begins the file leaves."""
+    build, log = study.home.build_warehouse, logging.getLogger(__name__)
+    target = study.home.build / "dbt/target/warehouse_models-0a1b2c3-4d5e6f7"
+    (target / "compiled").mkdir(parents=True)
+    kept = study.home.build / "dbt/target/compiled"
+    kept.mkdir(exist_ok=True)
+    clear_build(study, log)
+    assert (build.exists(), target.exists(), kept.exists()) == (True, False, True)
+    with duckdb.connect(str(build)):
+        clear_build(study, log)  # it is open, in this very process
+    assert build.exists()
+    build.write_bytes(build.read_bytes()[:n_bytes])
+    clear_build(study, log)
+    assert not build.exists()
+    assert "built anew" in caplog.text
+    with duckdb.connect(str(build)) as connection:
+        connection.execute("create table rows (a integer)")
+
+
+def test_a_build_that_another_process_holds_is_left_alone(study: Study) -> None:
+    build = study.home.build_warehouse
+    code = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(build)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        clear_build(study, logging.getLogger(__name__))
+        assert build.exists()
+    finally:
+        holder.kill()
+        holder.communicate()
 
 
 def verdict_of(study: Study) -> BuildVerdict:

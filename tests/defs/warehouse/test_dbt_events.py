@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -16,7 +17,7 @@ from dagster_dbt.errors import DagsterDbtCliRuntimeError
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
 from dagster_project.defs.warehouse.dbt_events import with_columns
-from tests.lakes import fill
+from tests.lakes import fill, make_study
 from tests.warehouses import UNANSWERED, copied_study, lake_of
 
 LOG = logging.getLogger("tests.dbt_events")
@@ -34,6 +35,33 @@ def _collect(events: Iterable[object], into: list[object]) -> None:
     """What comes before an error stays in `into`."""
     for event in events:
         into.append(event)
+
+
+@dataclass(frozen=True)
+class _Failing:
+    """An invocation whose dbt process has ended with an error."""
+
+    said: str
+
+    def stream(self) -> Iterator[object]:
+        yield from ()
+        raise DagsterDbtCliRuntimeError(self.said)
+
+
+def test_of_a_full_disk_dbt_fails_with_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = make_study(tmp_path, UNANSWERED)
+    full = (
+        'Runtime Error\n  IO Error: Could not write file "warehouse.duckdb": No space left on device\n' * 300
+    )
+    with pytest.raises(dg.Failure) as failed:
+        list(with_columns(_Failing(full), study, LOG))  # type: ignore[arg-type]
+    said = failed.value.description
+    assert said is not None
+    assert said.startswith(f"dbt build: {study.home.build}: the disk is full")
+    assert "\n" not in said
+    with pytest.raises(DagsterDbtCliRuntimeError, match="unique_key"):
+        list(with_columns(_Failing("unique_key failed"), study, LOG))  # type: ignore[arg-type]
 
 
 def test_a_failing_build_shows_what_it_built_then_fails(

@@ -1,0 +1,51 @@
+"""dbt's manifest, which tells Dagster the warehouse's assets: parsed again unless it is whole and of this project.
+
+What belongs here: when it may be used. What does not: running dbt (`build`), reading assets off it (`defs`).
+
+dbt writes the file in place, so that a full disk leaves it cut. Its date therefore says nothing: it must load, and a
+note beside it, written after dbt has ended well, says what it was parsed from.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+from dagster_project.core.files import atomic_file
+from dagster_project.core.lake import Lake, fingerprint
+from dagster_project.core.study import Study
+from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
+
+_NOTE = "parsed_from"
+
+
+def ensure_manifest(study: Study, manifest: Path) -> None:
+    """Have dbt write `manifest`, unless it is whole and of this project.
+
+    Errors: `PublishError` with dbt's own words where the project does not parse, or the disk is full.
+    """
+    note = study.home.build / "dbt" / _NOTE
+    parsed_from = fingerprint(
+        dbt_sources(), dbt_environment(study), [version(package) for package in ("dbt-core", "dbt-duckdb")]
+    )
+    if _is_whole(manifest) and _text(note) == parsed_from:
+        return
+    Lake(study.home.lake).ensure_schemas()
+    require_dbt(study, "parse")
+    with atomic_file(note) as temporary:
+        temporary.write_text(parsed_from, encoding="ascii")
+
+
+def _is_whole(manifest: Path) -> bool:
+    try:
+        return "nodes" in json.loads(manifest.read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _text(note: Path) -> str:
+    try:
+        return note.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,46 @@
+"""A study on a disk that is full, at one stage after the other, until it has grown enough.
+
+`unshare --mount python -m tests.journeys.growing_disk STUDY FOLDER MEBIBYTES…` runs the study once at each size and
+prints a JSON line each. It ends where a run succeeds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from dagster_project.core.lake import Lake
+from dagster_project.core.tables import TABLES
+from tests.journeys.commands import run_study
+from tests.small_disk import SmallDisk
+
+
+def main(study: Path, folder: Path, sizes: list[float]) -> None:
+    disk = SmallDisk.of(folder / "disk", sizes[0])
+    home = disk.folder / "home"
+    for size in sizes:
+        disk.resize(size)
+        done = run_study(home, study, timeout=900)
+        stages = [line for line in done.stdout.splitlines() if line.startswith("[")]
+        attempt = {
+            "mebibytes": size,
+            "code": done.returncode,
+            "stage": stages[-1] if stages else "start",
+            "errors": done.stderr.splitlines(),
+            "has_trace": "Traceback" in done.stdout + done.stderr,
+            "contents": contents(Lake(home / "small/lake")),
+        }
+        print(json.dumps(attempt), flush=True)
+        if not done.returncode:
+            return
+
+
+def contents(lake: Lake) -> dict[str, str]:
+    """By table and partition: the hash of the rows, without what tells only of the run."""
+    parts = [(table, partition) for table in TABLES for partition in lake.partitions(table)]
+    return {f"{table} {partition}": lake.content(table, partition) for table, partition in parts}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), [float(size) for size in sys.argv[3:]])

@@ -1,0 +1,65 @@
+"""A file system of a few mebibytes that grows: a real full disk. It lies in a mount namespace of its own process, so
+that nobody else sees it, and goes with that process.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_NAMESPACES = (["unshare", "--mount"], ["unshare", "--mount", "--map-root-user"])
+_TRIAL = 'mount -t tmpfs -o size=64k tmpfs "$0"'
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class SmallDisk:
+    """A folder on a file system of its own; to be made in a process that `run_with_small_disk` started."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, folder: Path, mebibytes: float) -> SmallDisk:
+        folder.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", _size(mebibytes), "tmpfs", str(folder)], check=True)
+        return cls(folder)
+
+    def resize(self, mebibytes: float) -> None:
+        subprocess.run(["mount", "-o", f"remount,{_size(mebibytes)}", str(self.folder)], check=True)
+
+    def leave_free(self, mebibytes: float) -> None:
+        """Make it so large that exactly this is left."""
+        self.resize(shutil.disk_usage(self.folder).used / _MEBIBYTE + mebibytes)
+
+
+def _size(mebibytes: float) -> str:
+    return f"size={round(mebibytes * 1024)}k"
+
+
+def run_with_small_disk(
+    module: str, *arguments: str, timeout: float = 600
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m module` where it can mount a small disk; skips the test, and says so, where nobody may."""
+    command = [*_namespace(), sys.executable, "-m", module, *arguments]
+    project = str(Path(__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": project}
+    return subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=timeout
+    )
+
+
+@functools.cache
+def _namespace() -> list[str]:
+    for namespace in _NAMESPACES if shutil.which("unshare") else ():
+        trial = subprocess.run([*namespace, "sh", "-c", _TRIAL, tempfile.gettempdir()], capture_output=True)
+        if trial.returncode == 0:
+            return namespace
+    pytest.skip("no file system can be mounted here: nothing was tried on a full disk")

@@ -1,0 +1,28 @@
+"""What takes the place of the terminal's streams while a stage runs."""
+
+from __future__ import annotations
+
+import io
+
+from dagster_project.terminal import Calm, Condensed
+
+
+def test_dbt_is_condensed_to_progress_and_troubles() -> None:
+    terminal = io.StringIO()
+    shown = Condensed(terminal)
+    shown.write("1 of 9 OK created sql table model\n4 of 9 ERROR creating sql table model\nDone. ERROR=1\n")
+    assert terminal.getvalue() == "      dbt: 4 of 9 ERROR creating sql table model\n"
+
+
+def test_log_events_that_a_full_disk_does_not_take_are_not_told_one_by_one() -> None:
+    terminal = io.StringIO()
+    calm = Calm(terminal)
+    calm.write(
+        "Exception while writing logger call to event log: (sqlite3.OperationalError) database or disk is full\n"
+        "[SQL: INSERT INTO event_logs]\n(Background on this error at: https://sqlalche.me/e/21/e3q8)\n"
+    )
+    calm.write("a warning\n")
+    calm.write("Exception while writing logger call to event log: cannot pickle\n")
+    assert terminal.getvalue() == (
+        "a warning\nException while writing logger call to event log: cannot pickle\n"
+    )
