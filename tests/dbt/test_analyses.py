@@ -12,6 +12,7 @@ import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.warehouse.publish import publish_warehouse
+from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import Shell, connect
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study
 
@@ -61,6 +62,7 @@ def queries() -> dict[str, str]:
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    assert all(len(admitted(connection, query)) == 1 for query in queries().values())
     return {name: len(connection.execute(query).fetchall()) for name, query in queries().items()}
 
 

@@ -16,6 +16,7 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.comments import literal
 from dagster_project.core.warehouse.publish import publish_warehouse
+from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import connect
 from tests.warehouses import AWKWARD, copied_study
 
@@ -71,6 +72,7 @@ def test_the_grain_is_a_key_of_its_table(published: duckdb.DuckDBPyConnection) -
 def test_every_example_runs_on_the_locked_down_published_file(published: duckdb.DuckDBPyConnection) -> None:
     for name, query in published.execute("select table_name, example_query from catalogue").fetchall():
         assert name in query, name
+        assert len(admitted(published, query)) == 1, name
         published.execute(query).fetchall()
         assert len(published.execute(query).description) > 0
 
