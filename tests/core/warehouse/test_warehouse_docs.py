@@ -12,7 +12,7 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
-from dagster_project.core.warehouse.docs import publish_docs
+from dagster_project.core.warehouse.docs import _page_of, publish_docs
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.warehouses import UNANSWERED, copied_study
 
@@ -41,6 +41,18 @@ def test_the_page_is_of_the_published_build_and_gives_no_path_away(study: Study)
     assert not again.was_made
     assert report.path.read_text(encoding="utf-8") == page
     assert report.path.stat().st_ino != made
+
+
+def test_a_page_that_was_cut_is_made_again(tmp_path: Path) -> None:
+    page, target = '<html><meta name="longtail:inputs" content="ab12"><p>é</p></html>', tmp_path / "docs.html"
+    assert _page_of(target, "ab12") is None
+    target.write_text(page, encoding="utf-8")
+    assert _page_of(target, "ab12") == page
+    assert _page_of(target, "cd34") is None
+    whole = target.read_bytes()
+    for n_bytes in range(len(whole)):
+        target.write_bytes(whole[:n_bytes])
+        assert _page_of(target, "ab12") is None
 
 
 def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(study: Study, tmp_path: Path) -> None:
