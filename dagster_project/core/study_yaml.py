@@ -85,35 +85,34 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """One node; an alias counts as all that it stands for. Errors: `_RefusedError`, `yaml.YAMLError`."""
+        """One node, at a depth and with a size that are allowed. Errors: `_RefusedError`, `yaml.YAMLError`."""
         event = self.peek_event()
         if getattr(event, "tag", None) is not None:
-            raise _RefusedError(
-                event.start_mark, f"tags ({event.tag[:_SHOWN]}) are not for a study; leave it out"
-            )
+            problem = f"tags ({event.tag[:_SHOWN]}) are not for a study; leave it out"
+            raise _RefusedError(event.start_mark, problem)
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _RefusedError(
-                event.start_mark, f"nested more than {_DEEPEST} levels deep, which no study needs"
-            )
+            problem = f"nested more than {_DEEPEST} levels deep, which no study needs"
+            raise _RefusedError(event.start_mark, problem)
         before = self._n_nodes
         node = super().compose_node(parent, index)
         self._depth -= 1
+        self._count(node, event, before)
+        return node
+
+    def _count(self, node: yaml.Node | None, event: Any, before: int) -> None:
+        """Count the node and what it holds; an alias counts as all that it stands for."""
         if not isinstance(event, yaml.AliasEvent):
             self._n_nodes += 1
             self._sizes[id(node)] = self._n_nodes - before
         elif id(node) in self._sizes:
             self._n_nodes += self._sizes[id(node)]
         else:
-            raise _RefusedError(
-                event.start_mark, f"*{str(event.anchor)[:_SHOWN]} stands for something that holds it"
-            )
+            problem = f"*{str(event.anchor)[:_SHOWN]} stands for something that holds it"
+            raise _RefusedError(event.start_mark, problem)
         if self._n_nodes > _MOST_NODES:
-            raise _RefusedError(
-                event.start_mark,
-                f"more than {_MOST_NODES:,} values up to here, aliases resolved; no study needs them",
-            )
-        return node
+            problem = f"more than {_MOST_NODES:,} values up to here, aliases resolved; no study needs them"
+            raise _RefusedError(event.start_mark, problem)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """A mapping, in which no key is there twice; what `<<` merges in gives way to it, as YAML says."""
@@ -132,9 +131,8 @@ class _Loader(yaml.SafeLoader):
 
 def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
     if len(node.value) > _LONGEST_NUMBER:
-        raise _RefusedError(
-            node.start_mark, f"a number of {len(node.value):,} characters, which no study needs"
-        )
+        problem = f"a number of {len(node.value):,} characters, which no study needs"
+        raise _RefusedError(node.start_mark, problem)
     digits = node.value.replace("_", "")
     return int(digits) if node.tag == f"{_TAG}int" else float(digits)
 

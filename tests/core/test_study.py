@@ -266,7 +266,7 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("sampling.n", 1, "sampling.n: must be a whole number of 2 to 1000, not 1"),
         ("sampling.temperature", 0, "sampling.temperature: must be a number above 0 and at most 2, not 0"),
         ("sampling.temperature", "hot", "sampling.temperature: must be a number above 0 and at most 2, not 'hot'"),
-        ("sampling.temperature", float("nan"), "sampling.temperature: must be a number above 0 and at most 2, not '.nan'"),
+        ("sampling.temperature", float("nan"), "must be a number above 0 and at most 2, not '.nan'"),
         ("methods", ["closed_book", "bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, oracle"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
