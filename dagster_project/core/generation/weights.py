@@ -59,7 +59,10 @@ def _local_folder(model: Model) -> Path | None:
     if model.path.startswith(_SANDBOX):
         from dagster_project.core.sandbox.models import reference_model_path
 
-        return reference_model_path(model.path.removeprefix(_SANDBOX))
+        try:
+            return reference_model_path(model.path.removeprefix(_SANDBOX))
+        except BackendError as error:
+            raise BackendError(f"model {model.name}: {error}") from None
     try:
         folder = Path(model.path).expanduser()
         if folder.is_dir():

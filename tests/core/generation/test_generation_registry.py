@@ -165,7 +165,7 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
 @pytest.mark.parametrize(
     ("kind", "path", "message"),
     [
-        ("transformers", "sandbox:xl", "unknown reference model 'xl': use one of s, m, l"),
+        ("transformers", "sandbox:xl", "model tiny: unknown reference model 'xl': use one of s, m, l"),
         ("transformers", "sandbox:s", None),
         ("transformers", "{here}/folder/tinny", "there is no folder .*tinny, and no hub id looks like it"),
         ("transformers", "{here}/folder/tiny", None),
