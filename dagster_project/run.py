@@ -20,7 +20,7 @@ import dagster as dg
 from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import single_line
 from dagster_project.core.files import atomic_file
-from dagster_project.core.generation.capabilities import check_capabilities
+from dagster_project.core.generation.capabilities import check_models
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study import Study
@@ -45,7 +45,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         study = load_study(study_file())
-        check_capabilities(study)
+        check_models(study)
         _listen()
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"

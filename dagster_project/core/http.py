@@ -39,8 +39,12 @@ class RetryPolicy:
     wait for a connection and for the next bytes. `read_s` is above the 60 seconds after which Wikimedia's
     query service gives up by itself, so that its own message arrives first.
 
+    A request may take `answer_s` in all, from connecting to the last byte of its answer, which may have
+    `largest_answer` bytes, unpacked. A download may take hours, but no longer than `stretch_s` for its headers and for
+    each `stretch` bytes of its body: 9 kB a second is the least.
+
     A 429 without Retry-After makes everybody pause, `refused_factor` times longer; after `refusals` of them in a row
-    nothing is asked for `after_refusals_s`. An answer may have `largest_answer` bytes, unpacked, and take `answer_s`.
+    nothing is asked for `after_refusals_s`.
     """
 
     attempts: int = 6
@@ -53,7 +57,9 @@ class RetryPolicy:
     refusals: int = 5
     after_refusals_s: float = 900.0
     largest_answer: int = 1 << 29
-    answer_s: float = 600.0
+    answer_s: float = 300.0
+    stretch_s: float = 120.0
+    stretch: int = 1 << 20
 
     def backoff_s(self, number: int, jitter: float) -> float:
         """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients."""

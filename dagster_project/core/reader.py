@@ -15,6 +15,7 @@ from dagster_project.core.errors import StudyError
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
 _SHOWN = 80
+_LONGEST_TEXT = 4_000
 _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
@@ -30,7 +31,7 @@ class Reader:
 
     def fail(self, key: str, message: str) -> StudyError:
         """An error at `key`, to be raised."""
-        shown = key if key.isprintable() else repr(key)
+        shown = key if key.isprintable() and len(key) <= _SHOWN else _shown(key)
         place = f"{self.where}.{shown}" if self.where else shown
         return StudyError(f"{self.path}: {place}: {message}")
 
@@ -42,11 +43,21 @@ class Reader:
                 hint = f"did you mean {near[0]}? " if near else ""
                 raise self.fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
 
+    def _given(self, key: str, default: object, wanted: str) -> Any:
+        """What stands at `key`; a key without a default must be there."""
+        if key not in self.raw and default is None:
+            raise self.fail(key, f"is missing; it must be {wanted}")
+        return self.raw.get(key, default)
+
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty."""
-        value = self.raw.get(key, default)
+        value = self._given(key, default, "a text")
         if not isinstance(value, str) or not value.strip():
             raise self.fail(key, f"must be a text, not {_kind(value)}")
+        if len(value) > _LONGEST_TEXT:
+            raise self.fail(
+                key, f"is a text of {len(value):,} characters; at most {_LONGEST_TEXT:,} are allowed"
+            )
         return value
 
     def slug(self, key: str) -> str:
@@ -60,7 +71,7 @@ class Reader:
 
     def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
         """One of `allowed`."""
-        value = self.raw.get(key, default)
+        value = self._given(key, default, f"one of {', '.join(allowed)}")
         if value not in allowed:
             raise self.fail(key, f"{_shown(value)} is not one of: {', '.join(allowed)}")
         return str(value)
@@ -85,7 +96,7 @@ class Reader:
 
     def month(self, key: str) -> str:
         """A month, YYYY-MM."""
-        value = self.raw.get(key)
+        value = self._given(key, None, "a month in quotes, as in '2026-10'")
         if not isinstance(value, str) or not _MONTH.fullmatch(value):
             raise self.fail(key, f"must be a month in quotes, as in '2026-10', not {_shown(value)}")
         return value
@@ -131,13 +142,11 @@ class Reader:
     def child(self, key: str) -> Reader:
         """The mapping under `key`."""
         where = f"{self.where}.{key}" if self.where else key
-        if key not in self.raw:
-            raise self.fail(key, "is missing")
-        return Reader(self.path, where, self.raw[key])
+        return Reader(self.path, where, self._given(key, None, "a mapping of keys"))
 
     def children(self, key: str) -> list[Reader]:
         """The list of mappings under `key`, at least one."""
-        value = self.raw.get(key)
+        value = self._given(key, None, "a list with at least one entry")
         if not isinstance(value, list) or not value:
             raise self.fail(key, "must be a list with at least one entry")
         where = f"{self.where}.{key}" if self.where else key

@@ -1,7 +1,8 @@
 """Reading and checking study.yaml.
 
 What belongs here: which keys there are, their defaults, and what does not go together. What does not: the objects
-(`study`), and reading single values (`reader`). Every error names the file, the key and what is allowed there.
+(`study`), the file's bytes (`study_yaml`), and reading single values (`reader`). Every error names the file, the key
+and what is allowed there.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from dagster_project.core.errors import StudyError
 from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.imports import checks as imports
 from dagster_project.core.imports.declared import read_dataset_import, read_paraphrase_import
@@ -41,20 +39,13 @@ from dagster_project.core.study import (
 )
 from dagster_project.core.study_models import read_model
 from dagster_project.core.study_source import read_source
+from dagster_project.core.study_yaml import read_yaml
 from dagster_project.core.wikimedia.pageviews import FIRST_MONTH, newest_complete_month
 
 
 def load_study(path: Path) -> Study:
     """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read ({error})") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date such as 2026-99-99
-        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
-    return _study(Reader(path, "", raw))
+    return _study(Reader(path, "", read_yaml(path)))
 
 
 def _study(read: Reader) -> Study:

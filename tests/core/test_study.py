@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import tempfile
+import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -197,7 +198,7 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("name", "Big Name", "name: 'Big Name' must be lower-case letters, digits"),
         ("name", "a__b", "single underscores"),
         ("name", "lake", "'lake' is taken; not allowed: build, cache"),
-        ("name", ..., "name: must be a text, not nothing"),
+        ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
         ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, datasets, description"),
         ("source", ..., "source: is missing"),
@@ -226,14 +227,14 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("prompts.1.name", "plain", "prompts: 'plain' is there twice"),
         ("models.0.dtype", "fp16", "models[0].dtype: 'fp16' is not one of: float32, bfloat16, float16"),
         ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, openai, fake"),
-        ("models.0.path", ..., "models[0].path: must be a text, not nothing"),
+        ("models.0.path", ..., "models[0].path: is missing; it must be a text"),
         ("models.0.device_hour_usd", -1, "models[0].device_hour_usd: must be a number of at least 0 (dollars), not -1"),
         ("models.0.n_parameters", 1.5, "models[0].n_parameters: must be a whole number"),
         ("models.0.quantisation", "int8", "models[0].quantisation: 'int8' is not one of: none, 8bit, 4bit"),
         ("models.0.device_map", "all", "models[0].device_map: 'all' is not one of: auto, balanced, sequential"),
         ("models.0.rambles", 1, "models[0].rambles: must be true or false, not 1"),
         ("models.0.batch_tokens", 8, "models[0].batch_tokens: must be a whole number of 64 to"),
-        ("models.0.service", {}, "models[0].service.base_url: must be a text, not nothing"),
+        ("models.0.service", {}, "models[0].service.base_url: is missing; it must be a text"),
         ("models.0.service", {"base_url": "http://x"}, "models[0].service: goes with backend openai, and says where"),
         ("models.1.service", ..., "models[1].service: goes with backend openai, and says where its server is (base_url)"),
         ("models.1.service", None, "models[1].service: goes with backend openai"),
@@ -265,7 +266,7 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("sampling.n", 1, "sampling.n: must be a whole number of 2 to 1000, not 1"),
         ("sampling.temperature", 0, "sampling.temperature: must be a number above 0 and at most 2, not 0"),
         ("sampling.temperature", "hot", "sampling.temperature: must be a number above 0 and at most 2, not 'hot'"),
-        ("sampling.temperature", float("nan"), "sampling.temperature: must be a number above 0 and at most 2, not nan"),
+        ("sampling.temperature", float("nan"), "must be a number above 0 and at most 2, not '.nan'"),
         ("methods", ["closed_book", "bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, oracle"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
@@ -337,22 +338,82 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
         ("", "the file must be a mapping of keys, not nothing"),
         ("- a", "the file must be a mapping of keys, not list"),
         ("a: [", "is not valid YAML"),
-        ("a: !!python/object/apply:os.system [ls]", "is not valid YAML"),
-        ("name: 2026-99-99", "is not valid YAML"),
-        ("name: " + "9" * 5_000, "is not valid YAML"),
-        ("[" * 100_000, "is not valid YAML"),
-        ("a: &x [*x]", "unknown key"),
+        (
+            "a: b\na:\tb: c",
+            "is not valid YAML: line 2, column 3: found character '\\t' that cannot start any",
+        ),
+        ("a: *x", "is not valid YAML: line 1, column 4: found undefined alias 'x'"),
+        (
+            "a: !!python/object/apply:os.system [ls]",
+            "line 1: tags (tag:yaml.org,2002:python/object/apply:os.system)",
+        ),
+        ("a: 1\nb: !!timestamp 2026-10-01", "line 2: tags (tag:yaml.org,2002:timestamp) are not for a study"),
+        ("name: 2026-99-99", "name: '2026-99-99' must be lower-case letters"),
+        ("name: 1:30", "name: '1:30' must be lower-case letters"),
+        ("name: " + "9" * 5_000, "line 1: a number of 5,000 characters, which no study needs"),
+        ("seed: 0." + "9" * 5_000, "line 1: a number of 5,002 characters, which no study needs"),
+        ("[" * 50_000, "line 1: nested more than 20 levels deep"),
+        ("name: " + "{a: " * 5_000, "line 1: nested more than 20 levels deep"),
+        ("name: " + "x" * 5_000, "name: is a text of 5,000 characters; at most 4,000 are allowed"),
+        ("x" * 5_000 + ": 1", "is not valid YAML: line 1, column 5001: mapping values are not allowed here"),
+        ("? " + "x" * 5_000 + "\n: 1", "xxxxx…: unknown key"),
+        ("name: " + "x" * 100_000, "has more than 100,000 bytes, which no study needs"),
+        ("a: &x [*x]", "line 1: *x stands for something that holds it"),
+        ("name: one\nseed: 1\nname: two", "line 3: key name is there twice, first in line 1; keep one"),
+        ("models:\n- {path: a,\n   path: b}", "line 3: key path is there twice, first in line 2; keep one"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x", "line 4: key << is there twice, first in line 3; keep one"),
         ("? [1, 2]\n: 3", "is not valid YAML"),
         ("'a\\nb': 1", "unknown key"),
         ('"a\\nb": 1', "unknown key"),
-        ("top_k: 0x" + "f" * 20_000, "name: must be a text"),
+        ("top_k: 0x" + "f" * 20_000, "name: is missing; it must be a text"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_files_that_are_no_study(load: Callable[[object], Study], text: str, message: str) -> None:
     with pytest.raises(StudyError) as caught:
         load(text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def bomb(form: str) -> str:
+    """Eight times nine, all of it under keys that a study has: 43 million values."""
+    keys = ("seed", "source", "datasets", "prompts", "models", "methods", "popularity", "top_k", "sampling")
+    lines = [f"{keys[0]}: &a0 {{x: lol}}"]
+    lines += [
+        f"{key}: &a{i} {form.format(', '.join([f'*a{i - 1}'] * 9))}" for i, key in enumerate(keys[1:], 1)
+    ]
+    return "\n".join([*lines, "name: *a8"])
+
+
+@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}"])
+def test_a_bomb_of_aliases_is_refused_before_it_goes_off(load: Callable[[object], Study], form: str) -> None:
+    assert len(bomb(form)) < 709
+    started = time.process_time()
+    with pytest.raises(StudyError, match=r"study\.yaml: line 5: more than 10,000 values up to here"):
+        load(bomb(form))
+    assert time.process_time() - started < 5
+
+
+def test_aliases_and_merges_of_a_studys_size_are_read(load: Callable[[object], Study]) -> None:
+    text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "models"})
+    models = """
+models:
+- &small {name: one, path: "sandbox:s", batch_tokens: 4_096, device_hour_usd: 1.5e-2}
+- {<<: *small, name: two, path: "sandbox:m"}
+"""
+    one, two = load(text + models).models
+    assert (one.batch_tokens, one.device_hour_usd) == (4096, 0.015)
+    assert two == dataclasses.replace(one, name="two", family="two", path="sandbox:m")
+
+
+@pytest.mark.parametrize(
+    "value", ["1:30", "010", "0x10", "0b1", "2026-10-01", "1e3", "yes", "=", "1_", ".inf"]
+)
+def test_a_number_is_one_of_decimal_digits(load: Callable[[object], Study], value: str) -> None:
+    text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "seed"})
+    with pytest.raises(StudyError, match=r"seed: must be a whole number of 0 to 1000000000000, not "):
+        load(f"{text}seed: {value}\n")
 
 
 def test_huge_numbers_are_refused(load: Callable[[object], Study]) -> None:

@@ -59,7 +59,7 @@ def test_what_a_sample_may_say(
     ("sample", "more", "message"),
     [
         (None, {}, "source.sample must be a mapping of keys, not nothing"),
-        ({}, {}, "source.sample.frequency: None is not one of: popularity, text"),
+        ({}, {}, "source.sample.frequency: is missing; it must be one of popularity, text"),
         ({"frequency": "views"}, {}, "source.sample.frequency: 'views' is not one of: popularity, text"),
         (BY_VIEWS | {"cap": 3}, {}, "source.sample.cap: unknown key; "),
         (BY_VIEWS | {"per_relation": 0}, {}, "source.sample.per_relation: must be a whole number of 1 to"),

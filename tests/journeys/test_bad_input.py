@@ -46,6 +46,14 @@ def test_an_unknown_model(tmp_path: Path) -> None:
     assert "scripted" in line
 
 
+def test_a_misspelt_model_folder_is_told_before_anything_is_computed(tmp_path: Path) -> None:
+    (tmp_path / "tiny").mkdir()
+    edit = {"backend: fake": "backend: transformers"}
+    line = refused(tmp_path / "home", small_study(tmp_path, f"{tmp_path}/tinny", edit=edit))
+    assert f"model scripted: there is no folder {tmp_path}/tinny, and no hub id looks like it" in line
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_study_file_that_is_missing(tmp_path: Path) -> None:
     assert "no such study file" in refused(tmp_path / "home", tmp_path / "none.yaml")
 

@@ -1,6 +1,7 @@
-"""What a study asks of its models' backends, told before anything is loaded.
+"""What a study asks of its models' backends, and where its models lie, told before anything is computed.
 
-What belongs here: from a study's keys to capabilities. What does not: which backend has which (`registry`).
+What belongs here: from a study's keys to capabilities. What does not: which backend has which (`registry`), and what
+is in the files.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ def asked_capabilities(study: Study) -> frozenset[str]:
     return frozenset(asked)
 
 
-def check_capabilities(study: Study) -> None:
-    """Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks.
+def check_models(study: Study) -> None:
+    """Look at every model of the study, at a cost that does not depend on their sizes.
 
-    Of a model whose answers are imported nothing is asked.
+    Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks, or whose path
+    names nothing that is there; `SourceError` where the files of imported answers are not.
     """
     for model in study.models:
         if model.backend == IMPORTED:
+            for results in model.results:
+                results.place.find(study.path)
             continue
         for capability in sorted(asked_capabilities(study)):
-            entry(model, capability)
+            entry(model, capability).check_path(model)

@@ -108,7 +108,7 @@ def read_script(model: Model) -> Script:
         return _script(model, {"rule": rule, **dict(urllib.parse.parse_qsl(query))})
     try:
         options = json.loads(Path(model.path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # RecursionError, and the home of nobody
         raise BackendError(f"model {model.name}: fake script {model.path} cannot be read ({error})") from None
     if not isinstance(options, dict):
         raise BackendError(f"model {model.name}: fake script {model.path} must hold an object of options")

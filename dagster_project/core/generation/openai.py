@@ -55,7 +55,7 @@ from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study import Model, Service
 
 _API_VERSION = "v1"
-_POLICY = RetryPolicy(attempts=8, read_s=120.0)
+_POLICY = RetryPolicy(attempts=8, read_s=120.0, answer_s=180.0)
 
 
 class OpenAIBackend:

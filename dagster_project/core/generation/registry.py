@@ -26,22 +26,39 @@ from dagster_project.core.study import IMPORTED, Model
 
 @dataclass(frozen=True)
 class Entry:
-    """A backend class as `module:class`, and what it can do; the class declares the same."""
+    """A backend class as `module:class`, and what it can do; the class declares the same.
+
+    `check` is a function, also as `module:name`, that looks at once whether what a model's `path` names is there.
+    """
 
     import_string: str
     capabilities: frozenset[str]
+    check: str | None = None
 
     def load(self) -> Any:
         """The class, with `identify(model)` and a constructor that takes the model and a `Secret`."""
-        module, name = self.import_string.split(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.import_string)
+
+    def check_path(self, model: Model) -> None:
+        """Errors: `BackendError` where the model's path names nothing that is there."""
+        if self.check is not None:
+            _imported(self.check)(model)
+
+
+def _imported(import_string: str) -> Any:
+    module, name = import_string.split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 _HERE = "dagster_project.core.generation"
 ENTRIES: dict[str, Entry] = {
-    "transformers": Entry(f"{_HERE}.hf:TransformersBackend", frozenset({GENERATE, SAMPLE, SCORE})),
+    "transformers": Entry(
+        f"{_HERE}.hf:TransformersBackend",
+        frozenset({GENERATE, SAMPLE, SCORE}),
+        f"{_HERE}.weights:check_folder",
+    ),
     "openai": Entry(f"{_HERE}.openai:OpenAIBackend", frozenset({GENERATE, SAMPLE, STREAM})),
-    "fake": Entry(f"{_HERE}.fake:FakeBackend", CAPABILITIES),
+    "fake": Entry(f"{_HERE}.fake:FakeBackend", CAPABILITIES, f"{_HERE}.fake_script:read_script"),
 }
 
 

@@ -38,18 +38,42 @@ def find_weights(model: Model) -> Weights:
 
     Errors: `BackendError`, in one line, where there are none or they are not safetensors.
     """
+    folder = _local_folder(model)
+    return _hub(model) if folder is None else _folder(model, folder)
+
+
+def check_folder(model: Model) -> None:
+    """Whether a model's folder is there, told in no time; a hub id may be of a model that is yet to be downloaded.
+
+    Errors: `BackendError`, in one line.
+    """
+    folder = _local_folder(model)
+    if folder is not None and not (folder / "config.json").is_file():
+        raise BackendError(
+            f"model {model.name}: {folder} lacks config.json, which every model's folder holds"
+        )
+
+
+def _local_folder(model: Model) -> Path | None:
+    """The folder that a model's path names; None of a hub id."""
     if model.path.startswith(_SANDBOX):
         from dagster_project.core.sandbox.models import reference_model_path
 
-        return _folder(model, reference_model_path(model.path.removeprefix(_SANDBOX)))
-    folder = Path(model.path).expanduser()
-    if folder.is_dir():
-        return _folder(model, folder.resolve())
+        try:
+            return reference_model_path(model.path.removeprefix(_SANDBOX))
+        except BackendError as error:
+            raise BackendError(f"model {model.name}: {error}") from None
+    try:
+        folder = Path(model.path).expanduser()
+        if folder.is_dir():
+            return folder.resolve()
+    except (OSError, RuntimeError) as error:  # a name too long, the home of nobody
+        raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
     if not _HUB_ID.fullmatch(model.path):
         raise BackendError(
             f"model {model.name}: there is no folder {model.path}, and no hub id looks like it"
         )
-    return _hub(model)
+    return None
 
 
 def _folder(model: Model, folder: Path) -> Weights:

@@ -41,9 +41,15 @@ class Place:
                 raise SourceError(
                     f"{study_path}: environment variable {self.path_env} is not set; set it to the file {purpose}"
                 )
-        found = study_path.parent / Path(named or "").expanduser()
-        if not found.exists():
-            by = f" ({self.path_env} names it)" if self.path_env else ""
+        by = f" ({self.path_env} names it)" if self.path_env else ""
+        try:
+            found = study_path.parent / Path(named or "").expanduser()
+            is_there = found.exists()
+        except (OSError, RuntimeError) as error:  # a name too long, the home of nobody
+            raise SourceError(
+                f"{named}: names no file or folder {purpose}{by}: {error}; named in {study_path}"
+            ) from None
+        if not is_there:
             raise SourceError(
                 f"{found}: there is no such file or folder {purpose}{by}; named in {study_path}"
             )

@@ -16,7 +16,7 @@ class Fault:
     """One misbehaviour. `keep`: the share of the body that is sent; no status: the true answer's.
 
     `is_cut_off`: the connection closes before the announced length is reached; `is_closed`: without any
-    answer; `is_reset`: so, and not politely. `drip_s`: the pause before each of a body's sixteen parts.
+    answer; `is_reset`: so, and not politely.
     """
 
     status: int | None = None
@@ -28,7 +28,6 @@ class Fault:
     is_cut_off: bool = False
     is_closed: bool = False
     is_reset: bool = False
-    drip_s: float = 0.0
 
 
 def too_many(retry_after: str | None = None) -> Fault:
@@ -69,11 +68,6 @@ def closed() -> Fault:
 def reset() -> Fault:
     """The connection is reset without an answer, as by a middlebox."""
     return Fault(is_closed=True, is_reset=True)
-
-
-def dripping(seconds: float) -> Fault:
-    """The true answer, a sixteenth at a time."""
-    return Fault(drip_s=seconds)
 
 
 class Faults:

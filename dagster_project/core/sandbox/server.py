@@ -213,10 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
         self.close_connection = self.close_connection or is_cut_off
         self.end_headers()
-        step = -(-len(sent) // 16) if fault and fault.drip_s else len(sent)
-        for start in range(0, len(sent), step or 1):
-            time.sleep(fault.drip_s if fault else 0)
-            self.wfile.write(sent[start : start + step])
+        self.wfile.write(sent)
 
     def _send_pieces(self, pieces: Iterator[bytes], fault: Fault | None) -> None:
         self.send_header("Transfer-Encoding", "chunked")

@@ -23,6 +23,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 
+from dagster_project.core.deadlines import body_parts
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.files import sync
 from dagster_project.core.wikimedia.http import HttpClient
@@ -33,6 +34,10 @@ _CHUNK = 1 << 18
 _LISTS = {"sha1": "sha1sums.txt", "md5": "md5sums.txt"}
 _LONGEST_LIST = 4 << 20
 _ROUNDS = 200  # of attempts, each of which must bring the file on
+_POOR_ROUNDS = (
+    3  # of them may bring it on by less than `_LEAST`: a server that drips would be listened to for days
+)
+_LEAST = 1 << 20
 _LENGTH_IN_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
@@ -66,12 +71,14 @@ def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> No
     if part.size:
         log.info("%s: %s bytes are there, going on from them", url, f"{part.size:,}")
         part.progress.add(part.size)
+    n_poor = 0
     for number in range(1, _ROUNDS + 1):
         before = part.size
         try:
             client.download(DUMPS, url, part.write, conditions=part.conditions, accept=(200, 206, 416))
         except SourceError as error:
-            if part.size <= before or number == _ROUNDS:
+            n_poor += part.size < before + _LEAST
+            if part.size <= before or n_poor > _POOR_ROUNDS or number == _ROUNDS:
                 kept = f". {part.size:,} bytes are kept, to go on from" if part.validator else ""
                 raise SourceError(f"{error}{kept}") from None
             log.warning("%s: broke off after %s bytes, going on", url, f"{part.size:,}")
@@ -154,7 +161,7 @@ class _Part:
         length = response.headers.get("Content-Length", "")
         expected = at + int(length) if length.isdecimal() else None
         with self.path.open("ab") as out:
-            for chunk in response.iter_content(_CHUNK):
+            for chunk in body_parts(response, _CHUNK):
                 out.write(chunk)
                 self.progress.add(len(chunk))
         if expected is not None and self.size != expected:
@@ -196,7 +203,7 @@ def _listed_sum(client: HttpClient, url: str, name: str) -> str | None:
         lines.clear()
         if response.status_code == 200:
             text = bytearray()
-            for chunk in response.iter_content(_CHUNK):
+            for chunk in body_parts(response, _CHUNK):
                 text += chunk
                 if len(text) > _LONGEST_LIST:
                     raise SourceError(f"{url}: is no list of checksums, it has over {_LONGEST_LIST:,} bytes")

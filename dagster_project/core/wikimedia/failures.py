@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 
 import requests
 
+from dagster_project.core.deadlines import OverdueError
 from dagster_project.core.errors import SourceError
 from dagster_project.core.http import retry_after_seconds, snippet
 
@@ -61,7 +62,8 @@ def caught(attempt: Callable[[], Any]) -> Any:
         return attempt()
     except requests.Timeout as error:
         is_slow = isinstance(error, requests.ReadTimeout)
-        return Failure(f"did not answer in time ({type(error).__name__})", is_slow)
+        why = str(error) if isinstance(error, OverdueError) else type(error).__name__
+        return Failure(f"did not answer in time ({why})", is_slow)
     except requests.RequestException as error:
         # A read time-out in the middle of a body arrives as a ConnectionError.
         return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))

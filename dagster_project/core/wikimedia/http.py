@@ -71,7 +71,7 @@ class HttpClient:
         self._jitter = jitter
         self._lock = threading.Lock()
         self._pacing = Pacing(limits, limits_loopback, self.clock)
-        self._transport = Transport(contact_env, self.policy, self.clock)
+        self._transport = Transport(contact_env, self.policy)
         self._cache = ResponseCache(cache, self.clock.now) if cache else None
         self._finished = finished
 
@@ -148,14 +148,14 @@ class HttpClient:
         conditions: Callable[[], Mapping[str, str]] | None = None,
         accept: Collection[int] = (200,),
     ) -> None:
-        """GET `url` as a stream and hand the response to `write`, anew for each attempt.
+        """GET `url` as a stream and hand the response to `write`, anew for each attempt; `write` reads `body_parts`.
 
         `conditions`: more headers, asked for before each attempt. `accept`: the statuses that `write` understands.
         """
         request = Request(service, "GET", url)
 
         def attempt() -> Failure | None:
-            with self._transport.send(request, conditions() if conditions else None) as response:
+            with self._transport.download(request, conditions() if conditions else None) as response:
                 if response.status_code in accept:
                     write(response)
                     return None

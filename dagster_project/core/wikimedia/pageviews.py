@@ -26,6 +26,7 @@ from dagster_project.core.wikimedia.progress import Progress
 
 FIRST_MONTH = "2015-07"  # the API's data begin here
 _COUNTING_DAYS = 2
+_MOST_VIEWS = 10**12  # of an article in a month; all of Wikipedia has fewer
 _NO_TITLES = (".", "..")  # they would go up in the address's path
 _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 
@@ -79,10 +80,13 @@ def _views(url: str, document: Any) -> Mapping[str, int]:
     if document is None:
         return {}
     try:
-        return {
+        views = {
             f"{row['timestamp'][:4]}-{row['timestamp'][4:6]}": int(row["views"]) for row in document["items"]
         }
-    except (KeyError, TypeError, ValueError):
+        if not all(0 <= number < _MOST_VIEWS for number in views.values()):
+            raise ValueError
+        return views
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise SourceError(
             f"{PAGE_VIEW_API.name} at {url}: answered JSON without items, timestamps and views"
         ) from None

@@ -7,13 +7,16 @@ What belongs here: sessions (one a thread), headers, bounded reading. What does 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import requests
 
+from dagster_project.core.deadlines import body_parts, deadline, timed_session
 from dagster_project.core.errors import printable
-from dagster_project.core.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
+from dagster_project.core.http import RetryPolicy, Sessions, is_loopback, own_version
 from dagster_project.core.wikimedia.failures import SlowAnswerError, short
 from dagster_project.core.wikimedia.limits import Service
 
@@ -49,22 +52,32 @@ class Traffic:
 class Transport:
     """Sends requests; safe between threads."""
 
-    def __init__(self, contact_env: str, policy: RetryPolicy, clock: Clock) -> None:
-        self._contact_env, self._policy, self._clock = contact_env, policy, clock
+    def __init__(self, contact_env: str, policy: RetryPolicy) -> None:
+        self._contact_env, self._policy = contact_env, policy
         self._sessions = Sessions()
 
     def close(self) -> None:
         self._sessions.close()
 
-    def send(self, request: Request, conditions: Mapping[str, str] | None = None) -> requests.Response:
-        """Send the request, its answer's body yet to be read. `conditions`: more headers."""
-        is_local = is_loopback(request.url)
-        session = (
-            self._sessions.get("local", _local_session)
-            if is_local
-            else self._sessions.get("far", requests.Session)
-        )
-        return session.request(
+    @contextmanager
+    def send(
+        self, request: Request, conditions: Mapping[str, str] | None = None
+    ) -> Iterator[requests.Response]:
+        """Send the request; its answer's body is to be read in this context. `conditions`: more headers."""
+        with deadline(self._policy.answer_s), self._sent(request, conditions) as response:
+            yield response
+
+    @contextmanager
+    def download(self, request: Request, conditions: Mapping[str, str] | None) -> Iterator[requests.Response]:
+        """As `send`, for a body that may take as long as it goes on coming."""
+        with (
+            deadline(self._policy.stretch_s, renewed_by=self._policy.stretch),
+            self._sent(request, conditions) as response,
+        ):
+            yield response
+
+    def _sent(self, request: Request, conditions: Mapping[str, str] | None) -> requests.Response:
+        return self._session(request).request(
             request.method,
             request.url,
             params=request.params,
@@ -72,15 +85,23 @@ class Transport:
             headers={"User-Agent": self._user_agent(), **(conditions or {})},
             timeout=(self._policy.connect_s, self._policy.read_s),
             stream=True,
-            # nothing on this machine may send us, unannounced, to another
-            allow_redirects=not (is_local or request.secret),
         )
 
+    def _session(self, request: Request) -> requests.Session:
+        """That of the request's kind. Nothing on this machine may send us, unannounced, to another; nor a secret.
+
+        No proxy has any business between this machine and itself.
+        """
+        is_far = not is_loopback(request.url)
+        follows = is_far and not request.secret
+        kind = f"far {is_far}, follows {follows}"
+        make = partial(timed_session, follows_redirects=follows, trusts_environment=is_far)
+        return self._sessions.get(kind, make)
+
     def body(self, request: Request, response: requests.Response) -> bytes:
-        """The whole body. Errors: `SlowAnswerError` where it is too large or takes too long: ask for less."""
+        """The whole body. Errors: `SlowAnswerError` where it is too large: ask for less."""
         parts, size, policy = [], 0, self._policy
-        last = self._clock.monotonic() + policy.answer_s
-        for part in response.iter_content(_CHUNK):
+        for part in body_parts(response, _CHUNK):
             parts.append(part)
             size += len(part)
             if size > policy.largest_answer:
@@ -88,16 +109,8 @@ class Transport:
                     f"{request.service.name} at {short(request.url)}: answered with more than "
                     f"{policy.largest_answer:,} bytes, which is not read on"
                 )
-            if self._clock.monotonic() > last:
-                raise requests.ReadTimeout(f"Read timed out: no end after {policy.answer_s:.0f} s")
         return b"".join(parts)
 
     def _user_agent(self) -> str:
         contact = os.environ.get(self._contact_env, "").strip().encode("ascii", "backslashreplace").decode()
         return f"longtail/{own_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
-
-
-def _local_session() -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False  # a proxy has no business between this machine and itself
-    return session

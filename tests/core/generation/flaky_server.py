@@ -27,7 +27,7 @@ WITHHOLD = "WITHHOLD THIS"
 FAULTS = (
     "drop_before", "drop_after", "half_body", "limit", "limit_date", "limit_bare", "error_500", "error_502",
     "error_503", "conflict", "error_in_200", "web_page", "broken_json", "no_choices", "fewer", "more", "no_usage",
-    "shuffled",
+    "shuffled", "two_lengths",
 )  # fmt: skip
 
 
@@ -189,6 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "error_502":
             return self._error(502, "bad gateway", None)
         cut = {"web_page": b"<html>busy</html>", "broken_json": whole[: len(whole) // 2], "no_choices": b"{}"}
+        if fault == "two_lengths":
+            headers["content-length"] = "1"
         self._send(200, cut.get(fault or "", whole), headers, is_cut=fault == "half_body")
         return None
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from small_study import small_study
 
-from dagster_project.core.errors import BackendError
+from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.generation import base, registry
 from dagster_project.core.generation.base import Decoding, Failure, Generation
-from dagster_project.core.generation.capabilities import check_capabilities
+from dagster_project.core.generation.capabilities import check_models
 from dagster_project.core.generation.registry import entry, identify, load_backend
+from dagster_project.core.imports.declared import Place, Results
 from dagster_project.core.study import BACKENDS, IMPORTED, Model, Prompt
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -143,7 +144,7 @@ def test_a_script_that_does_not_stream_says_so() -> None:
 @pytest.mark.parametrize(
     ("kind", "asks", "message"),
     [
-        ("transformers", ("questions",), None),
+        ("transformers", ("questions",), "there is no folder /no/such, and no hub id looks like it"),
         ("openai", ("questions", "samples"), None),
         ("vllm", ("paraphrases",), "unknown backend 'vllm'"),
         ("writes_only", ("questions",), None),
@@ -158,7 +159,43 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
     study = small_study(tmp_path, "/no/such", backend=kind)
     study = dataclasses.replace(study, prompts=(Prompt("p", asks=asks),))
     with pytest.raises(BackendError, match=message) if message else contextlib.nullcontext():
-        check_capabilities(study)
+        check_models(study)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "message"),
+    [
+        ("transformers", "sandbox:xl", "model tiny: unknown reference model 'xl': use one of s, m, l"),
+        ("transformers", "sandbox:s", None),
+        ("transformers", "{here}/folder/tinny", "there is no folder .*tinny, and no hub id looks like it"),
+        ("transformers", "{here}/folder/tiny", None),
+        ("transformers", "{here}/folder", "folder lacks config.json, which every model's folder holds"),
+        ("transformers", "./folder", "there is no folder ./folder, and no hub id looks like it"),
+        ("transformers", "~nobody_has_this_name/tiny", "names no folder"),
+        ("transformers", "x" * 4_000, "names no folder .*File name too long"),
+        ("transformers", "org/name", None),
+        ("fake", "{here}/folder/tiny", "fake script .*tiny cannot be read"),
+        ("fake", "fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
+    ],
+)
+def test_where_models_lie_is_looked_at_before_anything_is_computed(
+    tmp_path: Path, kind: str, path: str, message: str | None
+) -> None:
+    (tmp_path / "folder/tiny").mkdir(parents=True)
+    (tmp_path / "folder/tiny/config.json").write_text("{}")
+    study = small_study(tmp_path, path.replace("{here}", str(tmp_path)), backend=kind)
+    with pytest.raises(BackendError, match=message) if message else contextlib.nullcontext():
+        check_models(study)
+
+
+def test_where_imported_answers_lie_is_looked_at_too(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "imported", backend="imported")
+    results = Results("lm_eval", Place("samples_x.jsonl"), "sandbox")
+    study = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], results=(results,)),))
+    with pytest.raises(SourceError, match=r"samples_x\.jsonl: there is no such file or folder to import"):
+        check_models(study)
+    (tmp_path / "samples_x.jsonl").touch()
+    check_models(study)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +206,7 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
         ("fake:echo?fail_on_call=soon", "invalid literal"),
         ("fake:echo?stream=perhaps", "stream is true or false, not 'perhaps'"),
         ("/no/such/script.json", "cannot be read"),
+        ("~nobody_has_this_name/script.json", "cannot be read"),
     ],
 )
 def test_malformed_scripts_say_what_is_allowed(path: str, message: str) -> None:

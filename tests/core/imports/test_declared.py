@@ -153,6 +153,10 @@ def test_files_lie_beside_the_study_or_where_the_environment_says(
     assert Place("data.tsv").find(study) == file
     monkeypatch.setenv("DATA", str(file))
     assert Place(None, "DATA").find(Path("elsewhere.yaml")) == file
+    for name in ("x" * 4_000, "~nobody_has_this_name/data.tsv"):
+        monkeypatch.setenv("DATA", name)
+        with pytest.raises(SourceError, match=r"names no file or folder to import \(DATA names it\)"):
+            Place(None, "DATA").find(study)
     monkeypatch.setenv("DATA", str(tmp_path / "none"))
     with pytest.raises(
         SourceError, match=r"none: there is no such file or folder to import \(DATA names it\)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import logging
@@ -141,6 +142,55 @@ def test_a_server_without_ranges_sends_it_all_again(client, log, tmp_path) -> No
     assert target.read_bytes() == _NoRanges.body
     assert _NoRanges.requests[0] is None
     assert _NoRanges.requests[1] == "bytes=262144-"
+
+
+class _Dripping(_NoRanges):
+    """Sends a little more than a megabyte's quarter each time it is asked to go on, then drop by drop."""
+
+    body = bytes(1 << 24)
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range")
+        self.requests.append(asked)
+        at = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        self.send_response(206 if asked else 200)
+        self.send_header("ETag", '"strong"')
+        self.send_header("Content-Length", str(len(self.body) - at))
+        if asked:
+            self.send_header("Content-Range", f"bytes {at}-{len(self.body) - 1}/{len(self.body)}")
+        self.end_headers()
+        self.wfile.write(self.body[at : at + self.most])
+        with contextlib.suppress(OSError):
+            for _ in range(60):
+                time.sleep(0.05)
+                self.wfile.write(b"x")
+
+    most = 300_000
+
+
+@pytest.mark.parametrize(("most", "rounds"), [(10, 1), (300_000, 4)])
+def test_a_server_that_drips_is_not_listened_to_for_days(
+    log, tmp_path, fake_time, monkeypatch: pytest.MonkeyPatch, most: int, rounds: int
+) -> None:
+    _Dripping.requests = []
+    monkeypatch.setattr(_Dripping, "most", most)
+    http = ThreadingHTTPServer(("127.0.0.1", 0), _Dripping)
+    http.daemon_threads = True
+    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+    url, target = f"http://127.0.0.1:{http.server_address[1]}/a/file.bz2", tmp_path / "dumps" / "file.bz2"
+    policy = RetryPolicy(attempts=2, read_s=6, stretch_s=0.4, stretch=1 << 20)
+    said = r"did not answer in time \(fewer than 1,048,576 bytes in 0.4 s\)"
+    try:
+        with (
+            HttpClient(policy=policy, clock=fake_time.clock()) as client,
+            pytest.raises(SourceError, match=said),
+        ):
+            download_dump(client, url, target, log)
+    finally:
+        http.shutdown()
+        http.server_close()
+    assert len(_Dripping.requests) == 2 * rounds
+    assert not target.exists()
 
 
 SUMS = {"sha1": "/wikidatawiki/entities/sha1sums.txt", "md5": "/wikidatawiki/entities/md5sums.txt"}

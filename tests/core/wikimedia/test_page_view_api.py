@@ -111,8 +111,17 @@ def test_a_title_that_cannot_be_asked_for_ends_nothing(server, client, log) -> N
     assert len(server.requests) == 1
 
 
-def test_json_of_another_shape_is_refused(server, client, log) -> None:
-    server.faults.add(ROUTE, faults.Fault(200, b'{"items": [{"views": 3}]}', "application/json"))
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'{"views": 3}',
+        b'{"timestamp": "2026030100", "views": -3}',
+        b'{"timestamp": "2026030100", "views": 1e999}',
+        b'{"timestamp": "2026030100", "views": 1' + b"0" * 400 + b"}",
+    ],
+)
+def test_json_of_another_shape_is_refused(server, client, log, row: bytes) -> None:
+    server.faults.add(ROUTE, faults.Fault(200, b'{"items": [' + row + b"]}", "application/json"))
     with pytest.raises(SourceError, match="without items, timestamps and views"):
         fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
 

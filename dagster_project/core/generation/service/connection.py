@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
+from dagster_project.core.deadlines import OverdueError, body_parts, deadline, timed_session
 from dagster_project.core.generation.service.redaction import Redactor
 from dagster_project.core.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 
 _CHUNK_BYTES = 1024
 _MOST_BYTES = 64 * 2**20
-_PATIENCE = 5
-"""A body may take this many times the wait for its next bytes; a server that drips is not waited for longer."""
-
-
 _HANDSHAKE = (
     "CERTIFICATE_VERIFY_FAILED",
     "WRONG_VERSION_NUMBER",
@@ -32,6 +26,15 @@ _HANDSHAKE = (
     "record layer failure",
 )
 """Of TLS errors, those that come before anything is sent."""
+_UNSENT = (
+    requests.ConnectTimeout,
+    requests.exceptions.ProxyError,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+    urllib3.exceptions.LocationValueError,
+)
+"""No connection, or no address at all."""
 
 
 @dataclass(frozen=True)
@@ -64,40 +67,6 @@ class _Bearer(AuthBase):
         return request
 
 
-class _SilentConnection(HTTPConnection):
-    """Does not print its headers where a program sets `http.client.HTTPConnection.debuglevel`."""
-
-    debuglevel = 0
-
-
-class _SilentTlsConnection(HTTPSConnection):
-    debuglevel = 0
-
-
-class _SilentPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _SilentConnection
-
-
-class _SilentTlsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _SilentTlsConnection
-
-
-class _SilentAdapter(HTTPAdapter):
-    def init_poolmanager(self, *args: Any, **keys: Any) -> None:
-        super().init_poolmanager(*args, **keys)
-        _silence(self.poolmanager)
-
-    def proxy_manager_for(self, proxy: str, **keys: Any) -> Any:
-        manager = super().proxy_manager_for(proxy, **keys)
-        if isinstance(manager, urllib3.ProxyManager):
-            _silence(manager)
-        return manager
-
-
-def _silence(manager: urllib3.PoolManager) -> None:
-    manager.pool_classes_by_scheme = {"http": _SilentPool, "https": _SilentTlsPool}
-
-
 class Connection:
     """Sends to one URL, from several threads; each keeps a session of its own."""
 
@@ -117,7 +86,10 @@ class Connection:
     def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
         """Send once. No error leaves this method: those of `requests` carry the request with its key."""
         try:
-            return self._post(body, idempotency_key)
+            with deadline(self._policy.answer_s):
+                return self._post(body, idempotency_key)
+        except OverdueError as error:
+            return Lost(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
             return Lost(f"no answer in time ({type(error).__name__})", _may_have_arrived(error))
         except (
@@ -128,31 +100,29 @@ class Connection:
 
     def _post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
         started = self._clock.monotonic()
-        with self._sessions.get("service", self._session).post(
+        sent = self._sessions.get("service", self._session).post(
             self.url,
             data=body,
             headers={"Content-Type": "application/json", "Idempotency-Key": idempotency_key},
             timeout=(self._policy.connect_s, self._policy.read_s),
             stream=True,
-            allow_redirects=False,  # a redirect could lead the key to another host
-        ) as response:
+        )
+        with sent as response:
             content = bytearray()
-            for chunk in response.iter_content(_CHUNK_BYTES):
+            for chunk in body_parts(response, _CHUNK_BYTES):
                 content += chunk
                 if len(content) > _MOST_BYTES:
                     return Lost(f"an answer of more than {_MOST_BYTES:,} bytes", may_be_billed=True)
-                if self._clock.monotonic() - started > _PATIENCE * self._policy.read_s:
-                    return Lost("no whole answer in time", may_be_billed=True)
             seconds = self._clock.monotonic() - started
             return Reply(response.status_code, response.headers, bytes(content), seconds)
 
     def _session(self) -> requests.Session:
-        session = requests.Session()
+        session = timed_session(
+            follows_redirects=False,  # a redirect could lead the key to another host
+            trusts_environment=not is_loopback(self.url),  # no proxy between this machine and itself
+        )
         session.auth = self._auth
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, _SilentAdapter())
         session.headers["User-Agent"] = f"longtail/{own_version()} requests/{requests.__version__}"
-        session.trust_env = not is_loopback(self.url)  # no proxy between this machine and itself
         return session
 
     def _reason(self, error: Exception) -> str:
@@ -164,14 +134,9 @@ def _may_have_arrived(error: Exception) -> bool:
     """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-    unsent = (
-        requests.ConnectTimeout,
-        requests.exceptions.ProxyError,
-        ValueError,
-    )  # ValueError: no address at all
     is_handshake = isinstance(error, requests.exceptions.SSLError) and any(
         s in str(error) for s in _HANDSHAKE
     )
-    if isinstance(cause, unmet) or isinstance(error, unsent) or is_handshake:
+    if isinstance(cause, unmet) or isinstance(error, _UNSENT) or is_handshake:
         return False
     return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)

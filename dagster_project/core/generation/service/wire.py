@@ -30,6 +30,8 @@ _SPECIAL_TOKENS = {"completions": 8, "chat": 256}
 """Tokens that a server may add to a prompt: begin and end, and for `chat` its template with a default system text."""
 _SEED_RANGE = 2**31
 """Servers differ in how long a seed may be; all take 31 bits."""
+_MOST_TOKENS = 2**31
+"""A request has fewer; what a broken server counts must fit into a column."""
 
 
 @dataclass(frozen=True)
@@ -194,5 +196,7 @@ def _choice(choice: Mapping[str, Any], api: str) -> Choice:
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None for anything else that may stand there."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number of tokens; None for anything else that may stand there, also for one that no request has."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < _MOST_TOKENS else None

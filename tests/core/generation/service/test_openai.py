@@ -6,6 +6,7 @@ import _thread
 import math
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from dagster_project.core.generation.openai import OpenAIBackend
 from dagster_project.core.generation.prompts import cut_answer
 from dagster_project.core.generation.registry import ENTRIES, identify
 from dagster_project.core.http import RetryPolicy
+from tests.dripping import DRIPS, Drip, dripping
 
 Open = Callable[..., OpenAIBackend]
 PROMPTS = [f"Q: Who wrote book {i}? A:" for i in range(40)]
@@ -308,6 +310,29 @@ def test_a_slow_server_is_timed_out_and_asked_again(open_backend: Open) -> None:
         words(prompt, 0) for prompt in PROMPTS[:3]
     ]
     assert set(server.books.sold.values()) == {1}
+
+
+@pytest.mark.parametrize("name", ["header", "continue", "chunk's extension", "trailer", "body"])
+def test_a_server_that_drips_is_given_up_in_time_and_may_have_billed(open_backend: Open, name: str) -> None:
+    policy = RetryPolicy(1, 0.01, 0.05, read_s=6.0, answer_s=0.4)
+    with dripping(DRIPS[name]) as port:
+        backend = open_backend(f"http://127.0.0.1:{port}", policy=policy, **PRICES)
+        started = time.monotonic()
+        (result,) = backend.generate(PROMPTS[:1], GREEDY)
+        assert time.monotonic() - started < 5.0
+    assert isinstance(result, Failure)
+    assert "no whole answer in time (no end after 0.4 s)" in result.reason
+    assert backend.spent_usd > 0
+
+
+@pytest.mark.parametrize("lengths", ["Content-Length: 5\r\nContent-Length: 7", "Content-Length: five"])
+def test_an_answer_of_two_lengths_may_have_been_billed(open_backend: Open, lengths: str) -> None:
+    with dripping(Drip(f"HTTP/1.1 200 OK\r\n{lengths}\r\n\r\n".encode(), b" ")) as port:
+        backend = open_backend(f"http://127.0.0.1:{port}", policy=RetryPolicy(1, 0.01, 0.05), **PRICES)
+        (result,) = backend.generate(PROMPTS[:1], GREEDY)
+    assert isinstance(result, Failure)
+    assert "Content-Length is" in result.reason
+    assert backend.spent_usd > 0
 
 
 def test_results_come_as_soon_as_they_are_there(open_backend: Open) -> None:

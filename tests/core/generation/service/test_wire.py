@@ -134,6 +134,17 @@ def test_any_bytes_are_malformed_or_read(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "number", ["1" + "0" * 400, str(2**63), str(2**31), "-1", "1e999", "NaN", "true", '"7"']
+)
+def test_a_count_of_tokens_that_no_request_has_is_none(number: str) -> None:
+    """A bill of them is no number of any column."""
+    usage = f'{{"prompt_tokens": {number}, "completion_tokens": {number}, "total_tokens": 3}}'
+    answer = read_answer(f'{{"choices": [{{"text": "a"}}], "usage": {usage}}}'.encode(), "completions")
+    assert isinstance(answer, Answer)
+    assert (answer.prompt_tokens, answer.new_tokens, answer.cached_tokens) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
     ("choice", "api", "expected"),
     [
         ({"text": "a", "finish_reason": "stop"}, "completions", Choice("a")),

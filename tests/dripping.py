@@ -1,0 +1,83 @@
+"""A real server on 127.0.0.1 whose answers do not end: whatever part of an answer it is told to, it sends drop by drop.
+
+Each drop comes long before a client has waited too long for the next one; only a limit of the whole request ends it.
+So that a test of a client without one fails, and does not hang, the server gives up after `most_s`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Drip:
+    """`first` at once, then `drop` again and again. `reads`: the request is read before; else never."""
+
+    first: bytes
+    drop: bytes
+    reads: bool = True
+
+
+DRIPS = {
+    "nothing": Drip(b"", b""),
+    "status line": Drip(b"HTTP/1.1 200 O", b"K"),
+    "header": Drip(_OK + b"X-Slow: ", b"a"),
+    "continue": Drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "header of a continue": Drip(b"HTTP/1.1 100 Continue\r\nX-Slow: ", b"a"),
+    "body": Drip(_OK + b"Content-Length: 1000000\r\n\r\n", b" "),
+    "body without a length": Drip(_OK + b"Connection: close\r\n\r\n", b" "),
+    "chunks": Drip(_CHUNKED, b"1\r\n \r\n"),
+    "chunk's size": Drip(_CHUNKED, b"0"),
+    "chunk's extension": Drip(_CHUNKED + b"2;x=", b"y"),
+    "trailer": Drip(_CHUNKED + b"2\r\n{}\r\n0\r\nX-Slow: ", b"a"),
+    "trailers": Drip(_CHUNKED + b"2\r\n{}\r\n0\r\n", b"X-Slow: a\r\n"),
+    "body of an error": Drip(b"HTTP/1.1 500 No\r\nContent-Length: 1000000\r\n\r\n", b" "),
+    "body of a redirect": Drip(b"HTTP/1.1 302 No\r\nLocation: /x\r\nContent-Length: 1000000\r\n\r\n", b" "),
+}
+
+
+@contextlib.contextmanager
+def dripping(drip: Drip, pause_s: float = 0.05, most_s: float = 8.0) -> Iterator[int]:
+    """The port of a server that answers every connection with `drip`."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        accepting = threading.Thread(target=_accept, args=(listening, drip, pause_s, most_s, stop))
+        accepting.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            stop.set()
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+
+
+def _accept(
+    listening: socket.socket, drip: Drip, pause_s: float, most_s: float, stop: threading.Event
+) -> None:
+    threads = []
+    while not stop.is_set():
+        with contextlib.suppress(OSError):
+            taken, _ = listening.accept()
+            threads.append(threading.Thread(target=_serve, args=(taken, drip, pause_s, most_s, stop)))
+            threads[-1].start()
+    for thread in threads:
+        thread.join()
+
+
+def _serve(taken: socket.socket, drip: Drip, pause_s: float, most_s: float, stop: threading.Event) -> None:
+    until = time.monotonic() + most_s
+    with taken, contextlib.suppress(OSError):
+        if drip.reads:
+            taken.recv(1 << 16)
+        taken.sendall(drip.first)
+        while time.monotonic() < until and not stop.wait(pause_s):
+            taken.sendall(drip.drop)
