@@ -102,9 +102,8 @@ def _named(files: ModelFiles, config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings where `generate` looks for them; parts of a configuration speak where the whole says nothing."""
     if dict(files.paths).get(GENERATION):
         return files.settings(GENERATION)
-    inner = next(
-        (config[name] for name in _NESTED if isinstance(config.get(name), dict) and config[name]), {}
-    )
+    parts = [config[name] for name in _NESTED if isinstance(config.get(name), dict)]
+    inner: Mapping[str, Any] = next((part for part in parts if part), {})
     return {**inner, **{name: value for name, value in config.items() if value is not None}}
 
 

@@ -152,9 +152,11 @@ def test_end_tokens_are_those_of_the_generation_settings(carrying: Any) -> None:
 
 
 def test_samples_follow_the_settings_too(carrying: Any) -> None:
-    rest = [i for i in range(420) if i not in (70, 71)]
-    backend = TransformersBackend(tiny(carrying("gpt2", suppress_tokens=rest, forced_eos_token_id=0)))
-    (found,) = backend.sample(PROMPTS[:1], Decoding(8, 0.7), [range(20)])
+    rest = [i for i in range(420) if i not in (0, 70, 71)]
+    backend = TransformersBackend(
+        tiny(carrying("gpt2", suppress_tokens=rest, min_new_tokens=7, forced_eos_token_id=0))
+    )
+    (found,) = backend.sample(PROMPTS[:1], Decoding(8, 2.0), [range(20)])
     assert isinstance(found, list)
     letters = {backend._loaded.tokenizer.decode([i]) for i in (70, 71)}
     assert {sample.new_tokens for sample in found} == {7}
