@@ -49,6 +49,7 @@
     revision,
     dtype,
     quantisation,
+    decoding,
     seed,
     is_reused,
     run_id,

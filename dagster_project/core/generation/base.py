@@ -55,7 +55,7 @@ class Identity:
     """Which weights answer, and through which engine.
 
     `revision` is a hub commit, the SHA-256 of the weights', configuration's and tokenizer's files, or what a
-    service says that it serves.
+    service says that it serves. `rules` are the checkpoint's own settings that its decoding follows, empty for none.
     """
 
     revision: str
@@ -63,6 +63,11 @@ class Identity:
     quantisation: str
     engine: str
     engine_version: str
+    rules: str = ""
+
+    def decoding(self, decoding: Decoding) -> str:
+        """All that decides a text but prompt, weights and seed: as rows say it, and in cache keys."""
+        return f"{decoding.key} {self.rules}" if self.rules else decoding.key
 
     @property
     def weights(self) -> str:

@@ -36,10 +36,12 @@ from dagster_project.core.generation.local.choose import choose_steppers
 from dagster_project.core.generation.local.decode import Ending, decode_greedily, decode_samples
 from dagster_project.core.generation.local.device_batches import DeviceBatches, Finished
 from dagster_project.core.generation.local.loading import load_model
+from dagster_project.core.generation.local.rules import Rules
 from dagster_project.core.generation.local.scoring import Continuation, score_continuations, tree_size
 from dagster_project.core.generation.local.stepper import Stepper
 from dagster_project.core.generation.local.texts import Texts
 from dagster_project.core.generation.local.usage import Gauge
+from dagster_project.core.generation.settings import read_settings
 from dagster_project.core.generation.weights import find_weights
 from dagster_project.core.study import Model
 from dagster_project.core.threads import thread_count
@@ -76,20 +78,22 @@ class TransformersBackend:
         self._loaded = load_model(model)
         try:
             steppers = choose_steppers(self._loaded, model.batch_tokens)
+            self._rules = self._checked_rules(getattr(steppers, "start", ()))
         except BaseException:
             self._loaded.close()
             raise
         self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, model.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
-        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "candidate_ids", None))
+        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
         self._gauge = Gauge(self._loaded.devices)
 
     @staticmethod
     def identify(model: Model) -> Identity:
         """Hub commit or SHA-256 of the files, without loading. Errors: `BackendError`."""
         version = importlib.metadata.version("transformers")
-        revision = find_weights(model).revision
-        return Identity(revision, model.dtype, model.quantisation, "transformers", version)
+        found = find_weights(model)
+        rules = read_settings(found.files).text
+        return Identity(found.revision, model.dtype, model.quantisation, "transformers", version, rules)
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
@@ -176,20 +180,22 @@ class TransformersBackend:
         for i, row in enumerate(rows):
             if row.tokens and row.seeds:
                 copies.setdefault(row.tokens, []).append(i)
+        distinct = list(copies)
         wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done)
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
+            adjust = self._rules.adjust([distinct[index] for index in batch], decoding.max_new_tokens)
             if is_sampled:
                 drawn = [wanted[index] for index in batch]
-                return decode_samples(stepper, ending, decoding.temperature, drawn)
-            written = decode_greedily(stepper, len(batch), ending)
+                return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
+            written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if tokens is None else [tokens] for tokens in written]
 
         results: list[list[Generation] | Failure] = [[] if row.tokens else _NO_TOKENS for row in rows]
         new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
         places = list(copies.values())
-        for done in self._running().run(list(copies), new_tokens, work):
+        for done in self._running().run(distinct, new_tokens, work):
             self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             for i, found in self._accounted(done, asked, [wanted[index] for index in done.rows]):
@@ -251,6 +257,12 @@ class TransformersBackend:
         except BackendError:
             return None
         return tuple(tokens if room is None else tokens[-room:])
+
+    def _checked_rules(self, start: Sequence[int]) -> Rules:
+        """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
+        rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
+        rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
+        return rules
 
     def _running(self) -> DeviceBatches:
         if self._batches is None:

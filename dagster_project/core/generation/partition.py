@@ -108,7 +108,13 @@ def _fingerprint(p: Partition) -> str:
     identity = p.session.identity(p.model)
     model = [p.model.name, p.model.device_hour_usd, p.model.rambles, identity.weights]
     return fingerprint(
-        p.table, p.decisive, model, p.decoding.key, p.columns, list(p.inputs), code_version(*_MODULES)
+        p.table,
+        p.decisive,
+        model,
+        identity.decoding(p.decoding),
+        p.columns,
+        list(p.inputs),
+        code_version(*_MODULES),
     )
 
 
@@ -194,6 +200,7 @@ def _constants(p: Partition) -> dict[str, Any]:
         "revision": identity.revision,
         "dtype": identity.dtype,
         "quantisation": identity.quantisation,
+        "decoding": identity.decoding(p.decoding),
         "run_id": p.run_id,
         "code_version": code_version(*_MODULES),
     }

@@ -72,7 +72,8 @@ def row_key(
     prompt_hash: str, identity: Identity, decoding: Decoding, sample_seed: int | None = None
 ) -> bytes:
     """The key of one generation: 32 bytes. `sample_seed` is None for greedy text."""
-    parts = [prompt_hash, identity.revision, identity.dtype, identity.quantisation, decoding.key, sample_seed]
+    precision = [identity.dtype, identity.quantisation]
+    parts = [prompt_hash, identity.revision, *precision, identity.decoding(decoding), sample_seed]
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 

@@ -1,35 +1,35 @@
 """Where a model's files are, and which exact ones: known without loading them, and without importing torch.
 
-What belongs here: sandbox models, folders and hub ids, resolved to a folder and a revision. What does not:
-loading.
+What belongs here: sandbox models, folders and hub ids, resolved to files and a revision. What does not: which files
+of a folder are read (`model_files`), loading.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.model_files import PATTERNS, ModelFiles, find_files, is_complete
 from dagster_project.core.study import Model
 
-_PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SANDBOX = "sandbox:"
-_CHUNK = 1 << 20
 _TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
 """One of them every tokenizer has."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A folder in Hugging Face's layout, and its revision: hub commit, or SHA-256 of the files."""
+    """The files of a model in Hugging Face's layout, and its revision.
 
-    folder: Path
+    That is the SHA-256 over the names and contents of all files that are read; of a hub model the commit, which is
+    git's hash of the whole repository. What the hub's cache holds for a commit is not hashed again.
+    """
+
+    files: ModelFiles
     revision: str
 
 
@@ -77,37 +77,22 @@ def _local_folder(model: Model) -> Path | None:
 
 
 def _folder(model: Model, folder: Path) -> Weights:
-    _check(model, folder)
-    files = tuple(path for path in sorted(folder.iterdir()) if any(path.match(p) for p in _PATTERNS))
-    stats = [path.stat() for path in files]
-    return Weights(folder, _digest(files, tuple((s.st_size, s.st_mtime_ns) for s in stats)))
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(files: tuple[Path, ...], _stats: tuple[tuple[int, int], ...]) -> str:
-    """SHA-256 over names and contents; `_stats` only makes a changed file a new key of the memory."""
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            own = hashlib.sha256()
-            while chunk := file.read(_CHUNK):
-                own.update(chunk)
-        digest.update(f"{path.name}\n{own.hexdigest()}\n".encode())
-    return digest.hexdigest()
+    files = find_files(model.name, folder)
+    return Weights(files, files.digest())
 
 
 def _hub(model: Model) -> Weights:
     try:
         folder = _snapshot(model, local=True)
-        if _missing(folder) or not has_tokenizer(folder):
+        if not is_complete(folder) or not has_tokenizer(folder):
             folder = _snapshot(model, local=False)
     except (OSError, ValueError):
         try:
             folder = _snapshot(model, local=False)
         except (OSError, ValueError) as error:
             raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
-    _check(model, folder)
-    return Weights(folder, folder.name if _COMMIT.fullmatch(folder.name) else _folder(model, folder).revision)
+    files = find_files(model.name, folder)
+    return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
 
 
 def _snapshot(model: Model, *, local: bool) -> Path:
@@ -117,7 +102,7 @@ def _snapshot(model: Model, *, local: bool) -> Path:
         model.path,
         revision=model.revision,
         local_files_only=local,
-        allow_patterns=list(_PATTERNS),
+        allow_patterns=list(PATTERNS),
         ignore_patterns=["*/*", "consolidated*"],  # the same weights once more, in another layout
     )
     return Path(found)
@@ -155,25 +140,3 @@ def _cached_revisions(model: Model) -> list[str]:
 def has_tokenizer(folder: Path) -> bool:
     """Whether a model's folder holds any of the files that tokenizers are read from."""
     return any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES)
-
-
-def _check(model: Model, folder: Path) -> None:
-    missing = _missing(folder)
-    if missing:
-        raise BackendError(
-            f"model {model.name}: {folder} lacks {missing}; only safetensors weights are loaded"
-        )
-
-
-def _missing(folder: Path) -> str:
-    """The first file that a model folder ought to have and has not; empty where it is complete."""
-    if not (folder / "config.json").is_file():
-        return "config.json"
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        try:
-            shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (OSError, ValueError, KeyError, AttributeError):
-            return f"a readable {index.name}"
-        return next((name for name in shards if not (folder / name).is_file()), "")
-    return "" if (folder / "model.safetensors").is_file() else "model.safetensors"

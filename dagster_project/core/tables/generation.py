@@ -65,6 +65,13 @@ ACCOUNTS = (
     ),
     column("quantisation", pa.string(), "none, or the scheme; unknown if a service's and not declared"),
     column(
+        "decoding",
+        pa.string(),
+        "how the text was decoded, as in the row cache's key: method, limit, the checkpoint's own settings that it "
+        "follows; null if imported",
+        null=True,
+    ),
+    column(
         "seed",
         pa.int64(),
         "seed of the demonstrations' draw, or of the sample; null if imported",

@@ -12,7 +12,7 @@ import pytest
 from dagster_project.core.embedding.encoder import (
     ENCODER,
     _batches,
-    check_weights,
+    check_file,
     load_encoder,
     model_folder,
 )
@@ -53,17 +53,25 @@ def test_a_vector_does_not_hang_on_its_company() -> None:
     assert load_encoder().encode([], LOG).shape == (0, ENCODER.n_dimensions)
 
 
-def test_other_weights_are_refused(tmp_path: Path) -> None:
-    weights = tmp_path / "model.safetensors"
-    shutil.copy(model_folder() / "model.safetensors", weights)
-    check_weights(weights)
-    content = bytearray(weights.read_bytes())
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("model.safetensors", ENCODER.weights_sha256),
+        ("config.json", ENCODER.config_sha256),
+        ("tokenizer.json", ENCODER.tokenizer_sha256),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, name: str, expected: str) -> None:
+    file = tmp_path / name
+    shutil.copy(model_folder() / name, file)
+    check_file(file, expected)
+    content = bytearray(file.read_bytes())
     content[-1] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(BackendError, match=r"SHA-256 is [0-9a-f]{64}, expected 53aa5117.*reinstall"):
-        check_weights(weights)
+    file.write_bytes(content)
+    with pytest.raises(BackendError, match=f"SHA-256 is [0-9a-f]{{64}}, expected {expected[:8]}.*reinstall"):
+        check_file(file, expected)
     with pytest.raises(BackendError, match="cannot be read"):
-        check_weights(tmp_path / "absent.safetensors")
+        check_file(tmp_path / "absent", expected)
 
 
 def test_batches_hold_every_row_once_and_stay_small() -> None:

@@ -40,7 +40,7 @@ def test_declared_capabilities_are_the_classes_own(name: str) -> None:
 
 def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "model.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
     code = (
         "import sys\n"
         "from dagster_project.core.generation import run, registry, hf, fake\n"

@@ -20,17 +20,17 @@ from dagster_project.core.generation.local.scoring import Continuation
 _LAST_WORD = re.compile(r"\s?\S*\s*\Z")
 _MAX_KEPT = 256
 
-Encode = Callable[[Sequence[str]], list[list[int]]]
+Targets = Callable[[Sequence[str]], list[Continuation]]
 _Split = list[tuple[int, ...] | None]
 
 
 class CandidateTokens:
     """Continuations of prompts, by one tokenizer; those behind the same last word are found once."""
 
-    def __init__(self, tokenizer: Any, encode_targets: Encode | None) -> None:
-        """`encode_targets`: an encoder-decoder's own way, None for others."""
+    def __init__(self, tokenizer: Any, targets: Targets | None) -> None:
+        """`targets`: an encoder-decoder's own way, None for others."""
         self._tokenizer = tokenizer
-        self._encode_targets = encode_targets
+        self._targets = targets
         self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[list[int], _Split]] = OrderedDict()
 
     def continuations(
@@ -40,8 +40,8 @@ class CandidateTokens:
 
         An encoder-decoder's target has no prompt before it: candidates stand alone.
         """
-        if self._encode_targets is not None:
-            return len(tokens), [Continuation(tuple(own)) for own in self._encode_targets(candidates)]
+        if self._targets is not None:
+            return len(tokens), self._targets(candidates)
         split = self._behind_last_word(prompt, tokens, tuple(candidates))
         melted = [i for i, own in enumerate(split) if own is None]
         whole = self._encode([prompt + candidates[i] for i in melted], special=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dagster_project.core.generation.local.rules import Adjust
 from dagster_project.core.generation.local.stepper import Stepper
 
 if TYPE_CHECKING:
@@ -47,15 +48,24 @@ _Chooser = Callable[["torch.Tensor", list[_State], int], tuple[list[int], list[b
 state whether its logits are finite."""
 
 
-def decode_greedily(stepper: Stepper, n_prompts: int, ending: Ending) -> list[list[int] | None]:
-    """The new tokens of each prompt, the end token left out; None where its logits are not finite."""
+def decode_greedily(
+    stepper: Stepper, n_prompts: int, ending: Ending, adjust: Adjust | None = None
+) -> list[list[int] | None]:
+    """The new tokens of each prompt, the end token left out; None where its logits are not finite.
+
+    `adjust` is what the checkpoint's own settings do to logits, None for nothing.
+    """
     states = [_State(prompt, [0], []) for prompt in range(n_prompts)]
-    written = _decode(stepper, states, ending, _best)
+    written = _decode(stepper, states, ending, adjust, _best)
     return [None if texts is None else texts[0] for texts in written]
 
 
 def decode_samples(
-    stepper: Stepper, ending: Ending, temperature: float, seeds: Sequence[Sequence[int]]
+    stepper: Stepper,
+    ending: Ending,
+    temperature: float,
+    seeds: Sequence[Sequence[int]],
+    adjust: Adjust | None = None,
 ) -> list[list[list[int]] | None]:
     """For each prompt the new tokens of one text a seed (at least one); None where its logits are not finite.
 
@@ -70,7 +80,7 @@ def decode_samples(
         drawn = [[numbers[state.prompt][member][step] for member in state.members] for state in alive]
         return _drawn(logits, temperature, drawn)
 
-    written = _decode(stepper, states, ending, draw)
+    written = _decode(stepper, states, ending, adjust, draw)
     found: list[list[list[int]] | None] = []
     for own, sought, texts in zip(distinct, seeds, written, strict=True):
         by_seed = dict(zip(own, texts or (), strict=False))
@@ -87,12 +97,14 @@ def uniform_numbers(seed: int, n: int) -> np.ndarray:
 
 
 def _decode(
-    stepper: Stepper, states: list[_State], ending: Ending, choose: _Chooser
+    stepper: Stepper, states: list[_State], ending: Ending, adjust: Adjust | None, choose: _Chooser
 ) -> list[list[list[int]] | None]:
     """Of each prompt the tokens of each member; `states` are those of the prompts, in order."""
     texts: list[list[list[int]] | None] = [[state.tokens for _ in state.members] for state in states]
     logits = stepper.start()
     for step in range(ending.max_new_tokens):
+        if adjust is not None:
+            logits = adjust(logits, [(state.prompt, state.tokens) for state in states])
         tokens, finite = choose(logits, states, step)
         parents, new = _advance(texts, states, tokens, finite, ending)
         # a prompt that failed at one sample has failed

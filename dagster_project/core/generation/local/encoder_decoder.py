@@ -18,6 +18,7 @@ from dagster_project.core.generation.local import cross_attention
 from dagster_project.core.generation.local.checks import find_difference
 from dagster_project.core.generation.local.cross_attention import Groups, grouped
 from dagster_project.core.generation.local.loading import LoadedModel
+from dagster_project.core.generation.local.scoring import Continuation
 from dagster_project.core.generation.local.stepper import padded_batches
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class EncoderDecoderSteppers:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self._first = _first_tokens(loaded)
+        self.start = _start_token(loaded)
         self._is_shared = False
         kind = loaded.model.config.model_type
         error = "" if self._share() else self._check()
@@ -77,18 +78,20 @@ class EncoderDecoderSteppers:
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
         """A batch over distinct prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(
-            self._loaded.model, prompts, self._first, self._loaded.device, self._is_shared
+            self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared
         )
 
-    def candidate_ids(self, candidates: Sequence[str]) -> list[list[int]]:
+    def targets(self, candidates: Sequence[str]) -> list[Continuation]:
         """What the decoder is made to say: each text as a target of its own, the end token left out (SPEC §8).
 
-        A sentinel such as `<extra_id_0>` that stands in the text is part of it. Tokens with which the decoder
-        begins anyway are no part.
+        A sentinel such as `<extra_id_0>` that stands in the text is part of it. A token that the decoder is forced
+        to begin with (BART) is read, but not scored.
         """
         ids = [_without_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(candidates)]
-        forced = self._first[1:]
-        return [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
+        named = self._loaded.settings.followed.get("forced_bos_token_id")
+        forced = [] if named is None else [named]
+        own = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
+        return [Continuation((*forced, *tokens), len(forced)) for tokens in own]
 
     def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
         """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
@@ -97,14 +100,14 @@ class EncoderDecoderSteppers:
         device = self._loaded.device
         logits: torch.Tensor = self._loaded.model(
             input_ids=torch.tensor([prompt], device=device),
-            decoder_input_ids=torch.tensor([[*self._first, *tokens]], device=device),
+            decoder_input_ids=torch.tensor([[*self.start, *tokens]], device=device),
             use_cache=False,
         ).logits
         return logits[:, -1].float()
 
 
-def _first_tokens(loaded: LoadedModel) -> list[int]:
-    """With which tokens the decoder begins: the start token, and where one is forced after it (BART) that one."""
+def _start_token(loaded: LoadedModel) -> list[int]:
+    """With which token the decoder begins."""
     settings, config = loaded.model.generation_config, loaded.model.config
     start = settings.decoder_start_token_id
     if start is None:
@@ -115,9 +118,7 @@ def _first_tokens(loaded: LoadedModel) -> list[int]:
         raise BackendError(
             f"model {loaded.name}: its files name no decoder_start_token_id; add it to generation_config.json"
         )
-    starts = start if isinstance(start, list) else [start]
-    forced = settings.forced_bos_token_id
-    return [starts[0]] if forced is None else [starts[0], forced]
+    return [start[0] if isinstance(start, list) else start]
 
 
 def _without_end(tokens: list[int], end_ids: frozenset[int]) -> list[int]:
@@ -131,14 +132,14 @@ class EncoderDecoderStepper:
     """One batch: encoded prompts, and the decoder's caches."""
 
     def __init__(
-        self, model: Any, prompts: Sequence[Sequence[int]], first: Sequence[int], device: Any, is_shared: bool
+        self, model: Any, prompts: Sequence[Sequence[int]], start: Sequence[int], device: Any, is_shared: bool
     ) -> None:
         import torch
 
         self.shared_tokens = [0] * len(prompts)
         self._model = model
         self._ids, self._mask = _padded(prompts, device)
-        self._first = list(first)
+        self._start = list(start)
         self._is_shared = is_shared
         self._encoded: Any = None
         self._cache: Any = None
@@ -152,8 +153,8 @@ class EncoderDecoderStepper:
 
         self._encoded = self._model.get_encoder()(input_ids=self._ids, attention_mask=self._mask)
         self._cache = EncoderDecoderCache(_self_attention_cache(self._model.config), DynamicCache())
-        first = torch.tensor([self._first], device=self._mask.device)
-        return self._forward(first.expand(len(self._mask), -1))
+        start = torch.tensor([self._start], device=self._mask.device)
+        return self._forward(start.expand(len(self._mask), -1))
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
         """State i continues state `parents[i]` by `tokens[i]`: float32 (n_states, vocabulary)."""

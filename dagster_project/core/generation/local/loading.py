@@ -9,6 +9,7 @@ Weights are safetensors only, and no code of a model's repository runs.
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,12 @@ from dagster_project.core.generation.local.placement import (
     lease_device,
     placement,
 )
+from dagster_project.core.generation.model_files import ModelFiles
+from dagster_project.core.generation.settings import Settings, read_settings
 from dagster_project.core.generation.weights import find_weights, has_tokenizer
 from dagster_project.core.study import Model
 
+_LOG = logging.getLogger(__name__)
 _LENGTHS = (
     "max_encoder_position_embeddings",
     "max_position_embeddings",
@@ -47,7 +51,8 @@ class LoadedModel:
 
     `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: of an
     encoder-decoder its encoder's, of others prompt and new tokens together; `decoder_length` that of a decoder
-    of its own; None where nothing declares one. `n_embeddings` token ids have an embedding.
+    of its own; None where nothing declares one. `n_embeddings` token ids have an embedding. `settings` is what the
+    checkpoint says of its decoding.
     """
 
     name: str
@@ -61,6 +66,7 @@ class LoadedModel:
     n_embeddings: int
     is_encoder_decoder: bool
     lease: Lease
+    settings: Settings
 
     def room(self, max_new_tokens: int) -> int | None:
         """Tokens that a prompt may have; None for any number. Errors: `BackendError` where there is none."""
@@ -107,15 +113,18 @@ def load_model(model: Model) -> LoadedModel:
     import torch
 
     device = find_device(model)
-    folder = find_weights(model).folder
+    files = find_weights(model).files
+    settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
-        tokenizer, config = _tokenizer(model, folder), _config(model, folder)
-        loaded = _weights(model, folder, config, device)
-        n_embeddings = _embeddings(model, folder, loaded, tokenizer)
+        with files.shown() as folder:
+            tokenizer, config = _tokenizer(files, folder), _config(files, folder)
+            loaded = _weights(model, files, folder, config, device)
+        n_embeddings = _embeddings(files, loaded, tokenizer)
     except BaseException:
         lease.release()
         raise
+    _tell(model, settings)
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
@@ -129,37 +138,57 @@ def load_model(model: Model) -> LoadedModel:
         n_embeddings=n_embeddings,
         is_encoder_decoder=is_encoder_decoder(config),
         lease=lease,
+        settings=settings,
     )
 
 
-def _tokenizer(model: Model, folder: Path) -> Any:
+def _tell(model: Model, settings: Settings) -> None:
+    """Log what a row does not simply take from the checkpoint's files."""
+    if settings.dtype and settings.dtype != model.dtype:
+        _LOG.info(
+            "%s: its files are %s; it answers in %s, the study's dtype",
+            model.name,
+            settings.dtype,
+            model.dtype,
+        )
+    if settings.text:
+        _LOG.info("%s: decoding follows its own settings %s", model.name, settings.text)
+    if settings.left_aside:
+        named = ", ".join(settings.left_aside)
+        _LOG.info("%s: its settings %s are left aside: a study decides how it decodes", model.name, named)
+
+
+def _tokenizer(files: ModelFiles, folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # raises whatever its many loaders raise
         if not has_tokenizer(folder):
-            reason = "there are no tokenizer files; tokenizer.json is wanted"
-        else:
-            reason = f"its tokenizer does not load: {first_line(error)}"
-        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {reason}") from error
+            raise files.refusal("there are no tokenizer files; tokenizer.json is wanted") from error
+        raise files.refusal(f"its tokenizer does not load: {_reason(error, files, folder)}") from error
 
 
-def _config(model: Model, folder: Path) -> Any:
-    """The configuration of a causal or encoder-decoder language model."""
+def _config(files: ModelFiles, folder: Path) -> Any:
+    """The configuration of a causal or encoder-decoder language model.
+
+    Which attention runs is decided here: a configuration may name any, code from the hub too.
+    """
     from transformers import AutoConfig
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config._attn_implementation = None
+        config._experts_implementation = None
     except Exception as error:
-        reason = first_line(error)
+        reason = _reason(error, files, folder)
         if "custom code" in reason:
             reason = "it needs code of its own repository, which is never run"
-        raise BackendError(f"model {model.name}: {folder} cannot be loaded: {reason}") from error
+        raise files.refusal(reason) from error
     is_masked = any("MaskedLM" in name for name in config.architectures or ())
     if type(config) not in _mapping(config) or is_masked:
         raise BackendError(
-            f"model {model.name}: architecture {config.model_type} generates no text; use a causal or an "
+            f"model {files.model}: architecture {config.model_type} generates no text; use a causal or an "
             "encoder-decoder language model"
         )
     return config
@@ -173,7 +202,7 @@ def _mapping(config: Any) -> Any:
     return modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
 
 
-def _weights(model: Model, folder: Path, config: Any, device: Any) -> Any:
+def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device: Any) -> Any:
     import torch
     import transformers
 
@@ -197,24 +226,31 @@ def _weights(model: Model, folder: Path, config: Any, device: Any) -> Any:
         if model.quantisation == "none" and model.device_map is None:
             loaded = loaded.to(device)
     except Exception as error:
-        raise BackendError(_why_not(model, folder, device, error)) from error
+        raise _why_not(files, folder, device, error) from error
     if report["missing_keys"]:
         some = ", ".join(sorted(report["missing_keys"])[:3])
-        raise BackendError(f"model {model.name}: the files in {folder} lack weights of the model, as {some}")
+        raise BackendError(
+            f"model {model.name}: the files in {files.folder} lack weights of the model, as {some}"
+        )
     check_spread(model, getattr(loaded, "hf_device_map", {}))
     return loaded.eval()
 
 
-def _why_not(model: Model, folder: Path, device: Any, error: Exception) -> str:
+def _why_not(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
     if is_out_of_memory(error):
-        return (
-            f"model {model.name}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
+        return BackendError(
+            f"model {files.model}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
             "8bit or 4bit, or device_map auto"
         )
-    reason = first_line(error)
+    reason = _reason(error, files, folder)
     if "ignore_mismatched_sizes" in reason:
         reason = "config.json gives the weights other sizes than the files do"
-    return f"model {model.name}: {folder} cannot be loaded: {reason}"
+    return files.refusal(reason)
+
+
+def _reason(error: BaseException, files: ModelFiles, folder: Path) -> str:
+    """The first line of an error's message, naming the model's folder rather than the one shown."""
+    return first_line(error).replace(str(folder), str(files.folder))
 
 
 def is_encoder_decoder(config: Any) -> bool:
@@ -222,22 +258,27 @@ def is_encoder_decoder(config: Any) -> bool:
     return bool(getattr(config, "is_encoder_decoder", False))
 
 
-def _embeddings(model: Model, folder: Path, loaded: Any, tokenizer: Any) -> int:
+def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
     """How many token ids the model knows. Errors: `BackendError` where the tokenizer has more of its own."""
     known = int(loaded.get_input_embeddings().weight.shape[0])
     if tokenizer.vocab_size > known:
-        raise BackendError(
-            f"model {model.name}: {folder} cannot be loaded: its tokenizer has {tokenizer.vocab_size} tokens and its "
-            f"weights {known} embeddings; they do not belong together"
+        raise files.refusal(
+            f"its tokenizer has {tokenizer.vocab_size} tokens and its weights {known} embeddings; they do not belong "
+            "together"
         )
     return known
 
 
 def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """All that ends a text; empty where nothing is declared."""
-    named = [model.generation_config.eos_token_id, model.config.eos_token_id, tokenizer.eos_token_id]
-    flat = [i for ids in named for i in (ids if isinstance(ids, list) else [ids])]
-    return frozenset(i for i in flat if i is not None)
+    """What ends a text: the generation settings' tokens, as for `generate`; where they name none, those of the
+    configuration and the tokenizer; empty where nothing is declared.
+    """
+    found = _ids(model.generation_config.eos_token_id)
+    return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
+
+
+def _ids(named: Any) -> frozenset[int]:
+    return frozenset(i for i in (named if isinstance(named, list) else [named]) if i is not None)
 
 
 def _length(config: Any, tokenizer: Any) -> int | None:

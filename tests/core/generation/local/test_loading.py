@@ -98,9 +98,11 @@ def test_a_tokenizer_needs_neither_pad_nor_begin_nor_end(copy: Path) -> None:
     assert len(loaded.encode(["a", "\ud800 b"])) == 2
 
 
-def test_end_tokens_are_those_of_all_files(copy: Path) -> None:
+def test_end_tokens_are_those_that_generate_follows(copy: Path) -> None:
     edit(copy / "generation_config.json", eos_token_id=[5, 7])
-    assert load_model(local(copy)).end_ids == {0, 5, 7}
+    assert load_model(local(copy)).end_ids == {5, 7}
+    edit(copy / "generation_config.json", eos_token_id=None)
+    assert load_model(local(copy)).end_ids == {0}
 
 
 def test_added_tokens_without_an_embedding_are_left_out(copy: Path) -> None:
