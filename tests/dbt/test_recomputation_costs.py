@@ -38,9 +38,9 @@ def test_costs_equal_their_recomputation(awkward: Study) -> None:
 
 @pytest.mark.parametrize("model", ["small", "large", "perfect", "memory_only"])
 def test_sums_of_seconds_and_dollars_are_what_was_spent(awkward: Study, model: str) -> None:
-    marts = [mart(awkward, f"fct_{name}").query("model == @model") for name in GENERATED]
+    marts = [_of(model, mart(awkward, f"fct_{name}")) for name in GENERATED]
     expected = spent(lake_of(awkward), GENERATED, model)
-    told = lake_of(awkward).read_all("answers").to_pandas().query("model == @model")
+    told = _of(model, lake_of(awkward).read_all("answers").to_pandas())
     for name in SPENT:
         assert sum(table[name].sum(skipna=False) for table in marts) == pytest.approx(
             expected[name], rel=1e-12, nan_ok=True
@@ -48,7 +48,7 @@ def test_sums_of_seconds_and_dollars_are_what_was_spent(awkward: Study, model: s
         # Most of oracle's prompts are bm25's: what the rows of the lake tell counts them twice.
         if model != "memory_only" and told[name].notna().all():
             assert told[name].sum() > 1.1 * marts[0][name].sum()
-    summed = mart(awkward, "fct_costs").query("model == @model")[SPENT].sum(skipna=False)
+    summed = _of(model, mart(awkward, "fct_costs"))[SPENT].sum(skipna=False)
     of_questions = spent(lake_of(awkward), ("answers", "generated_passages"), model)
     assert summed.to_dict() == pytest.approx(of_questions, rel=1e-12, nan_ok=True)
 
@@ -59,7 +59,7 @@ def test_what_oracle_has_of_bm25_is_counted_as_reused(awkward: Study) -> None:
     told = lake.query("method == 'oracle' and model == 'small'").groupby(["dataset", "prompt"]).is_reused.sum()
     assert oracle.set_index(["dataset", "prompt"]).n_reused.to_dict() == told.to_dict()
     assert (oracle.n_reused > 0.5 * oracle.n).all()
-    assert (oracle.device_seconds < 0.75 * oracle.device_seconds_per_1000 * oracle.n / 1000).all()
+    assert (oracle.device_seconds < 0.9 * oracle.device_seconds_per_1000 * oracle.n / 1000).all()
 
 
 def test_latencies_have_the_intervals_of_scipy(awkward: Study) -> None:
@@ -88,3 +88,7 @@ def test_savings_are_claimed_where_the_interval_of_the_difference_excludes_zero(
         expected_saved = difference.where(of_service | (sign * difference > 0))
         pd.testing.assert_series_equal(saved, expected_saved, check_names=False)
         assert saved.notna().any()
+
+
+def _of(model: str, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows.model == model]

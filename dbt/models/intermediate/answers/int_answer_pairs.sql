@@ -24,14 +24,8 @@ costed as (
         costs.device_seconds as total_device_seconds,
         costs.cost_usd as total_cost_usd
     from answers
+    inner join costs using (dataset, question_id, model, method, prompt)
     inner join methods on answers.method = methods.method
-    inner join costs
-        on
-            answers.dataset = costs.dataset
-            and answers.question_id = costs.question_id
-            and answers.model = costs.model
-            and answers.method = costs.method
-            and answers.prompt = costs.prompt
 
 ),
 

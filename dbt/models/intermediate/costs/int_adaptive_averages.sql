@@ -1,0 +1,52 @@
+{%- set costs = ['device_seconds', 'cost_usd'] -%}
+{%- set modes = ['adaptive', 'always', 'never'] -%}
+with split_costs as (
+
+    select * from {{ ref('int_adaptive_split_costs') }}
+
+),
+
+adaptive_accuracy as (
+
+    select * from {{ ref('int_adaptive_split_accuracy') }}
+
+),
+
+reused as (
+
+    select
+        pair_id,
+        sum(n_reused)::bigint as n_reused
+    from {{ ref('int_adaptive_rows') }}
+    group by pair_id
+
+),
+
+averaged as (
+
+    select
+        pair_id,
+        search,
+        threshold_scope,
+        count(*) as n_splits,
+        avg(adaptive_accuracy.share_retrieved) as share_retrieved
+        {%- for cost in costs %}{% for mode in modes %},
+        1000 * {{ whole_mean(cost ~ '_' ~ mode) }} as {{ cost }}_per_1000_{{ mode }}
+        {%- endfor %}{% endfor %}
+    from split_costs
+    inner join adaptive_accuracy using (pair_id, split, search, threshold_scope)
+    group by pair_id, search, threshold_scope
+
+),
+
+final as (
+
+    select
+        averaged.*,
+        reused.n_reused
+    from averaged
+    inner join reused on averaged.pair_id = reused.pair_id
+
+)
+
+select * from final
