@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui sql test check reference-models bench-generation bench-ingest bench-sampling bench-warehouse install install-dev clean-venv
+.PHONY: help run ui sql test check reference-models bench-coverage bench-generation bench-ingest bench-sampling bench-warehouse install install-dev clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -56,6 +56,9 @@ bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts,
 
 bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds against pandas loops (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)
+
+bench-coverage: $(VENV)/.installed-bench ## how often the interval of the adaptive gain holds a known truth (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
 
 bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring against their peers (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.generation $(BENCH_ARGS)

@@ -70,6 +70,18 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -
     assert "all equal" in done.stdout
 
 
+def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
+    small = ["--questions", "200", "--studies", "4", "--least", "2"]
+    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.coverage import main\nmain()")
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert set(figures) == {"coverage_low", "coverage_high", "n_judged", "coverage_s"}
+    assert 0 <= figures["coverage_low"] <= figures["coverage_high"] <= 1
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "per_relation" in line]
+    assert len(rows) == 8
+    assert set(rows) == {"both methods good somewhere", "one always better", "equal", "tiny relations"}
+
+
 def test_sampling_prints_counts_before_and_after() -> None:
     small = ["--facts-per-relation", "40", "--per-relation", "5"]
     done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.sampling import main\nmain()")

@@ -1,5 +1,4 @@
--- PopQA, section 6.1: below which popularity does each relation want a passage? Infinity: always. The least popularity
--- of its questions: never.
+-- PopQA, section 6.1: below which popularity does each relation want a passage? Some want one always, some never.
 select
     dataset,
     prompt,
@@ -7,7 +6,9 @@ select
     parametric_method,
     retrieval_method,
     relation,
+    decision,
     threshold_popularity,
+    round(share_retrieved, 2) as share_retrieved,
     n,
     round(accuracy, 3) as accuracy,
     round(accuracy - greatest(accuracy_always, accuracy_never), 3) as gain_in_sample

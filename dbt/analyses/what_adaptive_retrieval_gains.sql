@@ -15,6 +15,7 @@ select
     round(gain_in_sample, 3) as gain_in_sample,
     round(gain_ci_low, 3) as gain_ci_low,
     round(gain_ci_high, 3) as gain_ci_high,
+    gain_ci_undefined,
     round(share_retrieved, 2) as share_retrieved
 from {{ ref('fct_adaptive_accuracy') }}
 where search = 'exact'

@@ -145,8 +145,11 @@ def thresholds(answers: pd.DataFrame) -> pd.DataFrame:
     for (*key, relation), group in with_all(known).groupby([*PAIR, "relation"]):
         for search in ("exact", "binned10"):
             best = best_threshold(group, group, search)
-            rows.append((*key, relation, search, best, len(group), adaptive_right(group, best) / len(group)))
-    return pd.DataFrame(rows, columns=[*PAIR, "relation", "search", "threshold_popularity", "n", "accuracy"])
+            share = (group.subject_popularity < best).mean()
+            right = adaptive_right(group, best)
+            rows.append((*key, relation, search, best, share, len(group), right / len(group)))
+    names = ["relation", "search", "threshold_popularity", "share_retrieved", "n", "accuracy"]
+    return pd.DataFrame(rows, columns=[*PAIR, *names])
 
 
 def training_questions(answers: pd.DataFrame, split: int) -> dict[str, set[str]]:
@@ -199,6 +202,7 @@ def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, An
                         "search": search, "threshold_scope": scope, "accuracy_adaptive": adaptive,
                         "accuracy_always": test.is_correct_retrieval.mean(),
                         "accuracy_never": test.is_correct.mean(),
+                        "accuracy_fixed": test[fixed].mean(),
                         "accuracy_best_of_both": (test.is_correct | test.is_correct_retrieval).mean(),
                         "share_retrieved": (test.subject_popularity < limits).mean(),
                         "accuracy_overall": (adaptive * len(known) + missing[fixed].sum()) / len(group),

@@ -39,6 +39,33 @@ def test_mart_equals_its_recomputation(
     assert_equal(mart(awkward, name), recompute(mart(awkward, "fct_answers")), key)
 
 
+def test_a_decision_says_what_the_threshold_comes_to(awkward: Study) -> None:
+    """Never is the least popularity, whatever it is, not 0."""
+    actual = mart(awkward, "fct_adaptive_thresholds")
+    expected = thresholds(mart(awkward, "fct_answers"))
+    both = expected.merge(actual, on=[*PAIR, "relation", "search"], suffixes=("_expected", ""))
+    words = both.share_retrieved_expected.map({0.0: "never", 1.0: "always"}).fillna("below")
+    assert both.decision.tolist() == words.tolist()
+    assert set(words) == {"always", "never", "below"}
+    assert (both.threshold_popularity[words == "never"] > 0).any()
+
+
+def test_the_gain_in_sample_is_that_of_the_thresholds(awkward: Study) -> None:
+    fitted = mart(awkward, "fct_adaptive_thresholds")
+    fitted["right"] = fitted.accuracy * fitted.n
+    fitted["threshold_scope"] = fitted.relation.map({"all": "all"}).fillna("per_relation")
+    overall = fitted[fitted.relation == "all"].set_index([*PAIR, "search"])
+    better = overall[["accuracy_always", "accuracy_never"]].max(axis=1)
+    key = [*PAIR, "search", "threshold_scope"]
+    sums = fitted.groupby(key)[["right", "n"]].sum().reset_index(level="threshold_scope")
+    expected = (sums.right / sums.n - better.reindex(sums.index)).to_frame("expected")
+    expected = expected.set_index(sums.threshold_scope, append=True).reset_index()
+    both = expected.merge(mart(awkward, "fct_adaptive_accuracy"), on=key)
+    assert len(both) == len(expected) > 0
+    assert both.gain_in_sample.to_numpy() == pytest.approx(both.expected.to_numpy(), abs=1e-9)
+    assert (both.gain_in_sample >= 0).all()
+
+
 def test_adaptive_accuracy_and_costs_over_100_splits_equal_their_recomputation(awkward: Study) -> None:
     def chosen(frame: pd.DataFrame) -> pd.DataFrame:
         return frame[(frame.prompt == "zero_shot") & (frame.model == "large") & (frame.dataset == "popqa")]

@@ -30,6 +30,7 @@ SCHEMA = pa.schema([
     pa.field("search", pa.string()),
     pa.field("threshold", pa.float64()),
     pa.field("gain", pa.int64()),
+    pa.field("n_retrieved", pa.int64()),
     pa.field("n", pa.int64()),
     pa.field("n_parametric", pa.int64()),
     pa.field("n_retrieval", pa.int64()),
@@ -58,12 +59,16 @@ class PairRows:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Thresholds of one (relation or all, search): arrays, a split each; where `n` is 0 nothing was fitted."""
+    """Thresholds of one (relation or all, search): arrays, a split each; where `n` is 0 nothing was fitted.
+
+    `n_retrieved`: how many of the rows fitted lie below the threshold; none: never, all `n`: always.
+    """
 
     relation: str
     search: str
     threshold: Values
     gain: Values
+    n_retrieved: Values
     n: Values
     n_parametric: Values
     n_retrieval: Values
@@ -109,9 +114,17 @@ def _edges(edges: pa.Table) -> dict[str, Values]:
 def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
     kept = fitted.n > 0
     n = int(kept.sum())
+    values = (
+        fitted.threshold,
+        fitted.gain,
+        fitted.n_retrieved,
+        fitted.n,
+        fitted.n_parametric,
+        fitted.n_retrieval,
+    )
     columns = [
         np.full(n, pair_id), numbers[kept], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
-        *(values[kept] for values in (fitted.threshold, fitted.gain, fitted.n, fitted.n_parametric, fitted.n_retrieval)),
+        *(found[kept] for found in values),
     ]  # fmt: skip
     arrays = [pa.array(values).cast(field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
@@ -140,12 +153,19 @@ def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
     gain, level = _best(gained[:, last])
     fitted_next = _next_fitted(training, popularity, last)
     never, best = fitted_next[:, 0], np.take_along_axis(fitted_next, level[:, None] + 1, axis=1)[:, 0]
-    yield Fitted(relation, "exact", np.where(gain > 0, best, never), gain, *counts)
+    threshold = np.where(gain > 0, best, never)
+    yield Fitted(relation, "exact", threshold, gain, _below(threshold, training, popularity), *counts)
     edges = pair.edges[relation]
     step = edges[np.searchsorted(edges, popularity, side="right")]
     last = np.flatnonzero(np.append(step[1:] != step[:-1], True))
     gain, level = _best(gained[:, last])
-    yield Fitted(relation, "binned10", np.where(gain > 0, step[last][level], edges[0]), gain, *counts)
+    threshold = np.where(gain > 0, step[last][level], edges[0])
+    yield Fitted(relation, "binned10", threshold, gain, _below(threshold, training, popularity), *counts)
+
+
+def _below(threshold: Values, training: Values, popularity: Values) -> Values:
+    """By split: how many rows fitted lie below its threshold."""
+    return np.asarray(np.count_nonzero(training & (popularity < threshold[:, None]), axis=1))
 
 
 def _best(gained: Values) -> tuple[Values, Values]:

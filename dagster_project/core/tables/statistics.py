@@ -21,16 +21,18 @@ STATISTICS_TABLES = (
             column("n_questions", pa.int64(), "questions with popularity and both answers"),
             column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
             column(
-                "gain_in_sample",
+                "n_deciding",
                 pa.float64(),
-                "accuracy of adaptive minus the better fixed method",
-                null=True,
+                "so many equally large gains and losses of single questions would vary as much as theirs do",
             ),
             column(
-                "gain_mean", pa.float64(), "mean of it over resamples, thresholds refitted in each", null=True
+                "share_departing",
+                pa.float64(),
+                "of the questions that one method alone has right, share that adaptive retrieval decides otherwise "
+                "than the better fixed method, held out",
             ),
-            column("gain_low", pa.float64(), "its 2.5th percentile over resamples", null=True),
-            column("gain_high", pa.float64(), "its 97.5th percentile over resamples", null=True),
+            column("gain_standard_error", pa.float64(), "standard error of the held-out gain", null=True),
+            column("undefined", pa.string(), "why there is no standard error", null=True),
         ),
     ),
     Table(

@@ -85,9 +85,9 @@ GAIN = Figure(
     key="adaptive_gain",
     section="adaptive",
     title="What adaptive retrieval gains",
-    shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are bootstrap "
-    "95 % intervals over questions, thresholds fitted again in each resample; none where one fixed method is best in "
-    "all of them. Right of zero: choosing by popularity pays.",
+    shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
+    "intervals, from a bootstrap of the held-out gain over questions; there is none where one fixed method is nearly "
+    "always best or too few questions decide the gain. Right of zero: choosing by popularity pays.",
     source="PopQA, section 6.2",
     tables=("fct_adaptive_accuracy",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
@@ -137,17 +137,12 @@ THRESHOLDS = Figure(
     title="Where the thresholds lie",
     shows="Below its threshold a question is looked up, from it on memory is trusted; fitted on all questions with both "
     "answers (search `exact`). Points at the right edge of a panel: nearly all is looked up; at the left: nearly "
-    "nothing. A pair that always retrieves has no finite threshold and no point; the table says `always`.",
+    "nothing. Pairs that look up all or none have no point; the table says `always` or `never`.",
     source="PopQA, section 6.1",
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
-    case when isfinite(threshold_popularity) and threshold_popularity > 0 then threshold_popularity end as threshold,
-    case
-        when isinf(threshold_popularity) then 'always'
-        when threshold_popularity <= 0 then 'never'
-        when threshold_popularity is null then 'undefined'
-        else 'below the threshold'
-    end as retrieves,
+    case when decision = 'below' then threshold_popularity end as threshold,
+    if(decision = 'below', 'below the threshold', decision) as retrieves, share_retrieved,
     accuracy, accuracy_always, accuracy_never
 from marts.fct_adaptive_thresholds
 where search = 'exact'
@@ -158,6 +153,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
         N,
         Column("threshold", "threshold", "number"),
         Column("retrieves", "retrieves"),
+        Column("share_retrieved", "retrieved, in sample", "share"),
         Column("accuracy", "accuracy, in sample", "share"),
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),

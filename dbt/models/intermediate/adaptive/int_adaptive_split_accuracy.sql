@@ -34,27 +34,38 @@ tested as (
 
 ),
 
--- Questions without popularity take the fixed method that was better in training; equal ones do not retrieve.
-final as (
+-- The fixed method that was better in training; of equal ones never retrieving.
+compared as (
 
     select
         tested.*,
-        (
-            tested.accuracy_adaptive * method_pairs.n_questions
-            + case
-                when coalesce(thresholds.n_retrieval > thresholds.n_parametric, false)
-                    then method_pairs.n_missing_retrieval_correct
-                else method_pairs.n_missing_parametric_correct
-            end
-        ) / (method_pairs.n_questions + method_pairs.n_missing_popularity) as accuracy_overall
+        coalesce(thresholds.n_retrieval > thresholds.n_parametric, false) as is_always_better
     from tested
-    inner join method_pairs on tested.pair_id = method_pairs.pair_id
     left join thresholds
         on
             tested.pair_id = thresholds.pair_id
             and tested.split = thresholds.split
             and tested.search = thresholds.search
             and thresholds.relation = 'all'
+
+),
+
+-- Questions without popularity take that method, too.
+final as (
+
+    select
+        compared.* exclude (is_always_better),  -- noqa: RF02
+        if(compared.is_always_better, compared.accuracy_always, compared.accuracy_never) as accuracy_fixed,
+        (
+            compared.accuracy_adaptive * method_pairs.n_questions
+            + if(
+                compared.is_always_better,
+                method_pairs.n_missing_retrieval_correct,
+                method_pairs.n_missing_parametric_correct
+            )
+        ) / (method_pairs.n_questions + method_pairs.n_missing_popularity) as accuracy_overall
+    from compared
+    inner join method_pairs on compared.pair_id = method_pairs.pair_id
 
 )
 

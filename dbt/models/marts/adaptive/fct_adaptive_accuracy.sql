@@ -1,6 +1,12 @@
-with split_accuracy as (
+with averages as (
 
-    select * from {{ ref('int_adaptive_split_accuracy') }}
+    select * from {{ ref('int_adaptive_averages') }}
+
+),
+
+in_sample as (
+
+    select * from {{ ref('int_adaptive_in_sample') }}
 
 ),
 
@@ -28,53 +34,37 @@ pairs as (
 
 ),
 
-averaged as (
-
-    select
-        pair_id,
-        search,
-        threshold_scope,
-        count(*) as n_splits,
-        avg(accuracy_adaptive) as accuracy_adaptive,
-        avg(accuracy_always) as accuracy_always,
-        avg(accuracy_never) as accuracy_never,
-        avg(accuracy_best_of_both) as accuracy_best_of_both,
-        avg(accuracy_overall) as accuracy_overall,
-        avg(share_retrieved) as share_retrieved,
-        stddev_samp(accuracy_adaptive) as sd_over_splits,
-        quantile_cont(accuracy_adaptive, 0.025) as split_low,
-        quantile_cont(accuracy_adaptive, 0.975) as split_high
-    from split_accuracy
-    group by pair_id, search, threshold_scope
-
-),
-
+-- The questions drawn vary, and so does how they are split.
 final as (
 
     select
         pairs.* exclude (pair_id, n_missing_parametric_correct, n_missing_retrieval_correct),  -- noqa: RF02
-        coalesce(averaged.n_splits, 0) as n_splits,
-        averaged.* exclude (pair_id, search, threshold_scope, n_splits),
-        averaged.accuracy_adaptive - greatest(averaged.accuracy_always, averaged.accuracy_never) as gain,
-        adaptive_gains.gain_in_sample,
-        -- Resamples that are all 0, since one fixed method is best in each, are no interval of width 0 around a loss.
+        coalesce(averages.n_splits, 0) as n_splits,
+        averages.* exclude (pair_id, search, threshold_scope, n_splits, gain_variance_of_splits),  -- noqa: RF02
+        averages.accuracy_adaptive - greatest(averages.accuracy_always, averages.accuracy_never) as gain,
+        in_sample.gain_in_sample,
+        adaptive_gains.share_departing,
         case
-            when averaged.n_splits is null then 'no test questions'
-            when adaptive_gains.gain_mean is null then 'not resampled'
-            when adaptive_gains.gain_low = adaptive_gains.gain_high then 'resamples do not vary'
+            when averages.n_splits is null then 'no test questions'
+            when averages.n_splits < 2 then 'fewer than two splits'
+            when adaptive_gains.n_resamples is null then 'not resampled'
+            else adaptive_gains.undefined
         end as gain_ci_undefined,
-        case
-            when gain_ci_undefined is null then gain + least(adaptive_gains.gain_low - adaptive_gains.gain_mean, 0)
-        end as gain_ci_low,
-        case
-            when gain_ci_undefined is null then gain + greatest(adaptive_gains.gain_high - adaptive_gains.gain_mean, 0)
-        end as gain_ci_high
+        if(
+            gain_ci_undefined is null,
+            1.959963984540054::double
+            * sqrt(adaptive_gains.gain_standard_error ** 2 + averages.gain_variance_of_splits),
+            null
+        ) as gain_ci_half,
+        averages.accuracy_adaptive - averages.accuracy_fixed - gain_ci_half as gain_ci_low,
+        averages.accuracy_adaptive - averages.accuracy_fixed + gain_ci_half as gain_ci_high
     from pairs
-    left join averaged using (pair_id, search, threshold_scope)
+    left join averages using (pair_id, search, threshold_scope)
+    left join in_sample using (pair_id, search, threshold_scope)
     -- By n_questions too: a bootstrap of other questions than these is not theirs.
     left join adaptive_gains
         using (dataset, prompt, model, parametric_method, retrieval_method, n_questions, search, threshold_scope)
 
 )
 
-select * from final
+select * exclude (gain_ci_half) from final

@@ -21,6 +21,8 @@ final as (
         thresholds.relation,
         thresholds.search,
         thresholds.threshold as threshold_popularity,
+        case thresholds.n_retrieved when 0 then 'never' when thresholds.n then 'always' else 'below' end as decision,
+        thresholds.n_retrieved / thresholds.n as share_retrieved,
         thresholds.n,
         (thresholds.n_parametric + thresholds.gain) / thresholds.n as accuracy,
         thresholds.n_retrieval / thresholds.n as accuracy_always,

@@ -17,10 +17,10 @@ final as (
         threshold_scope,
         n_questions,
         n_resamples,
-        gain_in_sample,
-        gain_mean,
-        gain_low,
-        gain_high
+        n_deciding,
+        share_departing,
+        gain_standard_error,
+        undefined
     from source
 
 )

@@ -1,0 +1,77 @@
+"""Worlds whose gain of adaptive retrieval is known, to try its interval on (`coverage`).
+
+What belongs here: the four structures of SPEC §6, drawing questions from them, and what thresholds truly gain in them.
+What does not: intervals.
+
+A world has relations with shares of the questions, and in each relation equally frequent levels of popularity; at each
+level memory and retrieval are right independently of each other, with known probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, ndtri
+
+from dagster_project.core.questions.relations import RELATIONS
+
+N_LEVELS = 200
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class World:
+    """`names` of the relations and the `share` of each; the other arrays: relations × levels."""
+
+    names: Values
+    share: Values
+    popularity: Values
+    memory: Values
+    retrieval: Values
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Values, Values, Values, Values]:
+        """Relation, popularity, memory right and retrieval right of `n` new questions."""
+        relation = rng.choice(len(self.share), n, p=self.share)
+        level = rng.integers(0, N_LEVELS, n)
+        memory = rng.random(n) < self.memory[relation, level]
+        retrieval = rng.random(n) < self.retrieval[relation, level]
+        return (
+            self.names[relation],
+            self.popularity[relation, level],
+            memory.astype(int),
+            retrieval.astype(int),
+        )
+
+    def gain(self, limits: Values) -> float:
+        """What retrieving below `limits` (one a relation) gains over never retrieving, on all questions there are."""
+        is_below = self.popularity < limits[:, None]
+        return float((self.share[:, None] * (self.retrieval - self.memory) * is_below).sum() / N_LEVELS)
+
+
+def _world(shares: Values, methods: Callable[[Values, Values], tuple[Values, Values]]) -> World:
+    """`methods` gives both probabilities from log10 popularity and a normal number of each relation."""
+    rng = np.random.default_rng(1)
+    middle, tilt = rng.normal(3, 0.4, len(shares)), rng.normal(0, 1, len(shares))
+    logs = middle[:, None] + 0.9 * ndtri((np.arange(N_LEVELS) + 0.5) / N_LEVELS)
+    memory, retrieval = methods(logs, tilt[:, None])
+    names = np.array([f"relation {number}" for number in range(len(shares))], dtype=object)
+    return World(names, shares / shares.sum(), 10**logs, memory, retrieval)
+
+
+def _both_good(logs: Values, tilt: Values) -> tuple[Values, Values]:
+    return expit(1.6 * (logs - 3.3) + 0.5 * tilt), np.full_like(logs, 0.55)
+
+
+_POPQA = np.array([relation.popqa_questions for relation in RELATIONS], dtype=float)
+WORLDS: dict[str, World] = {
+    "both methods good somewhere": _world(_POPQA, _both_good),
+    "one always better": _world(_POPQA, lambda logs, _: (expit(1.2 * (logs - 5)), np.full_like(logs, 0.85))),
+    "equal": _world(_POPQA, lambda logs, _: (np.full_like(logs, 0.4), np.full_like(logs, 0.4))),
+    "tiny relations": _world(np.ones(120), _both_good),
+}
+"""By structure: relations as large as PopQA's, or 120 of equal size."""

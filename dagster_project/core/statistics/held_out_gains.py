@@ -1,0 +1,227 @@
+"""The held-out gain of adaptive retrieval on weighted questions: thresholds fitted on some, scored on those left out.
+
+What belongs here: the arithmetic, for many weightings of the questions at once. What does not: which weightings are
+drawn and what their gains say (`adaptive_gains`), and the thresholds that are published (`adaptive_thresholds`); the
+rule is theirs (SPEC §6).
+
+Only a question that one method alone has right moves a gain: +1 where that is retrieval, -1 where it is memory. So sums
+run over those questions, and the others only matter as candidates: a threshold of search exact is the least popularity
+of a fitted question above the last one that is worth retrieving.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SEARCHES = ("exact", "binned10")
+SCOPES = ("all", "per_relation")
+
+Values = npt.NDArray[Any]
+Variant = tuple[str, str]
+"""(search, threshold scope)."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of one pair of methods: arrays of one length, a question each.
+
+    `difference` is 1 where only retrieval is right, -1 where only memory is, else 0. `binned_step` is, by threshold
+    scope, the lowest candidate of binned10 above the popularity.
+    """
+
+    relation: Values
+    popularity: Values
+    difference: Values
+    binned_step: dict[str, Values]
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Questions in the order of their popularity, one group (a relation, or all) after the other.
+
+    `order`: the questions; the other arrays are by place in it. `first` and `last`: first and last place of the same
+    popularity. `starts` and `stops`: places of each group. `told`: places of the questions with a difference, `sign`
+    their differences; `below`: how many of these lie before each place, and before the end. `steps`: by search, for
+    each group, the numbers of such questions that a threshold may leave below itself.
+    """
+
+    order: Values
+    popularity: Values
+    step: Values
+    first: Values
+    last: Values
+    starts: Values
+    stops: Values
+    told: Values
+    sign: Values
+    below: Values
+    steps: dict[str, list[Values]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Thresholds of each fold and weighting, by variant, and what they gain on the questions left out.
+
+    `retrieved` (folds × weightings × groups): the questions with a difference before this number, of the group, are
+    retrieved. `takes_always` (folds × weightings): retrieving always was better than never. `gain` (folds × weightings):
+    right answers gained over the better fixed method of the fit.
+    """
+
+    retrieved: dict[Variant, Values]
+    takes_always: Values
+    gain: dict[Variant, Values]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What questions gain when they are left out: an array, one of each question with a difference.
+
+    `share_departing`: how often they are decided otherwise than by the better fixed method of the fit.
+    """
+
+    gain: Values
+    share_departing: float
+
+
+def ladders(questions: Questions) -> dict[str, Ladder]:
+    """The questions in the order of each threshold scope."""
+    return {scope: _ladder(questions, scope) for scope in SCOPES}
+
+
+def _ladder(questions: Questions, scope: str) -> Ladder:
+    n = len(questions.popularity)
+    group = (
+        np.unique(questions.relation, return_inverse=True)[1] if scope == "per_relation" else np.zeros(n, int)
+    )
+    order = np.lexsort((questions.popularity, group))
+    group, popularity, step = group[order], questions.popularity[order], questions.binned_step[scope][order]
+    starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    stops = np.append(starts[1:], n)
+    is_new = np.append(True, (popularity[1:] != popularity[:-1]) | (group[1:] != group[:-1]))
+    firsts = np.flatnonzero(is_new)
+    level = np.cumsum(is_new) - 1
+    told = np.flatnonzero(questions.difference[order])
+    below = np.append(0, np.cumsum(questions.difference[order] != 0))
+    steps = {
+        search: [
+            _steps(values[told], below[start], below[stop]) for start, stop in zip(starts, stops, strict=True)
+        ]
+        for search, values in (("exact", popularity), ("binned10", step))
+    }
+    return Ladder(
+        order, popularity, step, firsts[level], (np.append(firsts[1:], n) - 1)[level], starts, stops, told,
+        questions.difference[order][told].astype(np.int16), below, steps,
+    )  # fmt: skip
+
+
+def _steps(values: Values, start: int, stop: int) -> Values:
+    """Numbers of questions from `start` on, each the last of an equal value; and `start` itself: none retrieved."""
+    mine = values[start:stop]
+    ends = np.flatnonzero(np.append(mine[1:] != mine[:-1], True)) if len(mine) else np.empty(0, int)
+    return np.append(start, start + ends + 1)
+
+
+def fit(ladder_of: dict[str, Ladder], weights: Values, folds: Values, n_folds: int) -> Fitted:
+    """Hold each of the first `n_folds` folds out, fit on all other questions, and score what was held out.
+
+    `weights` and `folds` (weightings × questions): how often a question is there, and in which fold.
+    """
+    retrieved, gain, limits = {}, {}, {}
+    for scope in SCOPES:  # all first: its thresholds serve relations that a fit does not know
+        ladder = ladder_of[scope]
+        held, trained = _running_sums(ladder, weights, folds, n_folds)
+        takes_always = trained[:, :, -1] > 0
+        fixed = np.where(takes_always, held[:, :, -1], 0)
+        places, is_unknown = _exact_places(ladder, trained, weights, folds)
+        counts = {"exact": ladder.below[places], "binned10": _best(ladder, trained, "binned10")}
+        for search in SEARCHES:
+            if scope == "all":
+                limits[search] = _limits(ladder, search, places, counts[search])
+            else:
+                _fall_back(ladder, counts[search], is_unknown, limits[search])
+            scored = (
+                np.take_along_axis(held, counts[search], axis=2) - held[:, :, ladder.below[ladder.starts]]
+            )
+            retrieved[search, scope] = counts[search]
+            gain[search, scope] = scored.sum(axis=2) - fixed
+    return Fitted(retrieved, takes_always, gain)
+
+
+def _running_sums(ladder: Ladder, weights: Values, folds: Values, n_folds: int) -> tuple[Values, Values]:
+    """Folds × weightings × (questions with a difference + 1): sums of those before it, held out and fitted on."""
+    questions = ladder.order[ladder.told]
+    signed, fold = weights[:, questions] * ladder.sign, folds[:, questions]
+    held = np.zeros((n_folds, len(weights), len(questions) + 1), dtype=np.int32)
+    for number in range(n_folds):
+        np.cumsum(signed * (fold == number), axis=1, out=held[number, :, 1:])
+    trained = np.zeros_like(held[0])
+    np.cumsum(signed, axis=1, out=trained[:, 1:])
+    return held, trained - held
+
+
+def _best(ladder: Ladder, trained: Values, search: str) -> Values:
+    """By group: how many questions with a difference are best retrieved, of equal numbers the lowest."""
+    best = np.empty((*trained.shape[:2], len(ladder.starts)), dtype=np.int64)
+    for group, steps in enumerate(ladder.steps[search]):
+        is_each = len(steps) == steps[-1] - steps[0] + 1
+        sums = trained[:, :, steps[0] : steps[-1] + 1] if is_each else trained[:, :, steps]
+        best[:, :, group] = steps[sums.argmax(axis=2)]
+    return best
+
+
+def _exact_places(ladder: Ladder, trained: Values, weights: Values, folds: Values) -> tuple[Values, Values]:
+    """By group: the first place that is not retrieved, the end of the group for always; and where nothing was fitted.
+
+    The threshold is the popularity of the next fitted question: those held out below it are retrieved, too.
+    """
+    best = _best(ladder, trained, "exact")
+    is_never = best == ladder.below[ladder.starts]
+    after = np.append(0, ladder.last[ladder.told] + 1)
+    place = np.where(is_never, ladder.starts, after[best])
+    fold, row = np.arange(best.shape[0])[:, None, None], np.arange(best.shape[1])[:, None]
+    is_open = place < ladder.stops
+    while is_open.any():
+        question = ladder.order[np.minimum(place, len(ladder.order) - 1)]
+        is_open &= (weights[row, question] == 0) | (folds[row, question] == fold)
+        place += is_open
+        is_open &= place < ladder.stops
+    is_end = place == ladder.stops
+    first = ladder.first[np.minimum(place, len(ladder.order) - 1)]
+    return np.where(is_end, place, first), is_never & is_end
+
+
+def _limits(ladder: Ladder, search: str, places: Values, counts: Values) -> Values:
+    """The thresholds for all, folds × weightings."""
+    if search == "exact":
+        return np.append(ladder.popularity, np.inf)[places[:, :, 0]]
+    steps = np.append(-np.inf, ladder.step[ladder.told])
+    return np.asarray(steps[counts[:, :, 0]])
+
+
+def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Values) -> None:
+    """Where a relation has no fitted question, it takes the threshold for all."""
+    popularity = ladder.popularity[ladder.told]
+    for group in np.flatnonzero(is_unknown.any(axis=(0, 1))):
+        start, stop = ladder.below[ladder.starts[group]], ladder.below[ladder.stops[group]]
+        at = is_unknown[:, :, group]
+        counts[at, group] = start + np.searchsorted(popularity[start:stop], limits[at])
+
+
+def left_out(ladder_of: dict[str, Ladder], fitted: Fitted, folds: Values) -> dict[Variant, LeftOut]:
+    """By variant: what each question gains when it is left out, in the mean over weightings, which are all 1."""
+    found = {}
+    for (search, scope), counts in fitted.retrieved.items():
+        ladder = ladder_of[scope]
+        questions = ladder.order[ladder.told]
+        group = np.searchsorted(ladder.starts, ladder.told, side="right") - 1
+        is_retrieved = np.arange(len(questions)) < counts[:, :, group]
+        is_held = folds[None, :, questions] == np.arange(len(counts))[:, None, None]
+        departs = is_held * (is_retrieved.astype(np.int16) - fitted.takes_always[..., None])
+        n_held = is_held.sum(axis=(0, 1))
+        gain = (departs * ladder.sign).sum(axis=(0, 1)) / np.maximum(n_held, 1)
+        found[search, scope] = LeftOut(gain, float(np.abs(departs).sum() / max(n_held.sum(), 1)))
+    return found
