@@ -1,6 +1,6 @@
 """Thresholds of adaptive retrieval as a notebook finds them: loops over splits, relations and candidates, in pandas.
 
-What belongs here: the plain way, written from PopQA's section 7 (for each relation the threshold under which most
+What belongs here: the plain way, written from PopQA's section 6.1 (for each relation the threshold under which most
 training questions are answered right, by brute force), and nothing that makes it fast. Its answers check ours.
 """
 

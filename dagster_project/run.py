@@ -191,13 +191,15 @@ def _say(text: str) -> None:
 
 
 def _where_next(study: Study, seconds: float) -> str:
-    chosen = "" if study.home.root == longtail_home() else f" STUDY={os.path.relpath(study.path)}"
+    near = os.path.relpath(study.path)
+    file = str(study.path) if near.startswith("..") else near
+    chosen = "" if study.home.root == longtail_home() else f" STUDY={file}"
     return (
         f"Done in {seconds:.0f} s. Where to look next:\n"
         f"  make sql{chosen}    the published warehouse in SQL: {study.home.published_warehouse}\n"
         f"  {study.home.published_report}    every figure in one page: open it in a browser\n"
         f"  make ui{chosen}     assets, runs and plots in the browser\n"
-        f"  study.yaml   models, methods, prompts: add a model, then `make run` again"
+        f"  {file}   models, methods, prompts: add a model, then `make run{chosen}` again"
     )
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from dagster_project import run
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from tests.lakes import LakePlan, make_study
 
@@ -70,3 +71,22 @@ def test_what_was_removed_of_a_publication_is_made_again(
     assert not run._is_published(study, "of another lake")
     (published / removed).unlink()
     assert not run._is_published(study, "of this lake")
+
+
+def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    own = run._where_next(make_study(tmp_path, LakePlan()), 12.3).splitlines()
+    assert own[-1].startswith("  study.yaml   models")
+    assert own[-1].endswith("then `make run STUDY=study.yaml` again")
+    assert "make sql STUDY=study.yaml" in own[1]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert f"make ui STUDY={tmp_path / 'study.yaml'}" in run._where_next(
+        make_study(tmp_path, LakePlan()), 12.3
+    )
+    monkeypatch.chdir("/")
+    default = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
+    assert f"  {(PROJECT_ROOT / 'study.yaml').relative_to('/')}   models" in default
+    assert default.endswith("then `make run` again")
+    assert "STUDY=" not in default

@@ -1,33 +1,13 @@
-"""The default study's headline, from the published warehouse: what README's picture claims.
-
-A home where `make run` has finished may be named by LONGTAIL_FINISHED_HOME (CI does); without it the study is run here.
-"""
+"""The default study's headline, from the published warehouse: what README's picture claims."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import duckdb
 import pytest
 
-from tests.journeys.commands import run_study
-
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("default_study")]
 
 MODELS = ["reference_s", "reference_m", "reference_l"]
-
-
-@pytest.fixture(scope="module")
-def marts(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
-    finished = os.environ.get("LONGTAIL_FINISHED_HOME")
-    home = Path(finished) if finished else tmp_path_factory.mktemp("default")
-    if not finished:
-        done = run_study(home, timeout=1_500)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    connection = duckdb.connect(str(home / "published/warehouse.duckdb"), read_only=True)
-    connection.execute("set search_path = 'marts'")
-    return connection
 
 
 def by_model(marts: duckdb.DuckDBPyConnection, query: str) -> list[float]:

@@ -72,6 +72,13 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
     return spec
 
 
+def worded(text: str, dimensions: Dimensions) -> str:
+    """A caption with the words that depend on the study: `{popularity}` becomes what it is measured by."""
+    for name, label in dimensions.labels.items():
+        text = text.replace(f"{{{name}}}", label)
+    return text
+
+
 def placed(spec: Spec, rows: Sequence[Row], dimensions: Dimensions) -> list[dict[str, Any]]:
     """The rows as the chart is given them: with the place of their panel, where it has panels."""
     by = spec["usermeta"].get("panels", {}).get("by")

@@ -42,7 +42,8 @@ class Column:
 class Figure:
     """One figure. Its query reads `tables` of schema `marts`; where one is missing or empty, it is not shown.
 
-    `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out.
+    `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
+    stands for the study's measure, as `$label` does in a chart.
     `source`: where the paper has it. `choose`: columns of which one value is shown at a time.
     `kind`: chart, table (no chart), or examples (cards of text).
     """
@@ -63,7 +64,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter of the report."""
+    """A chapter of the report. The first one opens the page, and shows neither title nor lead."""
 
     key: str
     title: str

@@ -14,9 +14,24 @@ import duckdb
 from dagster_project.core.warehouse.publication import publication_of
 
 _MOST = 12
-_SANDBOX = "sandbox"
-_SANDBOX_MODEL = "sandbox:"
-_FAKE_MODEL = "fake:"
+_WORLDS = """select dataset, case when source = 'sandbox' then 'synthetic world' end
+from marts.dim_datasets
+order by dataset"""
+_MODELS = """select model,
+    case
+        when path like 'sandbox:%' then 'reference models'
+        when path like 'fake:%' or engine like 'fake%' then 'scripted answers, no model'
+    end
+from marts.dim_models
+order by model"""
+_ALL_MODELS = (
+    "These numbers show that the platform finds effects whose truth is known. "
+    "They say nothing about real models."
+)
+_SOME_MODELS = "Their numbers say nothing about real models."
+_WORLD_ONLY = (
+    "Names and facts are invented: these numbers say nothing about what a model knows of the real world."
+)
 
 
 def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -27,23 +42,32 @@ def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 
 def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
-    """What a reader must know first: that world or models were made by this project; None where both are real."""
-    sources = _column(connection, "select distinct source from marts.dim_datasets")
-    paths = _column(connection, "select distinct path from marts.dim_models where path is not null")
-    invented = [path for path in paths if str(path).startswith((_SANDBOX_MODEL, _FAKE_MODEL))]
-    if _SANDBOX in sources and invented:
-        what = "Synthetic world, reference models."
-    elif _SANDBOX in sources:
-        what = "Synthetic world."
-    elif invented:
-        what = "Reference models."
-    else:
+    """What a reader must know first: that questions or answers are invented; None where both are real.
+
+    Where only some are, they are named, so that nothing is said of the others.
+    """
+    worlds = _kinds(connection, _WORLDS)
+    models = _kinds(connection, _MODELS)
+    invented = [kind for kind in (*worlds, *models) if kind]
+    if not invented:
         return None
-    return {
-        "title": what,
-        "text": "These numbers show that the platform finds effects whose truth is known. "
-        "They say nothing about real models.",
-    }
+    named = [
+        f"{kind.capitalize()}: {', '.join(names)}."
+        for found in (worlds, models)
+        if None in found
+        for kind, names in found.items()
+        if kind
+    ]
+    meaning = _WORLD_ONLY if not any(models) else _SOME_MODELS if None in models else _ALL_MODELS
+    return {"title": f"{', '.join(invented).capitalize()}.", "text": " ".join([*named, meaning])}
+
+
+def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, list[str]]:
+    """Names by what they are; None: real."""
+    found: dict[str | None, list[str]] = {}
+    for name, kind in connection.execute(sql).fetchall():
+        found.setdefault(kind, []).append(name)
+    return found
 
 
 def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.files import atomic_file
-from dagster_project.core.report.charts import ROLES, Dimensions
+from dagster_project.core.report.charts import ROLES, Dimensions, worded
 from dagster_project.core.report.figure import Figure
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.headline import headline_numbers, headline_picture
@@ -103,23 +103,24 @@ def payload(
         "banner": banner(connection),
         "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
         "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
-        "parametric": _parametric(connection),
+        "parametric": _methods(connection, "is_parametric"),
+        "bounds": _methods(connection, "is_bound"),
         "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
         "roles": ROLES,
         "config": chart_config(),
         "sections": [vars(section) for section in SECTIONS],
-        "figures": [_figure(one) for one in read],
+        "figures": [_figure(one, dimensions) for one in read],
     }
 
 
-def _figure(read: FigureRows) -> dict[str, Any]:
+def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
     figure = read.figure
     return {
         "key": figure.key,
         "section": figure.section,
         "kind": figure.kind,
         "title": figure.title,
-        "shows": figure.shows,
+        "shows": worded(figure.shows, dimensions),
         "source": figure.source,
         "sql": figure.sql,
         "choose": figure.choose,
@@ -130,10 +131,10 @@ def _figure(read: FigureRows) -> dict[str, Any]:
     }
 
 
-def _parametric(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    found = connection.execute(
-        "select method from marts.dim_methods where is_parametric order by method"
-    ).fetchall()
+def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:
+    """The methods of which a column of dim_methods is true."""
+    sql = f"select method from marts.dim_methods where {flag} order by method"  # noqa: S608
+    found = connection.execute(sql).fetchall()
     return [legible(method) for (method,) in found]
 
 

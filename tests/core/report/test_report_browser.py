@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from dagster_project.core.report.figures import FIGURES
 from dagster_project.core.report.page import columnar
 from dagster_project.core.report.report import write_report
 from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
+from tests.core.report.browser import again, element, press, settle, show
 from tests.core.report.generated_marts import World, write_marts
 
 pytestmark = pytest.mark.xdist_group("report_browser")
@@ -34,25 +33,6 @@ PAGE_SCRIPTS = Path(write_report.__code__.co_filename).parent / "page"
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or control is None:
-        pytest.skip("no chromium and chromedriver on this machine: the report was not looked at in a browser")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-                 "--disable-component-update", "--disable-sync", "--disable-quic", "--force-prefers-reduced-motion",
-                 f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(control))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A warehouse full of hostile labels, and its report."""
     folder = tmp_path_factory.mktemp("hostile")
@@ -64,42 +44,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def page(driver: Any, hostile: tuple[Path, Path]) -> Any:
     show(driver, hostile[1])
     return driver
-
-
-def show(driver: Any, path: Path, width: int = 1300, scheme: str = "light", medium: str = "") -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    colours = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": colours})
-    driver.get_log("browser")
-    driver.get(path.as_uri())
-    driver.execute_script("localStorage.clear()")
-    settle(driver)
-
-
-def settle(driver: Any) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(driver, 60, poll_frequency=0.1).until(
-        lambda d: d.execute_script("return document.documentElement.dataset.drawn") == "all"
-    )
-
-
-def again(driver: Any) -> None:
-    """Forget that all is drawn, before something that draws anew."""
-    driver.execute_script("delete document.documentElement.dataset.drawn")
-
-
-def element(driver: Any, selector: str) -> Any:
-    from selenium.webdriver.common.by import By
-
-    return driver.find_element(By.CSS_SELECTOR, selector)
-
-
-def press(driver: Any, *keys: str) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    ActionChains(driver).send_keys(*keys).perform()
 
 
 def test_it_opens_without_a_word_on_the_console_and_asks_nobody(page: Any) -> None:
@@ -211,6 +155,7 @@ def test_tables_and_queries_stand_behind_the_figures(page: Any, hostile: tuple[P
 
     table, query = page.find_elements("css selector", "#accuracy_by_relation .behind summary")
     table.send_keys(Keys.ENTER)
+    element(page, "#accuracy_by_relation .behind details button.plain").click()
     query.send_keys(Keys.ENTER)
     settle(page)
     sql = element(page, "#accuracy_by_relation pre code").text

@@ -184,16 +184,6 @@ def test_nothing_published_is_one_clear_line(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
-def test_the_banner_is_there_only_where_something_is_invented(tmp_path: Path, warehouse: Path) -> None:
-    shown = payload_of(write_report(warehouse, tmp_path / "sandbox.html").path)["banner"]
-    assert shown["title"] == "Synthetic world, reference models."
-    assert "nothing about real models" in shown["text"]
-    real = write_marts(tmp_path / "real.duckdb", World(source="wikidata"))
-    with duckdb.connect(str(real)) as connection:
-        connection.execute("update marts.dim_models set path = 'EleutherAI/pythia-160m'")
-    assert payload_of(write_report(real, tmp_path / "real.html").path)["banner"] is None
-
-
 def test_ten_models_four_methods_sixteen_relations_stay_small(tmp_path: Path) -> None:
     world = World(
         models=[f"model_{n}" for n in range(10)],

@@ -21,7 +21,7 @@ from dagster_project.core.report.figures import (
 )
 
 SECTIONS = (
-    Section("overview", "Overview", "What each model gets right, from memory and with a passage to read."),
+    Section("overview", "Overview", ""),
     Section(
         "memory",
         "What models remember",

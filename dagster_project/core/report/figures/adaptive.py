@@ -66,7 +66,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
                 ("policy", "policy"),
                 ("accuracy", "accuracy", ".1%"),
                 ("split_low", "splits from", ".1%"),
-                ("split_high", "to", ".1%"),
+                ("split_high", "splits to", ".1%"),
                 ("share_retrieved", "retrieved", ".0%"),
                 ("n_questions", "questions", ","),
             ),
@@ -91,7 +91,7 @@ GAIN = Figure(
     source="PopQA, section 6.2",
     tables=("fct_adaptive_accuracy",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
-    n_questions, gain, gain_ci_low, gain_ci_high, gain_ci_undefined
+    n_questions, gain, gain_ci_low, gain_ci_high, gain_ci_undefined, share_retrieved
 from marts.fct_adaptive_accuracy
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: S608
     columns=(
@@ -115,8 +115,8 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
                 ("model", "model"),
                 ("retrieval_method", "retrieval"),
                 ("gain", "gain", "+.3f"),
-                ("gain_ci_low", "from", "+.3f"),
-                ("gain_ci_high", "to", "+.3f"),
+                ("gain_ci_low", "interval from", "+.3f"),
+                ("gain_ci_high", "interval to", "+.3f"),
                 ("n_questions", "questions", ","),
             ),
             low="gain_ci_low",

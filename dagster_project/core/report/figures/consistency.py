@@ -9,10 +9,12 @@ from dagster_project.core.report.marks import names, panels, series, share_y, to
 _COLUMNS = (
     *KEY[:3],
     Column("relation", "relation"),
-    N,
     Column("accuracy", "accuracy", "share"),
+    Column("n", "n of accuracy", "count"),
     Column("scons", "consistency", "share"),
+    Column("n_scons", "n of consistency", "count"),
     Column("cert", "certainty", "share"),
+    Column("n_cert", "n of certainty", "count"),
 )
 _SQL = """select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
 from marts.fct_semantic_consistency
@@ -21,10 +23,12 @@ order by dataset, prompt, model, relation"""
 _HINTS = tooltip(
     ("model", "model"),
     ("relation", "relation"),
-    ("scons", "consistency", ".3f"),
-    ("cert", "certainty", ".3f"),
     ("accuracy", "accuracy", ".1%"),
-    ("n", "questions", ","),
+    ("n", "questions of accuracy", ","),
+    ("scons", "consistency", ".3f"),
+    ("n_scons", "questions of consistency", ","),
+    ("cert", "certainty", ".3f"),
+    ("n_cert", "questions of certainty", ","),
 )
 
 BY_RELATION = Figure(
@@ -32,11 +36,12 @@ BY_RELATION = Figure(
     section="consistency",
     title="Consistency and certainty by relation",
     shows="Consistency: mean cosine similarity of a model's answers to paraphrases of one question. Certainty: the same "
-    "of ten answers sampled to one wording. Means over questions; 1 is agreement in all. High is not right: a model "
-    "may be sure of a wrong answer.",
-    source="PopQA-TP, sections 4 and 5",
+    "of answers sampled to one wording. Means over the questions that have the measure (n); 1 is agreement in all. High "
+    "is not right: a model may be sure of a wrong answer.",
+    source="PopQA-TP, sections 3.2 and 4.1, Figure 2",
     tables=("fct_semantic_consistency",),
-    sql="""select dataset, prompt, model, relation, measure, n, value
+    sql="""select dataset, prompt, model, relation, measure,
+    case measure when 'consistency' then n_scons when 'certainty' then n_cert else n end as n, value
 from (
     unpivot (
         select *, scons as consistency, cert as certainty from marts.fct_semantic_consistency
@@ -122,7 +127,7 @@ PARAPHRASES = Figure(
     title="How close the paraphrases are",
     shows="Cosine of the sentence embeddings of a paraphrase and its question, mean by relation and then over "
     "relations; the paper reports 0.914 for its own. Low values would make inconsistent answers no fault of a model.",
-    source="PopQA-TP, section 3",
+    source="PopQA-TP, section 2",
     tables=("fct_paraphrase_quality",),
     sql="""select dataset, relation, encoder, n_questions, n_paraphrases, mean_cosine, least_cosine
 from marts.fct_paraphrase_quality

@@ -24,17 +24,20 @@ ACCURACY = Column("accuracy", "accuracy", "share", ("ci_low", "ci_high"))
 N = Column("n", "n", "count")
 RATE_HINTS = (
     ("accuracy", "accuracy", ".1%"),
-    ("ci_low", "from", ".1%"),
-    ("ci_high", "to", ".1%"),
+    ("ci_low", "interval from", ".1%"),
+    ("ci_high", "interval to", ".1%"),
     ("n", "questions", ","),
 )
 WILSON = "Bands and bars are Wilson 95 % intervals."
+FEWEST = 40
+"""Questions that a bin must hold to be drawn (SPEC, section 6); in the grids by relation and level, the next."""
+FEWEST_BY_RELATION = 5
 
 _BIN_HINTS = tooltip(
     ("model", "model"),
     ("method", "method"),
-    ("bin_low", "views from", ",.0f"),
-    ("bin_high", "to", ",.0f"),
+    ("bin_low", "popularity from", ",.0f"),
+    ("bin_high", "popularity to", ",.0f"),
     *RATE_HINTS,
 )
 _CURVE = curves(
@@ -47,7 +50,7 @@ _CURVE = curves(
 )
 _BIN_COLUMNS = (
     Column("bin_low", "popularity from", "number"),
-    Column("bin_high", "to", "number"),
+    Column("bin_high", "popularity to", "number"),
     N,
     Column("n_correct", "right", "count"),
     ACCURACY,
@@ -55,17 +58,18 @@ _BIN_COLUMNS = (
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
-    section="memory",
+    section="overview",
     title="Accuracy against popularity",
-    shows="Share of right answers in ten bins of equal width in log popularity, one panel a model, smallest first. "
-    f"{WILSON} Bins under 40 questions are left out of the picture and of its table.",
+    shows="Share of right answers, from the least to the most popular subjects. Where a method that reads a passage lies "
+    "above memory (`closed_book`), looking things up helps; where it lies below, it hurts. Ten bins of equal width in "
+    f"log popularity, one panel a model, smallest first. {WILSON} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
     tables=("fct_accuracy_by_popularity",),
-    sql="""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
+    sql=f"""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
     n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
-where relation = 'all' and n >= 40
-order by dataset, prompt, model, method, bin""",
+where relation = 'all' and n >= {FEWEST}
+order by dataset, prompt, model, method, bin""",  # noqa: S608
     columns=(*KEY, *_BIN_COLUMNS),
     spec=panels("model", _CURVE, least=260),
     plot_on="fct_accuracy_by_popularity",
@@ -75,15 +79,16 @@ BY_POPULARITY_AND_RELATION = Figure(
     key="accuracy_by_popularity_and_relation",
     section="memory",
     title="Accuracy against popularity, by relation",
-    shows=f"The same, a panel for each relation; bins under 5 questions are left out. {WILSON} With so few questions "
-    "a bin the intervals are wide: read the direction of a curve, not its single points.",
+    shows=f"The curves at the top of the page, a panel for each relation; bins under {FEWEST_BY_RELATION} questions are "
+    f"left out. {WILSON} With so few questions a bin the intervals are wide: read the direction of a curve, not its "
+    "single points.",
     source="PopQA, Figures 6, 20 and 21",
     tables=("fct_accuracy_by_popularity",),
-    sql="""select dataset, prompt, model, method, relation, bin_low, bin_high,
+    sql=f"""select dataset, prompt, model, method, relation, bin_low, bin_high,
     pow(10, bin_center_log10) as popularity, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
-where relation <> 'all' and n >= 5
-order by dataset, prompt, model, relation, method, bin""",
+where relation <> 'all' and n >= {FEWEST_BY_RELATION}
+order by dataset, prompt, model, relation, method, bin""",  # noqa: S608
     columns=(*KEY, Column("relation", "relation"), *_BIN_COLUMNS),
     spec=panels("relation", _CURVE, least=200, ratio=0.66),
     choose=("model",),
@@ -142,10 +147,10 @@ order by dataset, prompt, model, method, relation""",
         Column("n_missing_popularity", "without popularity", "count"),
         Column("n_bins", "bins", "count"),
         Column("pearson_binned", "Pearson, bins", "signed"),
-        Column("pearson_binned_undefined", "why not"),
+        Column("pearson_binned_undefined", "why no Pearson"),
         Column("point_biserial", "point-biserial", "signed"),
         Column("spearman", "Spearman", "signed"),
-        Column("unbinned_undefined", "why not"),
+        Column("unbinned_undefined", "why no other"),
     ),
     spec=panels(
         "method",
@@ -175,4 +180,4 @@ order by dataset, prompt, model, method, relation""",
     plot_on="fct_popularity_correlation",
 )
 
-FIGURES = (BY_POPULARITY, CORRELATION, BY_RELATION, BY_POPULARITY_AND_RELATION)
+FIGURES = (CORRELATION, BY_RELATION, BY_POPULARITY_AND_RELATION)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import ACCURACY, KEY, RATE_HINTS, WILSON, N
+from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, KEY, RATE_HINTS, WILSON, N
 from dagster_project.core.report.marks import (
     cells,
     curves,
@@ -26,8 +26,9 @@ BY_METHOD = Figure(
     key="accuracy_by_method",
     section="retrieval",
     title="Accuracy with and without retrieval",
-    shows="Share of right answers over all questions, by model and method. Bars are Wilson 95 % intervals. Method "
-    "`oracle` reads a passage chosen because it holds the answer: an upper bound, not a retriever.",
+    shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are Wilson "
+    "95 % intervals. Method `oracle` reads a passage chosen because it holds the answer, and leaves out questions that "
+    "have none: an upper bound, not a retriever.",
     source="PopQA, Figures 7, 13 and 14",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, n, n_correct, accuracy, ci_low, ci_high
@@ -55,14 +56,14 @@ RELATIVE = Figure(
     section="retrieval",
     title="Accuracy against relative popularity",
     shows="Popularity relative to the other questions of the relation: log popularity, standardised within the "
-    f"relation, in bins of half a standard deviation. {WILSON} Bins under 40 questions are left out.",
+    f"relation, in bins of half a standard deviation. {WILSON} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figure 8",
     tables=("fct_accuracy_by_relative_popularity",),
-    sql="""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high
+    sql=f"""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_relative_popularity
-where relation = 'all' and n >= 40
-order by dataset, prompt, model, method, z_low""",
-    columns=(*KEY, Column("z_low", "from", "number"), Column("z_high", "to", "number"), N, ACCURACY),
+where relation = 'all' and n >= {FEWEST}
+order by dataset, prompt, model, method, z_low""",  # noqa: S608
+    columns=(*KEY, Column("z_low", "z from", "number"), Column("z_high", "z to", "number"), N, ACCURACY),
     spec=panels(
         "model",
         curves(
@@ -80,8 +81,8 @@ order by dataset, prompt, model, method, z_low""",
             tooltip(
                 ("model", "model"),
                 ("method", "method"),
-                ("z_low", "from", "+.1f"),
-                ("z_high", "to", "+.1f"),
+                ("z_low", "z from", "+.1f"),
+                ("z_high", "z to", "+.1f"),
                 *RATE_HINTS,
             ),
         ),

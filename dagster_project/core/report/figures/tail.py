@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import ACCURACY, KEY, RATE_HINTS, WILSON, N
+from dagster_project.core.report.figures.memory import (
+    ACCURACY,
+    FEWEST_BY_RELATION,
+    KEY,
+    RATE_HINTS,
+    WILSON,
+    N,
+)
 from dagster_project.core.report.marks import (
     curves,
     fixed,
@@ -30,15 +37,15 @@ SCALING = Figure(
     key="scaling_by_level",
     section="memory",
     title="What size buys, by level of popularity",
-    shows="Accuracy against the number of parameters within levels of popularity: [3,4) holds the questions whose "
-    f"subject has 1,000 to under 10,000 views; `below` those under 10. {WILSON} Models of unknown size, and levels "
-    "under 5 questions, are left out.",
+    shows="Accuracy against the number of parameters within levels of popularity ({popularity}): [3,4) holds the "
+    f"questions from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
+    f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
     tables=("fct_accuracy_by_popularity_level",),
-    sql="""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
+    sql=f"""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity_level
-where n >= 5 and n_parameters is not null
-order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",
+where n >= {FEWEST_BY_RELATION} and n_parameters is not null
+order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",  # noqa: S608
     columns=(
         *KEY,
         Column("n_parameters", "parameters", "count"),

@@ -1,5 +1,6 @@
 // A figure on the page: words, its own pickers, chart or cards, table, query.
-function selected(figure) {
+// The rows of what is picked for all figures; `selected` leaves of them what the figure's own pickers choose.
+function pickedRows(figure) {
   const rows = rowsOf(figure);
   const names = figure.data.names;
   const of = (role) => names.filter((name) => payload.roles[name] === role);
@@ -14,6 +15,11 @@ function selected(figure) {
     const filtered = of(role).filter((name) => name !== "parametric_method");
     kept = kept.filter((row) => filtered.every((name) => row[name] === null || !picked[role].hidden.has(row[name])));
   }
+  return kept;
+}
+
+function selected(figure) {
+  let kept = pickedRows(figure);
   for (const name of figure.choose) {
     const values = present(kept, name);
     if (!values.includes(figure.chosen[name])) figure.chosen[name] = values[0];
@@ -25,7 +31,7 @@ function selected(figure) {
 
 const NAMES = {
   model: "Model", parametric_method: "Memory", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
-  relation: "Relation",
+  relation: "Relation", entries: "Show",
 };
 
 function chooser(figure, name) {

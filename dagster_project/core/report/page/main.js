@@ -6,30 +6,44 @@ function tile(name, value, text) {
   return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, text)));
 }
 
+const percent = (value) => `${(100 * value).toFixed(1)} %`;
+const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(2)}`;
+
 function best(rows, by) {
   return rows.filter((row) => row[by] !== null).reduce((top, row) => (top === null || row[by] > top[by] ? row : top), null);
 }
 
-function tiles(headline) {
-  const rows = selected(headline);
-  const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
-  const reading = best(rows.filter((row) => !payload.parametric.includes(row.method) && row.method !== "oracle"), "accuracy");
-  const gain = best(rows.filter((row) => row.method !== "oracle"), "gain");
-  const percent = (value) => `${(100 * value).toFixed(1)} %`;
-  const accuracy = (name, row) => tile(name, percent(row.accuracy),
+function accuracyTile(name, row) {
+  return tile(name, percent(row.accuracy),
     `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
-  const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`;
-  const shown = [];
-  if (memory) shown.push(accuracy("Best from memory", memory));
-  if (reading) shown.push(accuracy("Best with a retrieved passage", reading));
-  if (gain) {
-    const known = gain.gain_ci_low !== null && gain.gain_ci_high !== null;
-    const bounds = known ? `${points(gain.gain_ci_low)} to ${points(gain.gain_ci_high)}` : "";
-    shown.push(tile("Largest adaptive gain", `${points(gain.gain)} points`,
-      `${gain.model}, ${gain.method}: over the better of always and never${bounds ? `; 95 % interval ${bounds}` : ""}`));
-    shown.push(tile("Looked up then", `${(100 * gain.share_retrieved).toFixed(0)} %`, "of questions; the rest is answered from memory"));
-  }
-  return shown;
+}
+
+// A gain pays where its interval lies above zero; one without an interval is not known to.
+function gainTiles(gains) {
+  const known = gains.filter((row) => row.gain !== null);
+  if (!known.length) return [];
+  const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs and searches"}`;
+  const top = best(known.filter((row) => row.gain_ci_low !== null && row.gain_ci_low > 0), "gain");
+  if (top === null) return [tile("Adaptive retrieval", "none pays", `of ${tried}: no gain has a 95 % interval above zero`)];
+  const rest = top.share_retrieved < 1 ? "; memory answers the rest" : "";
+  return [
+    tile("Largest adaptive gain", `${points(top.gain)} points`,
+      `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${top.variant}), over the better of always and never; ` +
+      `95 % interval ${points(top.gain_ci_low)} to ${points(top.gain_ci_high)}; largest of ${tried}`),
+    tile("Looked up then", percent(top.share_retrieved), `of the questions with popularity${rest}`),
+  ];
+}
+
+function tiles() {
+  const rowsOfKey = (key) => figures.filter((figure) => figure.key === key && !figure.missing).flatMap(pickedRows);
+  const rows = rowsOfKey("headline").filter((row) => !payload.bounds.includes(row.method));
+  const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
+  const reading = best(rows.filter((row) => !payload.parametric.includes(row.method)), "accuracy");
+  return [
+    memory && accuracyTile("Best from memory", memory),
+    reading && accuracyTile("Best with a retrieved passage", reading),
+    ...gainTiles(rowsOfKey("adaptive_gain").filter((row) => !payload.bounds.includes(row.retrieval_method))),
+  ].filter(Boolean);
 }
 
 function provenance() {
@@ -46,9 +60,12 @@ function sectionNode(section) {
   if (!mine.length) return null;
   const shown = mine.filter((figure) => !figure.missing);
   const absent = mine.filter((figure) => figure.missing);
+  const cards = [...shown, ...absent].map(figureCard);
+  const opening = section === payload.sections[0];  // with the main curve, where there is one; its numbers follow
+  if (opening) cards.splice(shown[0]?.kind === "chart" ? 1 : 0, 0, tileList);
   return make("section", { id: section.key, "aria-labelledby": `${section.key}-title` },
-    make("h2", { id: `${section.key}-title` }, section.title), make("p", { class: "lead" }, section.lead),
-    ...[...shown, ...absent].map(figureCard));
+    make("h2", { id: `${section.key}-title`, class: opening ? "unseen" : null }, section.title),
+    section.lead ? make("p", { class: "lead" }, section.lead) : null, ...cards);
 }
 
 function navigation() {
@@ -62,8 +79,7 @@ const tileList = make("dl", { class: "tiles" });
 
 function changed() {
   for (const figure of figures) figure.stale = true;
-  const headline = figures.find((figure) => figure.key === "headline");
-  if (headline && !headline.missing) tileList.replaceChildren(...tiles(headline));
+  tileList.replaceChildren(...tiles());
   for (const figure of figures) if (figure.near) refresh(figure);
   drawTheRest();
 }
@@ -111,7 +127,7 @@ function start() {
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "What this report says nothing about" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
   const bar = make("div", { class: "bar", role: "region", "aria-label": "What is shown" },
     oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
-  const main = make("main", { id: "main", tabindex: "-1" }, banner, tileList, ...payload.sections.map(sectionNode).filter(Boolean),
+  const main = make("main", { id: "main", tabindex: "-1" }, banner, ...payload.sections.map(sectionNode).filter(Boolean),
     make("section", { id: "provenance", "aria-labelledby": "provenance-title" },
       make("h2", { id: "provenance-title" }, "Provenance"),
       make("p", { class: "lead" }, "Every number above is read from the published warehouse; each figure carries the query that made it."),

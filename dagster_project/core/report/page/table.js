@@ -1,10 +1,11 @@
 // The table behind a figure: sortable by click or key, long ones shown in part until asked for, and as CSV.
-const SHOWN_ROWS = 100;
+const SHOWN_ROWS = 10, LONG = 12;
 
 function columnsOf(figure, rows) {
   const used = figure.columns.filter((column) => figure.data.names.includes(column.name));
   const constant = new Set(["dataset", "prompt"].filter((name) => distinct(rows, name) === 1));
-  return used.filter((column) => !constant.has(column.name));
+  const empty = (column) => rows.length > 0 && rows.every((row) => row[column.name] === null);
+  return used.filter((column) => !constant.has(column.name) && !empty(column));
 }
 
 function compare(a, b) {
@@ -17,13 +18,13 @@ function compare(a, b) {
 
 function dataTable(figure, rows) {
   const columns = columnsOf(figure, rows);
-  const state = { by: null, down: false, all: rows.length <= SHOWN_ROWS };
+  const state = { by: null, down: false, all: rows.length <= LONG };
   const body = make("tbody");
   const heads = columns.map((column) => {
     const button = make("button", { type: "button", on: { click: () => sort(column) } }, column.label);
     return make("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" ? "text" : "number" }, button);
   });
-  const more = make("button", { type: "button", class: "plain", on: { click: () => { state.all = true; fill(); } } });
+  const more = make("button", { type: "button", class: "plain", hidden: rows.length <= LONG, on: { click: () => { state.all = !state.all; fill(); } } });
 
   function sort(column) {
     state.down = state.by === column ? !state.down : column.kind !== "text";
@@ -43,8 +44,7 @@ function dataTable(figure, rows) {
     }
     const shown = state.all ? ordered : ordered.slice(0, SHOWN_ROWS);
     body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(row, column)))));
-    more.hidden = state.all;
-    more.textContent = `Show all ${plain.format(rows.length)} rows`;
+    more.textContent = state.all ? `Show ${SHOWN_ROWS} rows` : `Show all ${plain.format(rows.length)} rows`;
   }
 
   fill();

@@ -1,0 +1,53 @@
+"""Every sentence with a number that can be computed: in README, docs, captions, and docstrings of figures.
+
+A number that no claim computes is of a kind that `UNCOMPUTED` names, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.claims import architecture, captions, papers, readme
+from tests.claims.form import Claim, all_captions, modules_of_figures
+
+CLAIMS: tuple[Claim, ...] = (*readme.CLAIMS, *papers.CLAIMS, *architecture.CLAIMS, *captions.CLAIMS)
+
+UNCOMPUTED: tuple[tuple[str, str], ...] = (
+    (
+        r"reference_[sml] \w+ [\d,]+ 0\.\d+ 0\.\d+ to 0\.\d+( [+-]?0\.\d+)+( \d+%)?",
+        "the headline's table: tests/journeys/test_claims.py compares it whole",
+    ),
+    (
+        r"n_parameters: 162_322_944|(requests_per_minute|(prompt|completion)_usd_per_million|max_cost_usd): [\d.]+",
+        "an example",
+    ),
+    (r"`shots: 15`|b\.bin = 3\b|PORT=3001|snapshot: \"2026-10\"|\b[48]bit\b", "an example"),
+    (r"https?://\S+|127\.0\.0\.1", "an address"),
+    (r"[A-Za-z]+[-_]?\d[\w.-]*", "a name: bm25, float16, bzip2, T5, SHA-256"),
+    (r"Python 3\.11 to 3\.13|SPARQL 1\.1", "a version"),
+    (
+        r"(Figures?|Tables?|sections?|appendix|SPEC §|SPEC, section) ?[A-C]?[\d.]+(, \d+)*",
+        "a place in a paper or in SPEC",
+    ),
+    (r"4,000 of 14,267|recall@1 is low: \.14 against \.42 overall|reports 0\.914", "the papers' own numbers"),
+    (r"recall@[15]|batch size 1\b", "the name of a measure"),
+    (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |\()95 %", "the level of all intervals"),
+    (
+        r"±1 easily|; 1 is agreement|both are near 1,|null, never 0\.|above \.8 in",
+        "the scale of a measure, or a mark on it",
+    ),
+    (r"for 8 of 9 pairs of model and retriever|all 9 point", "timings of a machine and a day"),
+    (r"with -9\b|five 429 in a row", "a signal or a status of HTTP"),
+)
+"""Patterns and why nothing computes them."""
+
+
+def swept() -> Sequence[str]:
+    """Where every number must be accounted for."""
+    return (
+        "README.md",
+        "docs/architecture.md",
+        "docs/paper_claims.md",
+        *all_captions(),
+        *modules_of_figures(),
+    )

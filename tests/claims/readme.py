@@ -1,0 +1,63 @@
+"""Claims of README.md and of the docstrings that quote the default study."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import duckdb
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.wikimedia.views import MOST_BY_API
+from tests.claims.form import Claim, Numbers, constant, dbt_variable
+
+README = "README.md"
+_RESULTS = "benchmarks/RESULTS.md"
+_SIZES = (
+    "select (select max(n_questions) from dim_datasets) as n, (select count(*) from dim_methods) as methods, "
+    "(select count(*) from dim_models) as models"
+)
+
+
+def _written(place: str, pattern: str) -> str:
+    """What a pattern finds in a file."""
+    found = re.search(pattern, (PROJECT_ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"{place} holds no {pattern}"
+    return found[1]
+
+
+def _measured(name: str) -> float:
+    """The newest value that benchmarks/RESULTS.md keeps under a name."""
+    kept = re.findall(r"^    (\{.*\})$", (PROJECT_ROOT / _RESULTS).read_text(encoding="utf-8"), re.MULTILINE)
+    return float([json.loads(line)[name] for line in kept if name in json.loads(line)][-1])
+
+
+def _generation(_: duckdb.DuckDBPyConnection) -> Numbers:
+    return {"loop": round(_measured("loop_ratio")), "batched": round(_measured("batched_ratio"))}
+
+
+def _warehouse(_: duckdb.DuckDBPyConnection) -> Numbers:
+    n = _written(_RESULTS, r"questions, ([\d,]+) answers \(")
+    return {"n": n, "s": round(_measured("build_s")), "ratio": round(_measured("thresholds_ratio"))}
+
+
+CLAIMS = (
+    Claim(README, "answers {n:,} questions {methods:w} ways with {models:w} models", _SIZES),
+    Claim(README, "{models:w} small reference models on a synthetic world", _SIZES),
+    Claim(README, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
+    Claim(README, "over {splits} random splits", constant(splits=dbt_variable("adaptive_splits"))),
+    Claim(
+        README, "{n} ready questions", constant(n=len(list((PROJECT_ROOT / "dbt/analyses").glob("*.sql"))))
+    ),
+    Claim(README, "does above {titles:,} titles", constant(titles=MOST_BY_API)),
+    Claim(
+        README, "make ui # http://127.0.0.1:{port};", constant(port=_written("Makefile", r"^PORT \?= (\d+)$"))
+    ),
+    Claim(README, "{loop} times the loop, {batched} times padded batches", _generation),
+    Claim(README, "{n} answers built and tested in {s} s; thresholds {ratio} times as fast", _warehouse),
+    Claim(
+        "dagster_project/core/retrieval/bm25.py",
+        "recall@1 is {recall:.3f} on the sandbox's {n:,} questions",
+        "select recall_at_1 as recall, n from fct_retrieval_recall where retriever = 'bm25' and relation = 'all'",
+    ),
+)

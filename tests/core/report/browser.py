@@ -1,0 +1,42 @@
+"""A page in a real browser: opening it from disk, waiting until all is drawn, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def show(driver: Any, path: Path, width: int = 1300, scheme: str = "light", medium: str = "") -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    colours = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": colours})
+    driver.get_log("browser")
+    driver.get(path.as_uri())
+    driver.execute_script("localStorage.clear()")
+    settle(driver)
+
+
+def settle(driver: Any) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(driver, 60, poll_frequency=0.1).until(
+        lambda d: d.execute_script("return document.documentElement.dataset.drawn") == "all"
+    )
+
+
+def again(driver: Any) -> None:
+    """Forget that all is drawn, before something that draws anew."""
+    driver.execute_script("delete document.documentElement.dataset.drawn")
+
+
+def element(driver: Any, selector: str) -> Any:
+    from selenium.webdriver.common.by import By
+
+    return driver.find_element(By.CSS_SELECTOR, selector)
+
+
+def press(driver: Any, *keys: str) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(driver).send_keys(*keys).perform()
