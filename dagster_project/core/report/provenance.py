@@ -48,18 +48,17 @@ def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
     """
     worlds = _kinds(connection, _WORLDS)
     models = _kinds(connection, _MODELS)
-    invented = [kind for kind in (*worlds, *models) if kind]
-    if not invented:
-        return None
-    named = [
-        f"{kind.capitalize()}: {', '.join(names)}."
+    invented = [
+        f"{kind}: {', '.join(names)}" if None in found else kind
         for found in (worlds, models)
-        if None in found
         for kind, names in found.items()
         if kind
     ]
+    if not invented:
+        return None
+    title = ", ".join(invented)
     meaning = _WORLD_ONLY if not any(models) else _SOME_MODELS if None in models else _ALL_MODELS
-    return {"title": f"{', '.join(invented).capitalize()}.", "text": " ".join([*named, meaning])}
+    return {"title": f"{title[0].upper()}{title[1:]}.", "text": meaning}
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, list[str]]:

@@ -125,8 +125,8 @@ BOTH = "These numbers show that the platform finds effects whose truth is known.
         (
             "update dim_datasets set source = 'popqa';"
             "update dim_models set path = null, engine = 'imported' where model = 'large'",
-            "Reference models.",
-            "Reference models: small. Their numbers say nothing about real models.",
+            "Reference models: small.",
+            "Their numbers say nothing about real models.",
         ),
         (
             "update dim_models set path = 'EleutherAI/pythia-160m', engine = 'transformers 5'",
