@@ -1,6 +1,6 @@
 with averages as (
 
-    select * from {{ ref('int_adaptive_averages') }}
+    select * from {{ ref('int_adaptive_average_costs') }}
 
 ),
 
