@@ -1,12 +1,5 @@
-with accuracy as (
-
-    select * from {{ ref('fct_accuracy') }}
-    where relation = 'all'
-
-),
-
 -- One row per pair and search: thresholds per relation. Those with one threshold for all stay in fct_adaptive_accuracy.
-adaptive_accuracy as (
+with adaptive_accuracy as (
 
     select * from {{ ref('fct_adaptive_accuracy') }}
     where threshold_scope = 'per_relation'
@@ -20,12 +13,6 @@ bounds as (
 
 ),
 
-datasets as (
-
-    select * from {{ ref('dim_datasets') }}
-
-),
-
 entries as (
 
     select
@@ -36,7 +23,8 @@ entries as (
         false as is_adaptive,
         n,
         accuracy
-    from accuracy
+    from {{ ref('fct_accuracy') }}
+    where relation = 'all'
     union all by name
     select
         dataset,
@@ -82,7 +70,7 @@ final as (
         {{ wilson_high('(marked.accuracy * marked.n)', 'marked.n') }} as ci_high,
         case when marked.accuracy is null then 'no test questions' end as undefined
     from marked
-    left join datasets on marked.dataset = datasets.dataset
+    left join {{ ref('dim_datasets') }} as datasets on marked.dataset = datasets.dataset
 
 )
 
