@@ -109,13 +109,16 @@ def _is_named(study_file: Path, name: str) -> bool:
 
 
 def prepare_dagster_home(home: StudyHome) -> None:
-    """Make the Dagster home with the project's settings, and point this process to it, and libraries' caches."""
-    # Before matplotlib and huggingface_hub are imported: else they write to the user's home folder.
-    os.environ.setdefault("MPLCONFIGDIR", str(home.cache / "matplotlib"))
-    os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
+    """Make the Dagster home with the project's settings, and point this process to it, and the hub's cache."""
+    keep_downloads_in(home)
     remove_leftovers(home.root / STAGING)
     _write(home.dagster / "dagster.yaml", (PROJECT_ROOT / "dagster.yaml").read_bytes(), home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
+
+
+def keep_downloads_in(home: StudyHome) -> None:
+    """Point the hub's cache to the home, unless the user has named one. huggingface_hub reads this when imported."""
+    os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
 
 
 def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:

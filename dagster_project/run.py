@@ -28,7 +28,7 @@ from dagster_project.core.study_file import load_study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
-from dagster_project.operations import error_line, is_for_the_user, open_instance
+from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
 from dagster_project.stages import WAREHOUSE, Stage, plan
 from dagster_project.terminal import Calm, Condensed
 
@@ -45,6 +45,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         study = load_study(study_file())
+        keep_downloads_in(study.home)
         check_models(study)
         _listen()
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)

@@ -32,7 +32,7 @@ seed: 0
 def environment(home: Path, study: Path | None = None, **more: str) -> dict[str, str]:
     """The environment of a command: this home, this study, quiet threads."""
     chosen = {"LONGTAIL_STUDY": str(study)} if study else {}
-    own = ("LONGTAIL_STUDY", "DAGSTER_", "MPLCONFIGDIR", "HF_HOME", "XDG_")
+    own = ("LONGTAIL_STUDY", "DAGSTER_", "HF_HOME", "XDG_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(own)}
     return {
         **kept,

@@ -32,18 +32,12 @@ def test_an_unknown_key_of_the_study(tmp_path: Path) -> None:
 
 
 def test_an_unknown_model(tmp_path: Path) -> None:
-    study = small_study(
-        tmp_path,
-        "no/such-model",
-        facts=8,
-        edit={
-            "backend: fake": "backend: transformers",
-            "[closed_book, genread, bm25, oracle]": "[closed_book]",
-        },
-    )
-    line = refused(tmp_path / "home", study, HF_HUB_OFFLINE="1")
-    assert "no/such-model" in line
+    """A hub id of nobody, or a relative folder misspelt: both are looked for before anything is computed."""
+    edit = {"backend: fake": "backend: transformers"}
+    line = refused(tmp_path / "home", small_study(tmp_path, "models/optt", edit=edit), HF_HUB_OFFLINE="1")
+    assert "models/optt is no folder, not in the local hub cache" in line
     assert "scripted" in line
+    assert not (tmp_path / "home" / "small").exists()
 
 
 def test_a_misspelt_model_folder_is_told_before_anything_is_computed(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ of a folder are read (`model_files`), loading.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +45,14 @@ def find_weights(model: Model) -> Weights:
 
 
 def check_folder(model: Model) -> None:
-    """Whether a model's folder is there, told in no time; a hub id may be of a model that is yet to be downloaded.
+    """Whether a model is there, told in no time: its folder, or, of a hub id, its configuration in cache or hub.
 
     Errors: `BackendError`, in one line.
     """
     folder = _local_folder(model)
-    if folder is not None and not (folder / "config.json").is_file():
+    if folder is None:
+        _hub_snapshot(model, ("config.json",), lambda found: (found / "config.json").is_file())
+    elif not (folder / "config.json").is_file():
         raise BackendError(
             f"model {model.name}: {folder} lacks config.json, which every model's folder holds"
         )
@@ -82,27 +86,31 @@ def _folder(model: Model, folder: Path) -> Weights:
 
 
 def _hub(model: Model) -> Weights:
-    try:
-        folder = _snapshot(model, local=True)
-        if not is_complete(folder) or not has_tokenizer(folder):
-            folder = _snapshot(model, local=False)
-    except (OSError, ValueError):
-        try:
-            folder = _snapshot(model, local=False)
-        except (OSError, ValueError) as error:
-            raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+    folder = _hub_snapshot(model, PATTERNS, lambda found: is_complete(found) and has_tokenizer(found))
     files = find_files(model.name, folder)
     return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
 
 
-def _snapshot(model: Model, *, local: bool) -> Path:
+def _hub_snapshot(model: Model, patterns: Sequence[str], is_enough: Callable[[Path], bool]) -> Path:
+    """The folder in the hub's cache that holds a model's files of `patterns`, downloaded where it is not enough."""
+    with contextlib.suppress(OSError, ValueError):
+        folder = _snapshot(model, patterns, local=True)
+        if is_enough(folder):
+            return folder
+    try:
+        return _snapshot(model, patterns, local=False)
+    except (OSError, ValueError) as error:
+        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+
+
+def _snapshot(model: Model, patterns: Sequence[str], *, local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     found = snapshot_download(
         model.path,
         revision=model.revision,
         local_files_only=local,
-        allow_patterns=list(PATTERNS),
+        allow_patterns=list(patterns),
         ignore_patterns=["*/*", "consolidated*"],  # the same weights once more, in another layout
     )
     return Path(found)

@@ -173,14 +173,15 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
         ("transformers", "./folder", "there is no folder ./folder, and no hub id looks like it"),
         ("transformers", "~nobody_has_this_name/tiny", "names no folder"),
         ("transformers", "x" * 4_000, "names no folder .*File name too long"),
-        ("transformers", "org/name", None),
+        ("transformers", "org/name", "model tiny: org/name is no folder, not in the local hub cache"),
         ("fake", "{here}/folder/tiny", "fake script .*tiny cannot be read"),
         ("fake", "fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
     ],
 )
 def test_where_models_lie_is_looked_at_before_anything_is_computed(
-    tmp_path: Path, kind: str, path: str, message: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str, message: str | None
 ) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # no test asks the hub
     (tmp_path / "folder/tiny").mkdir(parents=True)
     (tmp_path / "folder/tiny/config.json").write_text("{}")
     study = small_study(tmp_path, path.replace("{here}", str(tmp_path)), backend=kind)
