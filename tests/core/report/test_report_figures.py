@@ -131,7 +131,7 @@ def test_every_chart_is_drawn_as_a_picture(warehouse: Path, tmp_path: Path) -> N
     assert {path.name for path in folder.iterdir()} == {f"{key}.png" for key in files.pictures}
     for path in files.pictures.values():
         assert path.read_bytes().startswith(PNG)
-        assert path.stat().st_size > 4_000, path.name
+        assert path.stat().st_size > 3_000, path.name  # axes without a point have fewer
     assert set(files.plotted_on.values()) <= set(contracts())
 
 
