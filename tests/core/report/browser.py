@@ -36,6 +36,17 @@ def element(driver: Any, selector: str) -> Any:
     return driver.find_element(By.CSS_SELECTOR, selector)
 
 
+def shown(driver: Any, selector: str) -> Any:
+    """The element as soon as it is there to be used. A browser fills what opens a moment after it has opened it."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.expected_conditions import element_to_be_clickable
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(driver, 60, poll_frequency=0.1).until(
+        element_to_be_clickable((By.CSS_SELECTOR, selector))
+    )
+
+
 def press(driver: Any, *keys: str) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 

@@ -14,7 +14,7 @@ from dagster_project.core.report.figures import FIGURES
 from dagster_project.core.report.page import columnar
 from dagster_project.core.report.report import write_report
 from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
-from tests.core.report.browser import again, element, press, settle, show
+from tests.core.report.browser import again, element, press, settle, show, shown
 from tests.core.report.generated_marts import World, write_marts
 
 pytestmark = pytest.mark.xdist_group("report_browser")
@@ -155,7 +155,7 @@ def test_tables_and_queries_stand_behind_the_figures(page: Any, hostile: tuple[P
 
     table, query = page.find_elements("css selector", "#accuracy_by_relation .behind summary")
     table.send_keys(Keys.ENTER)
-    element(page, "#accuracy_by_relation .behind details button.plain").click()
+    shown(page, "#accuracy_by_relation .behind .scroll + button.plain").click()
     query.send_keys(Keys.ENTER)
     settle(page)
     sql = element(page, "#accuracy_by_relation pre code").text
