@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ import dagster as dg
 import pytest
 import requests
 
+from tests.browser import chromium
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("ui")]
@@ -109,22 +109,11 @@ def test_it_shows_the_assets_of_the_study(served: Served) -> None:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium, for which evil.example is this machine, as after DNS rebinding."""
-    program, driver_program = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver_program is None:
-        pytest.skip("no chromium and chromedriver on this machine: nothing was looked at in a browser")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-                 "--disable-component-update", "--disable-sync", "--disable-quic",
-                 "--host-resolver-rules=MAP evil.example 127.0.0.1",
-                 f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):  # fmt: skip
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_program))
-    driver.set_window_size(1600, 1000)
-    yield driver
-    driver.quit()
+    profile = tmp_path_factory.mktemp("chromium")
+    rebinding = "--host-resolver-rules=MAP evil.example 127.0.0.1"
+    with chromium(profile, "nothing was looked at", rebinding) as driver:
+        driver.set_window_size(1600, 1000)
+        yield driver
 
 
 def body_once(browser: Any, is_there: Callable[[str], bool], seconds: float = 60) -> str:

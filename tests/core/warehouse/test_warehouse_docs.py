@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study import Study
 from dagster_project.core.warehouse.docs import _page_of, publish_docs
 from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.browser import chromium
 from tests.warehouses import UNANSWERED, copied_study
 
 LOG = logging.getLogger(__name__)
@@ -56,29 +56,17 @@ def test_a_page_that_was_cut_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(study: Study, tmp_path: Path) -> None:
-    browser, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver_path is None:
-        pytest.skip("no chromium and chromedriver on this machine: the page was not looked at in a browser")
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
     publish_warehouse(study, LOG)
     page = publish_docs(study, LOG).path
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver_path))
-    try:
+    with chromium(tmp_path / "profile", "the page was not looked at", logs="performance") as driver:
+        from selenium.webdriver.common.by import By
+        from selenium.webdriver.support.ui import WebDriverWait
+
         driver.get(f"{page.as_uri()}#!/model/model.longtail.fct_answers")
         WebDriverWait(driver, 30).until(
             lambda d: "some gold answer stands in the prediction" in d.find_element(By.TAG_NAME, "body").text
         )
         messages = [entry["message"] for entry in driver.get_log("performance")]
-    finally:
-        driver.quit()
     sent = [
         url for m in messages if "requestWillBeSent" in m for url in re.findall(r'"url":"(https?:[^"]+)"', m)
     ]
