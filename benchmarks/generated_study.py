@@ -17,18 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
-from dagster_project.core.generation.prompts import (
-    BACKGROUND_TEMPLATE,
-    FORMATS,
-    block,
-    prompt_hash,
-    text_as_read,
-)
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.prompts.build import block, text_as_read
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.study import PARAMETRIC, Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.study_tables import describe_study
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.lake_rows import describe_study
+from dagster_project.core.study.study import PARAMETRIC, Study
 from dagster_project.core.tables import TABLES
 
 METHODS = ("closed_book", "genread", "bm25", "dense")

@@ -26,11 +26,11 @@ from benchmarks.gpu import race_on
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import candidates, fifteen_shot, sandbox_questions
-from dagster_project.core.generation.base import Backend, Decoding, Failure, Generation
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.generation.registry import load_backend
-from dagster_project.core.sandbox.models import reference_model_path
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Backend, Decoding, Failure, Generation
+from dagster_project.core.generation.backends.registry import load_backend
+from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.study.study import Model
 from dagster_project.core.threads import thread_count
 
 LONGTAIL = "Longtail"

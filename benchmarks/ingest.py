@@ -33,23 +33,23 @@ from benchmarks.generated_dumps import MONTH, Dump, page_view_dump, truthy_dump
 from benchmarks.harness import last_line, machine, say, table
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.threads import thread_count
-from dagster_project.core.wikimedia.decompression import decompress
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
-from dagster_project.core.wikimedia.dump_terms import read_terms
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.dumps.decompression import decompress
+from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
+from dagster_project.core.wikimedia.dumps.page_views import read_page_views
+from dagster_project.core.wikimedia.dumps.terms import read_terms
+from dagster_project.core.wikimedia.dumps.truthy import read_statements
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.limits import PAGE_VIEW_API
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
-from dagster_project.core.wikimedia.pageview_dumps import read_page_views
-from dagster_project.core.wikimedia.pageviews import fetch_page_views
-from dagster_project.core.wikimedia.truthy import read_statements
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
+from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import PAGE_VIEW_API
 
 QUESTIONS = 14_267
 _LOG = logging.getLogger("longtail")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dagster_project.core.generation.demonstrations import Demonstrations
-from dagster_project.core.generation.prompts import FORMATS, Question, build_prompt
-from dagster_project.core.questions.paraphrases import PARAPHRASES
-from dagster_project.core.questions.relations import SUBJECT
+from dagster_project.core.generation.prompts.build import Question, build_prompt
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
+from dagster_project.core.prompt_formats import FORMATS
+from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.relations.popqa import SUBJECT
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Prompt
+from dagster_project.core.study.study import Prompt
 
 SHOTS = 15
 

@@ -27,12 +27,13 @@ from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.questions.sampling import OUTCOMES
 from dagster_project.core.sandbox.dumps import page_view_lines, write_dump
+from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 
 MONTH = "2026-10"
 _STUDY = """
@@ -107,7 +108,7 @@ def _make_dumps(study: Study) -> None:
     facts = cached_truthy_dump(source, home)
     facts.parent.mkdir(parents=True)
     say("writing the world's facts …")
-    world.write_ntriples(facts)
+    write_ntriples(world, facts)
     say("writing its page views …")
     write_dump(page_view_lines(world, MONTH), cached_page_view_dump(source, home, MONTH))
 

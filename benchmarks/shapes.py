@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.sandbox.models import reference_model_path
+from dagster_project.core.reference_models import reference_model_path
 
 PEAKS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """Of a chip whose name holds the key: dense bf16 operations a second, bytes of memory a second (data sheets)."""

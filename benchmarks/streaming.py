@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 from benchmarks.prompts import paraphrased_prompts
-from dagster_project.core.generation.base import Decoding
-from dagster_project.core.generation.job import Job
-from dagster_project.core.generation.prompts import prompt_hash
-from dagster_project.core.generation.resume import complete_prompts
-from dagster_project.core.generation.row_cache import RowCache
-from dagster_project.core.generation.session import ModelSession
-from dagster_project.core.study import Model
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.engine.job import Job
+from dagster_project.core.generation.engine.resume import complete_prompts
+from dagster_project.core.generation.engine.row_cache import RowCache
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.study.study import Model
 
 
 def main() -> None:

@@ -36,8 +36,8 @@ from dagster_project.core.report.report import write_report
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
 from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
 from dagster_project.core.statistics.method_comparisons import compare_methods
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
 from dagster_project.core.warehouse.publish import publish_warehouse
 

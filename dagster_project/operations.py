@@ -20,8 +20,8 @@ from dagster_project.core.errors import LongtailError, StudyError, single_line
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
 from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """What a disk or the run history's database raises: the user can act on it, as on a `LongtailError`."""

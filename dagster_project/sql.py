@@ -22,7 +22,7 @@ import duckdb
 
 from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
 from dagster_project.core.home import study_file
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
 from dagster_project.core.warehouse.statements import admitted, is_whole, lock

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_project.core.study import IMPORTED, Model, Study
-from dagster_project.core.wikimedia.pageviews import newest_complete_month, newest_ended_month
+from dagster_project.core.months import newest_complete_month, newest_ended_month
+from dagster_project.core.study.study import IMPORTED, Model, Study
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
 _REFERENCES = ("lake/reference_questions", "lake/reference_mentions")

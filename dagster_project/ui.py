@@ -18,7 +18,7 @@ from types import FrameType
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import PROJECT_ROOT, study_file
 from dagster_project.core.ownership import only_one
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
 _GRACE_S = 10.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.imports.popqa import COLUMNS, PROPERTY_NUMBERS
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 
 N_SUBJECTS = 12
 TP_COLUMNS = ("id", "template_id", "paraphrase", "prop", "possible_answers")

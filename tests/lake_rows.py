@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.generation.prompts import (
-    BACKGROUND_TEMPLATE,
-    FORMATS,
-    block,
-    join_blocks,
-    prompt_hash,
-    text_as_read,
-)
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.prompts.build import block, join_blocks, text_as_read
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.tables import TABLES
 
 if TYPE_CHECKING:

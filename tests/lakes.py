@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import BOUNDS, PARAMETRIC, Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import BOUNDS, PARAMETRIC, Study
 from tests.lake_rows import (
     OBJECT_ID,
     SAMPLE_TEMPERATURE,

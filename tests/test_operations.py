@@ -13,7 +13,7 @@ import pytest
 from dagster_project.core.errors import LakeError, StudyError
 from dagster_project.core.home import PROJECT_ROOT, StudyHome
 from dagster_project.core.ownership import forget_run, hold_run, locked_runs
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.operations import claim_home, error_line, prepare_dagster_home, reap_dead_runs
 from tests.journeys.commands import small_study
 

@@ -11,7 +11,7 @@ import yaml
 
 from dagster_project import run
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from tests.lakes import LakePlan, make_study
 
@@ -20,10 +20,10 @@ from tests.lakes import LakePlan, make_study
     "name",
     [
         "longtail",
-        "dagster_project.core.generation.local.devices",
-        "dagster_project.core.generation.local.device_batches",
-        "dagster_project.core.generation.service.asking",
-        "dagster_project.core.wikimedia.http",
+        "dagster_project.core.generation.backends.local.devices",
+        "dagster_project.core.generation.backends.local.device_batches",
+        "dagster_project.core.generation.backends.service.asking",
+        "dagster_project.core.wikimedia.transport.http",
     ],
 )
 def test_the_terminal_shows_what_stages_and_their_modules_say(

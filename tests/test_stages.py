@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.stages import WAREHOUSE, plan, window
 
 

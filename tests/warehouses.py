@@ -22,8 +22,8 @@ import pytest
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
 from dagster_project.core.statistics.method_comparisons import compare_methods
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, dbt_command
 from tests.lakes import LakePlan, make_lake, make_study
 

@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError, printable
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
+from dagster_project.core.fingerprints import fingerprint as fingerprint_of
 from dagster_project.core.tables import TABLES
 
 WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
-_SOURCES = frozenset({".py", ".js", ".css", ".html"})
 _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
@@ -74,27 +74,6 @@ class Outcome:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def fingerprint(*parts: object) -> str:
-    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs, equal fingerprint."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def code_version(*modules: str) -> str:
-    """A hash of the source of `modules` (files or folders below `core`): changed code makes partitions stale."""
-    core = Path(__file__).parent
-    digest = hashlib.sha256()
-    for module in modules:
-        path = core / module
-        files = [path.with_suffix(".py")]
-        if path.is_dir():
-            files = sorted(file for file in path.rglob("*") if file.suffix in _SOURCES)
-        for file in files:
-            digest.update(str(file.relative_to(core)).encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 class Lake:
     """The lake of one study: `<root>/<table>/<partition>.parquet`.
 
@@ -138,7 +117,7 @@ class Lake:
         aside = list(quarantined)
         if table != "quarantine":
             self._write_quarantine(table, partition, aside, fingerprint)
-        stamp = Stamp(fingerprint, content_hash(data), data.num_rows, len(aside))
+        stamp = Stamp(_of_columns(table, fingerprint), content_hash(data), data.num_rows, len(aside))
         data = data.replace_schema_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
         with atomic_file(self.path(table, partition)) as temporary:
             pq.write_table(data, temporary, compression="zstd")
@@ -208,7 +187,7 @@ class Lake:
     def current(self, table: str, fingerprint: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition that was made from exactly these inputs; None where it must be computed."""
         stamp = self.stamp(table, partition)
-        return stamp if stamp and stamp.fingerprint == fingerprint else None
+        return stamp if stamp and stamp.fingerprint == _of_columns(table, fingerprint) else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing."""
@@ -246,6 +225,11 @@ class Lake:
             for row in aside
         ]
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
+
+
+def _of_columns(table: str, inputs: str) -> str:
+    """The fingerprint of a table's partition: that of its inputs, and the table's columns."""
+    return fingerprint_of(inputs, str(TABLES[table].schema))
 
 
 def _schema_of(path: Path) -> pa.Schema | None:

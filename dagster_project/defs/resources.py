@@ -13,11 +13,11 @@ from pathlib import Path
 import dagster as dg
 from dagster_dbt import DbtCliResource, DbtProject
 
-from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import hold_run
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study

@@ -11,8 +11,9 @@ import dagster as dg
 
 from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import LongtailError, printable
+from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.home import longtail_home
-from dagster_project.core.lake import Lake, Outcome, fingerprint
+from dagster_project.core.lake import Lake, Outcome
 
 _PREVIEW_ROWS = 5
 _CELL = 60

@@ -8,7 +8,7 @@ import re
 import duckdb
 
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.wikimedia.views import MOST_BY_API
+from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
 from tests.claims.form import Claim, Numbers, constant, dbt_variable
 
 README = "README.md"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 
 HAND_STUDY = """
 name: hand_made

@@ -20,15 +20,9 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.files import atomic_file
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import (
-    Computed,
-    Lake,
-    QuarantinedRow,
-    code_version,
-    content_hash,
-    fingerprint,
-)
+from dagster_project.core.lake import Computed, Lake, QuarantinedRow, content_hash
 from dagster_project.core.tables import TABLES
 
 SOME = {

@@ -17,11 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.generation.openai import OpenAIBackend
+from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
-from dagster_project.core.imports.declared import Place
-from dagster_project.core.reference.declared import TagMe
-from dagster_project.core.study import (
+from dagster_project.core.months import newest_complete_month
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.reference_questions import TagMe
+from dagster_project.core.study.study import (
     RELATION_NAMES,
     Dataset,
     Model,
@@ -31,8 +33,6 @@ from dagster_project.core.study import (
     Service,
     Study,
 )
-from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia.pageviews import newest_complete_month
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
 OF_IMPORTS = {"imported", "paraphrases", "results"}

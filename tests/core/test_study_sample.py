@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.imports.declared import Place
-from dagster_project.core.study import FactSample, Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.study import FactSample, Study
 
 BASE: dict[str, Any] = {
     "name": "sampled",

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import save_file
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.sentences import SPLITTER
 from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.study_tables import STUDY_TABLES, count_parameters, describe_study
+from dagster_project.core.scoring.sentences import SPLITTER
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.lake_rows import STUDY_TABLES, count_parameters, describe_study
+from dagster_project.core.study.study import Study
 
 
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
@@ -131,7 +131,7 @@ def test_parameters_are_counted_from_the_header(
 def test_counts_equal_those_of_the_loaded_reference_models() -> None:
     from transformers import AutoModelForCausalLM
 
-    from dagster_project.core.sandbox.models import reference_model_path
+    from dagster_project.core.reference_models import reference_model_path
 
     folder = reference_model_path("s")
     assert count_parameters(folder) == AutoModelForCausalLM.from_pretrained(folder).num_parameters()

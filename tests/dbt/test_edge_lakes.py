@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan, write_study_tables
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart, run_dbt
 

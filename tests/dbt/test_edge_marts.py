@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan
 from tests.warehouses import built_study, mart
 

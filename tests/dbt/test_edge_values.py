@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.file import load_study
 from tests.edge_lakes import alone_folder, edges_folder
 from tests.warehouses import lake_of, mart
 

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 WHERE = (
     "model = 'small' and method = 'bm25' and prompt = 'zero_shot' and dataset = 'popqa' and relation = 'all'"

@@ -17,11 +17,11 @@ from dagster_project.core.generation.plan import (
     plan_paraphrase_answers,
     plan_sampled_answers,
 )
-from dagster_project.core.generation.prompts import prompt_hash
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.study_tables import describe_study
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.lake_rows import describe_study
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study
 from tests.warehouses import mart, run_dbt

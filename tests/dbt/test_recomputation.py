@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.dbt.recomputation import (
     GROUP,
     PAIR,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.report.figures.overview import HEADLINE
 from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.dbt import recomputation_marts as again
 from tests.dbt.recomputation import GROUP, PAIR
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart, run_dbt

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.warehouse.build import MADE_BY_BUILD
 from tests.journeys.commands import (
     PROJECT,

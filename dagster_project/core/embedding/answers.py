@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import IMPORTED, Study
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.study import IMPORTED, Study
 from dagster_project.core.tables import TABLES
 
 _TABLE = "answer_embeddings"
@@ -49,7 +50,7 @@ def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     stamp = fingerprint(
         [(table, model, lake.content(table, model)) for table, model in answered],
         ENCODER.version,
-        code_version("embedding"),
+        code_version(__name__),
     )
     return lake.materialise(_TABLE, stamp, lambda: _compute(lake, answered, waiting, log))
 

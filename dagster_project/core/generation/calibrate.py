@@ -34,16 +34,24 @@ from typing import Any
 
 from dagster_project.core.blob_store import BlobStore, remove_store
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import GENERATE, Backend, Failure
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.generation.backends.base import GENERATE, Backend, Failure
+from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.progress import Progress
+from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.partition import one_at_a_time, without_rows
 from dagster_project.core.generation.plan import PlannedRow, plan_answers, prompt_slice
-from dagster_project.core.generation.progress import Progress
-from dagster_project.core.generation.registry import entry
-from dagster_project.core.generation.rounds import N_QUESTIONS, Question, Round, Steps, Way, choose_rounds
+from dagster_project.core.generation.rounds import (
+    N_QUESTIONS,
+    Question,
+    Round,
+    Steps,
+    Way,
+    choose_rounds,
+)
 from dagster_project.core.generation.run import answer_inputs
-from dagster_project.core.generation.session import ModelSession
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import IMPORTED, Model, Study
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.study import IMPORTED, Model, Study
 from dagster_project.core.threads import thread_count
 
 _TABLE = "single_latencies"
@@ -135,7 +143,7 @@ def _fingerprint(c: _Calibration) -> str:
         [c.study.max_new_tokens, c.study.background_tokens if "genread" in c.study.methods else None],
         [c.model.name, identity.weights, identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
-        code_version("generation"),
+        code_version(__name__),
     )
 
 

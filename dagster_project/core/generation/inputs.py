@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.generation.prompts import Passage, Passages, Question, text_as_read
+from dagster_project.core.generation.prompts.build import Passage, Passages, Question, text_as_read
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 _BATCH_ROWS = 8192
 

@@ -20,19 +20,19 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.accounts import accounts, notes
-from dagster_project.core.generation.base import Decoding
-from dagster_project.core.generation.job import Completed, Job
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.engine.accounts import accounts, notes
+from dagster_project.core.generation.engine.job import Completed, Job
+from dagster_project.core.generation.engine.progress import Progress
+from dagster_project.core.generation.engine.resume import complete_prompts
+from dagster_project.core.generation.engine.row_cache import RowCache
+from dagster_project.core.generation.engine.session import ModelSession, model_lock
 from dagster_project.core.generation.plan import Plan, PlannedRow
-from dagster_project.core.generation.progress import Progress
-from dagster_project.core.generation.resume import complete_prompts
-from dagster_project.core.generation.row_cache import RowCache
-from dagster_project.core.generation.session import ModelSession, model_lock
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.study import IMPORTED, Model, Study
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.study import IMPORTED, Model, Study
 from dagster_project.core.tables import TABLES
 
-_MODULES = ("generation", "scoring")
 _CHUNK_ROWS = 4096
 _RAW_CHARACTERS = 2000
 """What the quarantine keeps of a prompt."""
@@ -114,7 +114,7 @@ def _fingerprint(p: Partition) -> str:
         identity.decoding(p.decoding),
         p.columns,
         list(p.inputs),
-        code_version(*_MODULES),
+        code_version(p.written.__module__),
     )
 
 
@@ -202,5 +202,5 @@ def _constants(p: Partition) -> dict[str, Any]:
         "quantisation": identity.quantisation,
         "decoding": identity.decoding(p.decoding),
         "run_id": p.run_id,
-        "code_version": code_version(*_MODULES),
+        "code_version": code_version(p.written.__module__),
     }

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dagster_project.core.generation.demonstrations import Demonstrations
+from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.inputs import (
     passages_of_questions,
     read_first_passages,
@@ -25,18 +25,17 @@ from dagster_project.core.generation.inputs import (
     read_questions,
     read_wordings,
 )
-from dagster_project.core.generation.progress import Progress
-from dagster_project.core.generation.prompts import (
-    BACKGROUND_TEMPLATE,
-    FORMATS,
+from dagster_project.core.generation.prompts.build import (
     Passage,
     Passages,
     Question,
     bare_prompt,
     build_prompt,
 )
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import RETRIEVERS, Prompt, Study
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.study.study import RETRIEVERS, Prompt, Study
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 _SILENT.setLevel(logging.CRITICAL)

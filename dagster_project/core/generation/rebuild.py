@@ -11,24 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.inputs import (
     read_generated_passages,
     read_passages,
     read_questions,
     read_wordings,
 )
-from dagster_project.core.generation.prompts import (
-    BACKGROUND_TEMPLATE,
-    FORMATS,
-    Passage,
-    Question,
-    bare_prompt,
-    block,
-    join_blocks,
-    prompt_hash,
-)
+from dagster_project.core.generation.prompts.build import Passage, Question, bare_prompt, block, join_blocks
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.study.study import Study
 
 Row = Mapping[str, Any]
 PassageKey = tuple[str, str, str]

@@ -13,10 +13,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dagster_project.core.generation.base import Decoding
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.plan import PlannedRow
-from dagster_project.core.generation.prompts import BACKGROUND_TEMPLATE, bare_prompt
-from dagster_project.core.study import Study
+from dagster_project.core.generation.prompts.build import bare_prompt
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
+from dagster_project.core.study.study import Study
 
 N_QUESTIONS = 50
 Question = tuple[str, str]

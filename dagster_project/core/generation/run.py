@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.generation.base import GENERATE, SAMPLE, Decoding
+from dagster_project.core.generation.backends.base import GENERATE, SAMPLE, Decoding
+from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.imported import import_passages, score_answers
 from dagster_project.core.generation.partition import Partition, materialise, without_rows
 from dagster_project.core.generation.plan import (
     PlannedRow,
@@ -22,13 +25,10 @@ from dagster_project.core.generation.plan import (
     plan_sampled_answers,
     prompt_slice,
 )
-from dagster_project.core.generation.prompts import background_passage_id, cut_answer, kept_answer
-from dagster_project.core.generation.registry import entry
-from dagster_project.core.generation.session import ModelSession
-from dagster_project.core.imports.scored import import_passages, score_answers
+from dagster_project.core.generation.prompts.build import background_passage_id, cut_answer, kept_answer
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
-from dagster_project.core.study import IMPORTED, RETRIEVERS, Model, Study
+from dagster_project.core.study.study import IMPORTED, RETRIEVERS, Model, Study
 
 
 def answer_questions(

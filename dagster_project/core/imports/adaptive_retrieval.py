@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.prompts import prompt_hash
-from dagster_project.core.imports.declared import Results
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.imports.records import Aside, Record, read_delimited
 from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
+from dagster_project.core.study.imports import Results
 
 METHODS = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
 COLUMNS = ("id", "pred", "is_correct")

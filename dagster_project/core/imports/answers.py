@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.adaptive_retrieval import find_results, read_result_file
-from dagster_project.core.imports.declared import ADAPTIVE_RETRIEVAL, Results, slice_of
 from dagster_project.core.imports.lm_eval import find_log, read_log
 from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.study import Model, Study
-
-_CODE = ("imports",)
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.imports import ADAPTIVE_RETRIEVAL, Results, slice_of
+from dagster_project.core.study.study import Model, Study
 
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
@@ -39,7 +38,7 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         prompts,
         study.methods,
         lake.content("questions"),
-        code_version(*_CODE),
+        code_version(__name__),
     )
     return lake.materialise("imported_answers", stamp, lambda: _read(study, lake, model, log), model.name)
 

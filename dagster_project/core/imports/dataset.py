@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.wikimedia.terms import LONGEST_LABEL, clean_term
+from dagster_project.core.terms import LONGEST_LABEL, clean_term
 
 SOURCE = "imported"
 LONGEST_QUESTION = 2_000

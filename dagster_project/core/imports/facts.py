@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import StudyError
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
-from dagster_project.core.imports.declared import (
+from dagster_project.core.imports.entity_questions import find_files
+from dagster_project.core.imports.popqa import read_popqa
+from dagster_project.core.imports.records import file_hashes
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.imports import (
     ENTITY_QUESTIONS,
     POPQA,
     DatasetImport,
     ParaphraseImport,
     slice_of,
 )
-from dagster_project.core.imports.entity_questions import find_files
-from dagster_project.core.imports.popqa import read_popqa
-from dagster_project.core.imports.records import file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import IMPORTED, Dataset, Study
+from dagster_project.core.study.study import IMPORTED, Dataset, Study
 
 PARTITION = IMPORTED
-CODE = ("imports", "wikimedia/terms")
 
 
 def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
@@ -75,7 +75,7 @@ def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         log.info("imported popularity: %d entities, %d of them missing", len(rows), missing)
         return Computed(rows, notes={"entities": len(rows), "missing": missing})
 
-    stamp = fingerprint("imported_popularity", _files(study), code_version(*CODE))
+    stamp = fingerprint("imported_popularity", _files(study), code_version(__name__))
     return lake.materialise("imported_popularity", stamp, compute)
 
 
@@ -119,7 +119,7 @@ def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Com
     files = _files(study)
     if not files and PARTITION not in lake.partitions(table):
         return []
-    stamp = fingerprint(table, files, lake.content(table), code_version(*CODE))
+    stamp = fingerprint(table, files, lake.content(table), code_version(__name__))
     return [lake.materialise(table, stamp, compute, PARTITION)]
 
 

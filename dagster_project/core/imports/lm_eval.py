@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.prompts import prompt_hash
-from dagster_project.core.imports.declared import Results
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.study.imports import Results
 
 METRICS = ("exact_match", "em", "acc")
 """Metrics that say right or wrong, in the order of choice where results name none."""

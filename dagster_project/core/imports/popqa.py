@@ -21,8 +21,8 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.records import Aside, Record, json_texts, read_delimited
-from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.wikimedia.terms import LONGEST_LABEL, clean_term
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.terms import LONGEST_LABEL, clean_term
 
 COLUMNS = (
     "id", "subj", "prop", "obj", "subj_id", "prop_id", "obj_id", "s_aliases", "o_aliases", "s_uri", "o_uri",

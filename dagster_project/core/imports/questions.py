@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.declared import ENTITY_QUESTIONS
 from dagster_project.core.imports.entity_questions import by_name, read_entity_questions
 from dagster_project.core.imports.facts import place_of, popqa_of
 from dagster_project.core.imports.popqa_tp import ImportedParaphrases, read_popqa_tp
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.relations import SUBJECT
-from dagster_project.core.study import Dataset, Study
+from dagster_project.core.relations.popqa import SUBJECT
+from dagster_project.core.study.imports import ENTITY_QUESTIONS
+from dagster_project.core.study.study import Dataset, Study
 
 
 def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Logger) -> ImportedDataset:

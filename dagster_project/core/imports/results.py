@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _MISSING = frozenset({"", "nan", "none", "null"})

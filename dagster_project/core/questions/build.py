@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.imports.facts import CODE, file_slice
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
+from dagster_project.core.imports.facts import file_slice
 from dagster_project.core.imports.questions import imported_questions
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.questions.asked import asked_entities, asked_facts, sample_content
-from dagster_project.core.questions.relations import RELATIONS, SUBJECT, Relation
-from dagster_project.core.study import Dataset, Study
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.relations.popqa import RELATIONS, SUBJECT, Relation
+from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.wikimedia.asked import asked_entities, asked_facts, sample_content
 
 RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
 
@@ -57,7 +58,7 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         lake.content("triples"),
         lake.content("entities"),
         imports_slice(study, lake),
-        code_version("questions/build", "questions/relations"),
+        code_version(__name__),
         *sample_content(study, lake),
     )
     return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
@@ -130,7 +131,7 @@ def imports_slice(study: Study, lake: Lake) -> list[Any]:
         if IMPORTED_PARTITION in lake.partitions("entities")
         else []
     )
-    return [*files, *named, code_version(*CODE)]
+    return [*files, *named]
 
 
 def _build(relations: list[Relation], study: Study, lake: Lake) -> _Built:

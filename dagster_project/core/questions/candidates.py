@@ -15,13 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.questions.asked import CANDIDATES as TABLE
-from dagster_project.core.questions.frequencies import ALIAS_FREQUENCY
-from dagster_project.core.questions.frequencies import TABLE as FREQUENCIES
-from dagster_project.core.questions.sampling import KEPT, TRIPLE, median_factor, sample_triples
-from dagster_project.core.study import FactSample, Study
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.questions.sampling import (
+    ALIAS_FREQUENCY,
+    FREQUENCIES,
+    TRIPLE,
+    median_factor,
+    sample_triples,
+)
+from dagster_project.core.study.study import FactSample, Study
 from dagster_project.core.tables import TABLES
+from dagster_project.core.wikimedia.asked import CANDIDATES as TABLE
+from dagster_project.core.wikimedia.asked import KEPT
 
 
 def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -38,7 +44,7 @@ def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         study.seed,
         sample.per_relation,
         [lake.content(table) for table in ("triples", "entities", FREQUENCIES)],
-        code_version("questions/sampling", "questions/candidates"),
+        code_version(__name__),
     )
     return lake.materialise(TABLE, stamp, lambda: _sample(study, sample, lake, log))
 

@@ -19,21 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.records import file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
-from dagster_project.core.questions.sampling import known
+from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.questions.sampling import ALIAS_FREQUENCY, PAGE_VIEWS, SITELINKS, known
+from dagster_project.core.questions.sampling import FREQUENCIES as TABLE
 from dagster_project.core.questions.text_matches import count_names, text_files
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.wikimedia.origins import page_views_slice
-from dagster_project.core.wikimedia.page_view_stage import check_months
+from dagster_project.core.wikimedia import page_view_origins
+from dagster_project.core.wikimedia.page_view_origins import fetch_views, page_views_slice, resolve_articles
+from dagster_project.core.wikimedia.page_views import check_months
 from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import fetch_views, resolve_articles
 
-TABLE = "subject_frequencies"
-PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"
 _TEXT_BYTES = 800_000_000  # what counts are rescaled to
-_CODE = ("questions/frequencies", "questions/text_matches")
 
 
 def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: date | None = None) -> Outcome:
@@ -50,7 +49,8 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
         check_months(study, [sample.month], today or datetime.now(UTC).date())
         return _of_page_views(study, sample.month, lake, log)
     subjects = _subjects(lake, ["sitelinks"])
-    stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code_version(*_CODE))
+    code = code_version(__name__, without=[page_view_origins.__name__])
+    stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code)
 
     def compute() -> Computed:
         counts = known(subjects["sitelinks"].cast(pa.float64()).to_numpy())
@@ -76,7 +76,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
         month,
         content_hash(subjects),
         page_views_slice(study, month, titled.num_rows),
-        code_version(*_CODE),
+        code_version(__name__, without=[page_view_origins.__name__]),
     )
 
     def compute() -> Computed:
@@ -111,7 +111,7 @@ def _of_text(place: Path, match: str, lake: Lake, log: logging.Logger) -> Outcom
         hashes,
         suffixes,
         content_hash(subjects),
-        code_version(*_CODE, "wikimedia/rdf"),
+        code_version(__name__),
     )
     return lake.materialise(TABLE, stamp, lambda: _count(subjects, match, files, log))
 

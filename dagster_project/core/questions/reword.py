@@ -10,12 +10,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.questions import imported_paraphrases, wordings
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.questions.build import RELATION_ORDER, fill, imports_slice
-from dagster_project.core.questions.paraphrases import PARAPHRASES
-from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.study import Study
+from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.study.study import Study
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -27,7 +28,7 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     stamp = fingerprint(
         lake.content("questions"),
         imports_slice(study, lake),
-        code_version("questions/build", "questions/reword", "questions/relations", "questions/paraphrases"),
+        code_version(__name__),
     )
 
     def compute() -> Computed:

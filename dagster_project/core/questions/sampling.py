@@ -19,8 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dagster_project.core.wikimedia.asked import KEPT
+
+FREQUENCIES = "subject_frequencies"
+PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"
 TRIPLE = ("subject_id", "property_id", "object_id")
-KEPT, BELOW, CAPPED, NO_FREQUENCY, NO_LABEL = "kept", "frequency", "cap", "no_frequency", "no_label"
+BELOW, CAPPED, NO_FREQUENCY, NO_LABEL = "frequency", "cap", "no_frequency", "no_label"
 OUTCOMES = (KEPT, BELOW, CAPPED, NO_FREQUENCY, NO_LABEL)
 """What becomes of a candidate: kept, or why it is not.
 

@@ -25,9 +25,9 @@ from typing import IO
 import numpy as np
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.dump_files import Aside
-from dagster_project.core.wikimedia.progress import Progress
-from dagster_project.core.wikimedia.rdf import open_decompressed
+from dagster_project.core.progress import Progress
+from dagster_project.core.rdf import open_decompressed
+from dagster_project.core.wikimedia.dumps.files import Aside
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file

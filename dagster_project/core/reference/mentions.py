@@ -11,17 +11,17 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dagster_project.core.dictionary import Dictionary
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.entity_questions import by_name
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.reference.declared import ReferenceQuestions
-from dagster_project.core.reference.dictionary import Dictionary
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.reference.service import linked_by_service, service_name
 from dagster_project.core.reference.tagme import Annotation
-from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.study.reference_questions import ReferenceQuestions
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 TAGME, NAMES = "tagme", "names"
-_CODE = ("reference", "imports/dataset")
 
 Entities = Sequence[Mapping[str, Any]]
 
@@ -39,7 +39,7 @@ def link_reference_questions(
     ]
     known = [lake.content("entities", part) for part in lake.partitions("entities")] if linkers else []
     stamp = fingerprint(
-        "reference_mentions", linkers, lake.content("reference_questions"), known, code_version(*_CODE)
+        "reference_mentions", linkers, lake.content("reference_questions"), known, code_version(__name__)
     )
     return lake.materialise("reference_mentions", stamp, lambda: _compute(study, lake, log, client))
 

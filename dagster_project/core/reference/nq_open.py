@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, clean, reasons
 from dagster_project.core.imports.records import Aside, file_hashes, read_json_lines
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
-from dagster_project.core.study import Study
-
-_CODE = ("reference/nq_open", "imports/records", "imports/dataset", "wikimedia/terms")
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.study import Study
 
 
 def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -38,7 +37,7 @@ def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) ->
             aside += put_aside
         return Computed(rows, aside, {"reasons": reasons(aside)} if aside else {})
 
-    stamp = fingerprint("reference_questions", files, code_version(*_CODE))
+    stamp = fingerprint("reference_questions", files, code_version(__name__))
     return lake.materialise("reference_questions", stamp, compute)
 
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow, code_version
-from dagster_project.core.reference.declared import TAGME_URL, TagMe
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.progress import Progress
 from dagster_project.core.reference.link_cache import LinkCache
 from dagster_project.core.reference.tagme import Annotation, annotate, token_of
-from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.failures import RefusedRequestError
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.progress import Progress
+from dagster_project.core.study.reference_questions import TAGME_URL, TagMe
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.transport.failures import RefusedRequestError
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _MOST_FAILURES_IN_A_ROW = 3
 _REFUSES_THE_TEXT = (400, 413, 414, 422)  # another 4xx refuses the token, or whoever asks
@@ -32,7 +32,7 @@ _Ask = Callable[[str], list[Annotation]]
 def service_name(study: Study, tagme: TagMe) -> str:
     """What tells a service's answers from another's: its address; of the sandbox, which has none, its world."""
     if _is_sandbox(study, tagme):
-        code = code_version(*WORLD_CODE, "sandbox/tagme", "reference/dictionary")
+        code = world_version(study.source)
         return f"sandbox {study.source.seed} {study.source.facts_per_relation} {code}"
     return tagme.url or TAGME_URL
 
@@ -75,14 +75,12 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
         with client or HttpClient(study.source.contact_env, limits=limits) as http:
             yield partial(annotate, http, tagme.url or TAGME_URL, token)
         return
-    from dagster_project.core.sandbox.tagme import TOKEN
-
     with open_services(study.source, study.home, client) as services:
-        if services.tagme_url is None:
+        if services.tagme_url is None or services.tagme_token is None:
             raise SourceError(
                 f"{name}: the study's source has no TagMe service; give its address by tagme.url"
             )
-        yield partial(annotate, services.client, services.tagme_url, TOKEN)
+        yield partial(annotate, services.client, services.tagme_url, services.tagme_token)
 
 
 def _asked(

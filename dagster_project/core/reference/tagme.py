@@ -14,9 +14,9 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import clean
-from dagster_project.core.reference.declared import TagMe
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import Service
+from dagster_project.core.study.reference_questions import TagMe
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import Service
 
 SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
 LANGUAGE = "en"  # of the Wikipedia whose page views are counted

@@ -12,13 +12,14 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
-from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.origins import page_views_slice
-from dagster_project.core.wikimedia.page_view_stage import check_months, fetch_months, materialise_months
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia import page_view_origins
+from dagster_project.core.wikimedia.page_view_origins import page_views_slice
+from dagster_project.core.wikimedia.page_views import check_months, fetch_months, materialise_months
 
 TABLE = "reference_page_views"
-_CODE = ("reference/views", "wikimedia/page_view_stage")
 
 
 def ingest_reference_page_views(
@@ -36,7 +37,7 @@ def ingest_reference_page_views(
             month,
             titles,
             page_views_slice(study, month, len(titles)),
-            code_version(*_CODE),
+            code_version(__name__, without=[page_view_origins.__name__]),
         )
         for month in months
     }

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 VERBALISED = "verbalised"
 """Column `source` of passages that are triples put into sentences."""
@@ -57,10 +57,8 @@ class Retriever(Protocol):
     passage_id.
     """
 
-    code: ClassVar[tuple[str, ...]]
-
     def version(self) -> str:
-        """What else, beside `code`, decides the index: settings, weights."""
+        """What else, beside its code, decides the index: settings, weights."""
 
     def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
         """Write an index of `passages` into the empty folder `folder`."""

@@ -15,7 +15,7 @@ import logging
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import regex
@@ -34,8 +34,6 @@ def tokens_of(text: str) -> list[str]:
 
 class Bm25:
     """BM25 as a `Retriever`. A passage that shares no token with the question is no hit."""
-
-    code: ClassVar[tuple[str, ...]] = ("retrieval/bm25", "retrieval/base")
 
     def version(self) -> str:
         import bm25s

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,6 @@ _SPARE = 16
 
 class Dense:
     """Nearest passages by cosine as a `Retriever`; scores are cosines in [-1, 1]."""
-
-    code: ClassVar[tuple[str, ...]] = ("retrieval/dense", "retrieval/base", "embedding/encoder")
 
     def version(self) -> str:
         return ENCODER.version

@@ -22,10 +22,11 @@ from typing import Any
 
 from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.files import sync
-from dagster_project.core.lake import Lake, code_version, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Passage, Retriever
 from dagster_project.core.retrieval.registry import INDEXED, load_retriever
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 __all__ = ["INDEXED", "IndexReport", "build_index", "index_folder", "read_passages"]
 
@@ -86,7 +87,7 @@ def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> P
 
 def index_fingerprint(lake: Lake, tool: Retriever) -> str:
     """What an index of `tool` over the lake's passages is made from."""
-    return fingerprint(lake.content("passages"), tool.version(), code_version(*tool.code))
+    return fingerprint(lake.content("passages"), tool.version(), code_version(type(tool).__module__))
 
 
 def read_passages(lake: Lake) -> list[Passage]:

@@ -9,7 +9,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from dagster_project.core.retrieval.base import Hit, Passage, Query
 from dagster_project.core.scoring.match import has_answer
@@ -17,8 +16,6 @@ from dagster_project.core.scoring.match import has_answer
 
 class Oracle:
     """The oracle as a `Retriever` without an index; at most one hit a question, without a score."""
-
-    code: ClassVar[tuple[str, ...]] = ("retrieval/oracle", "retrieval/base", "scoring/match")
 
     def version(self) -> str:
         return ""

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, code_version, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.questions.build import one_line
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.splitting import passages_of
-from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import IMPORTED, Study
-from dagster_project.core.wikimedia.downloads import download_dump
-from dagster_project.core.wikimedia.dumps import ArticleText, read_articles
+from dagster_project.core.study.study import IMPORTED, Study
+from dagster_project.core.wikimedia.dumps.articles import ArticleText, read_articles
+from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 _SNIPPET = 2_000
 
@@ -33,15 +34,15 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     entities.
     """
     source = study.source
-    code = code_version("retrieval/passages", "retrieval/splitting", "wikimedia/dumps", "wikimedia/terms")
+    code = code_version(__name__)
     if source.kind == "sandbox":
         world = (source.seed, source.facts_per_relation, source.snapshot)
-        stamp = fingerprint("articles", world, code, code_version(*WORLD_CODE))
+        stamp = fingerprint("articles", world, code, world_version(source))
         return lake.materialise("passages", stamp, lambda: _from_articles(study, log))
     tables = ("triples", "entities")
     inputs = [lake.content(table) for table in tables]
     inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
-    stamp = fingerprint(VERBALISED, inputs, code, code_version("questions/relations"))
+    stamp = fingerprint(VERBALISED, inputs, code)
     return lake.materialise("passages", stamp, lambda: _from_triples(lake, log))
 
 

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.retrieval.base import Hit, Query, Retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder, read_passages
 from dagster_project.core.retrieval.registry import load_retriever
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 _QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_answers"]
 
@@ -32,7 +33,7 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
         study.top_k,
         lake.content("questions"),
         index_fingerprint(lake, tool),
-        code_version("retrieval/retrieve", "scoring/match"),
+        code_version(__name__),
     )
 
     def compute() -> Computed:

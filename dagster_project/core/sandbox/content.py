@@ -19,10 +19,11 @@ import pyoxigraph as ox
 
 from dagster_project.core.home import longtail_home
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.rdf import Reading, read_triples
 from dagster_project.core.sandbox import dumps
 from dagster_project.core.sandbox.pages import Pages, Redirect
+from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.rdf import Reading, read_triples
 
 # Above these sizes the store lies on disk: in memory it takes some 8 kB an entity.
 _LARGE_WORLD = 50_000  # entities
@@ -133,7 +134,7 @@ class WorldContent(_StoreOwner):
     def _load(self, store: ox.Store) -> None:
         with tempfile.TemporaryDirectory(prefix="world-", dir=_scratch()) as folder:
             path = Path(folder) / "world.nt"
-            self._world.write_ntriples(path)
+            write_ntriples(self._world, path)
             store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)
 
     def monthly_views(self, title: str, month: str) -> int | None:

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dagster_project.core.home import longtail_home
-from dagster_project.core.sandbox.models import SIZES, WEIGHTS
+from dagster_project.core.reference_models import SIZES, WEIGHTS
 
 
 def _say(line: str) -> None:

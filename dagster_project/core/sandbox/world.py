@@ -10,32 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.questions.relations import RELATIONS, Relation
+from dagster_project.core.relations.popqa import RELATIONS, Relation
 from dagster_project.core.sandbox.articles import Article, article_text
 from dagster_project.core.sandbox.facts import FactDraw
 from dagster_project.core.sandbox.labels import Labels
 from dagster_project.core.sandbox.population import NAMESAKE, Population
 from dagster_project.core.sandbox.randomness import mix, uniform
-from dagster_project.core.sandbox.rdf import write_ntriples
-
-WORLD_CODE = tuple(
-    f"sandbox/{module}"
-    for module in (
-        "articles",
-        "facts",
-        "labels",
-        "names",
-        "population",
-        "randomness",
-        "rdf",
-        "vocabulary",
-        "world",
-    )
-)
-"""The modules that decide what the world holds, for `code_version`: this one and all it imports of the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +200,3 @@ class World:
             article = self.article(entity_id)
             if article is not None:
                 yield entity_id, article
-
-    def write_ntriples(self, path: Path) -> int:
-        """Write the world as N-Triples, in the shapes of Wikidata's RDF; returns the number of lines."""
-        return write_ntriples(self, path)

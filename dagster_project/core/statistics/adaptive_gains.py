@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.statistics.builds import read_build, seed_of
 from dagster_project.core.statistics.held_out_gains import (
     SCOPES,
@@ -44,7 +45,7 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
 
 N_RESAMPLES = 1_000
@@ -93,7 +94,7 @@ def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> O
     """
     tables = read_build(study, (_PAIRS, _ROWS, _EDGES))
     inputs = fingerprint(
-        *(content_hash(table) for table in tables), study.seed, N_RESAMPLES, code_version("statistics")
+        *(content_hash(table) for table in tables), study.seed, N_RESAMPLES, code_version(__name__)
     )
 
     def compute() -> Computed:

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 
 def read_build(study: Study, queries: Sequence[str]) -> tuple[pa.Table, ...]:

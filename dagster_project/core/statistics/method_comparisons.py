@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.lake import Computed, Lake, Outcome, code_version, content_hash, fingerprint
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.statistics.builds import read_build, seed_of
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 N_RESAMPLES = 10_000
 COMPARISONS_READ = ("int_method_comparisons",)
@@ -37,7 +38,7 @@ def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     Errors: `LakeError` where the build is missing, in use, or lacks the model that is read.
     """
     (counts,) = read_build(study, [_QUERY])
-    inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version("statistics"))
+    inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version(__name__))
 
     def compute() -> Computed:
         log.info("comparing %d pairs of methods or models", counts.num_rows)

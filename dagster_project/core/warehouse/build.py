@@ -22,9 +22,9 @@ import duckdb
 
 from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.errors import PublishError
+from dagster_project.core.fingerprints import fingerprint, folder_version
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import code_version, fingerprint
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
 MADE_BY_BUILD = ("adaptive_gains", "method_comparisons")
@@ -75,7 +75,7 @@ def warehouse_inputs(study: Study) -> str:
     return fingerprint(
         _lake_files(study.home.lake),
         dbt_sources(),
-        code_version("warehouse", "statistics", "report"),
+        *(folder_version(f"dagster_project.core.{one}") for one in ("warehouse", "statistics", "report")),
         (study.seed, study.description),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.lake import code_version
-from dagster_project.core.study import Study
+from dagster_project.core.fingerprints import folder_version
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 
@@ -144,7 +144,7 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
 
 def platform_version() -> str:
     """A hash of all that computes: the modules of `core` and the dbt project."""
-    digest = hashlib.sha256(code_version(".").encode())
+    digest = hashlib.sha256(folder_version("dagster_project").encode())
     for path, text in dbt_sources():
         digest.update(path.encode())
         digest.update(text.encode())

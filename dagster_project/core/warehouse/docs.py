@@ -19,9 +19,9 @@ from pathlib import Path
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.files import atomic_file
+from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import code_version, fingerprint
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication
 
@@ -55,9 +55,7 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
     """
     publication = read_publication(study.home.published_warehouse)
     target = study.home.published_docs
-    inputs = fingerprint(
-        dbt_sources(), version("dbt-core"), version("dbt-duckdb"), code_version("warehouse/docs")
-    )
+    inputs = fingerprint(dbt_sources(), version("dbt-core"), version("dbt-duckdb"), code_version(__name__))
     page = _page_of(target, inputs)
     was_made = page is None
     if page is None:

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
-from dagster_project.core.lake import code_version
-from dagster_project.core.study import Study
+from dagster_project.core.fingerprints import folder_version
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import ExportedTable, card
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
@@ -71,7 +71,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
             # Code that exports otherwise makes another folder; one that is there is whole.
-            name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{code_version('warehouse')[:8]}"
+            name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{folder_version('dagster_project.core.warehouse')[:8]}"
             folder = study.home.published / "exports" / name
             was_current = folder.exists()
             if not was_current:

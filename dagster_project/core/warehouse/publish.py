@@ -22,7 +22,7 @@ import duckdb
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import read_verdict
 from dagster_project.core.warehouse.comments import literal
 from dagster_project.core.warehouse.contents import fill

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
-from dagster_project.core.lake import code_version
-from dagster_project.core.sandbox.world import WORLD_CODE
-from dagster_project.core.study import Source
-from dagster_project.core.wikimedia.downloads import download_dump
-from dagster_project.core.wikimedia.pageview_dumps import address, file_name
-from dagster_project.core.wikimedia.rdf import rdf_path
+from dagster_project.core.study.study import Source
+from dagster_project.core.wikimedia.dumps.page_views import address, file_name
+from dagster_project.core.wikimedia.rdf_file import rdf_path
+from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import Services
+from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 _ENDS = 1 << 20
 
@@ -94,8 +93,7 @@ def _in_folder(folder: Path, month: str, variable: str) -> Path:
 def _world(source: Source) -> str:
     if source.kind == "sandbox":
         # Another version of the sandbox makes another world, and other dumps of it.
-        code = code_version(*WORLD_CODE, "sandbox/dumps", "sandbox/pages")
-        return f"sandbox-{source.seed}-{source.facts_per_relation}-{code[:8]}"
+        return f"sandbox-{source.seed}-{source.facts_per_relation}-{world_version(source)[:8]}"
     return f"{source.kind}-{source.snapshot}"
 
 

@@ -15,17 +15,22 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.questions.relations import Relation
-from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.claims import fetch_claims, listed_ids
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
+from dagster_project.core.relations.popqa import Relation
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import truthy_dump
-from dagster_project.core.wikimedia.dump_terms import read_terms
-from dagster_project.core.wikimedia.entities import Entity, fetch_documents, fetch_entities, read_entity
-from dagster_project.core.wikimedia.entity_terms import EntityTerms
+from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms
+from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
+from dagster_project.core.wikimedia.dumps.terms import read_terms
+from dagster_project.core.wikimedia.dumps.truthy import read_statements
+from dagster_project.core.wikimedia.protocols.claims import fetch_claims, listed_ids
+from dagster_project.core.wikimedia.protocols.entities import (
+    Entity,
+    fetch_documents,
+    fetch_entities,
+    read_entity,
+)
+from dagster_project.core.wikimedia.protocols.wikidata import Statement, fetch_sitelinks, fetch_statements
 from dagster_project.core.wikimedia.services import Services
-from dagster_project.core.wikimedia.truthy import read_statements
-from dagster_project.core.wikimedia.wikidata import Statement, fetch_sitelinks, fetch_statements
 
 _COLUMNS = ("subject_id", "property_id", "object_id")
 _ENTITY_COLUMNS = pa.schema(

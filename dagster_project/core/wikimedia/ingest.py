@@ -13,15 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from dagster_project.core.columns import with_constants
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, fingerprint
-from dagster_project.core.questions.relations import RELATIONS, Relation
-from dagster_project.core.study import Study
+from dagster_project.core.fingerprints import fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.relations.popqa import RELATIONS, Relation
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.origins import facts_code, source_slice
+from dagster_project.core.wikimedia.protocols.wikidata import sorted_ids
 from dagster_project.core.wikimedia.services import finish_stage, open_services
-from dagster_project.core.wikimedia.views import with_constants
-from dagster_project.core.wikimedia.wikidata import sorted_ids
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -40,7 +41,7 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             "triples", fingerprint("triples", "no dataset of the source"), lambda: Computed([])
         )
     names = [relation.name for relation in relations]
-    stamp = fingerprint("triples", source_slice(study.source), names, facts_code(study.source))
+    stamp = fingerprint("triples", source_slice(study.source), names, facts_code(study.source, __name__))
     outcome = lake.materialise("triples", stamp, lambda: _triples(study, relations, stamp, log))
     finish_stage(study.home, stamp)
     return outcome
@@ -72,7 +73,7 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         stamp = fingerprint("entities", "no dataset of the source")
         return lake.materialise("entities", stamp, lambda: Computed([]))
     stamp = fingerprint(
-        "entities", source_slice(study.source), lake.content("triples"), facts_code(study.source)
+        "entities", source_slice(study.source), lake.content("triples"), facts_code(study.source, __name__)
     )
     outcome = lake.materialise("entities", stamp, lambda: _entities(study, lake, stamp, log))
     finish_stage(study.home, stamp)

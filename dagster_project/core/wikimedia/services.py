@@ -15,11 +15,11 @@ from pathlib import Path
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.study import Source
-from dagster_project.core.wikimedia.failures import missing_contact
-from dagster_project.core.wikimedia.finished import FinishedAnswers, forget_stage
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.rdf import rdf_path
+from dagster_project.core.study.study import Source
+from dagster_project.core.wikimedia.rdf_file import rdf_path
+from dagster_project.core.wikimedia.transport.failures import missing_contact
+from dagster_project.core.wikimedia.transport.finished import FinishedAnswers, forget_stage
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"
@@ -49,6 +49,7 @@ class Services:
     truthy_url: str | None = None
     page_view_dumps_url: str | None = None
     tagme_url: str | None = None
+    tagme_token: str | None = None
     broken_lines: Callable[[], tuple[QuarantinedRow, ...]] = tuple
 
 
@@ -130,5 +131,6 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,
             page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
             tagme_url=f"{server.base_url}{tagme.PATH}" if is_world else None,
+            tagme_token=tagme.TOKEN if is_world else None,
             broken_lines=lambda: content.broken,
         )

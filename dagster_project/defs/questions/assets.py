@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.defs.ingest.assets import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from dagster_project.core.imports.linking import describe_linking
+from dagster_project.core.reference.linking import describe_linking
 from dagster_project.core.reference.mentions import link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
 from dagster_project.core.reference.views import ingest_reference_page_views

@@ -18,7 +18,7 @@ from dagster_dbt import DbtCliInvocation
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 
 from dagster_project.core.disk import full_disk, is_disk_full
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
 
 _REPORT_EVERY_S = 5.0

@@ -14,7 +14,7 @@ from dagster_project.core.embedding.answers import embed_answers
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Prompt, Study
+from dagster_project.core.study.study import Prompt, Study
 from dagster_project.core.tables import TABLES
 
 _ZERO = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.float64(): 0.0}

@@ -11,9 +11,9 @@ from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.paraphrases import QUESTIONS_A_RELATION, compare_paraphrases
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.paraphrases import PARAPHRASES
 from dagster_project.core.questions.reword import build_paraphrases
-from dagster_project.core.study import Study
+from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.study.study import Study
 
 
 def test_each_paraphrase_is_compared_with_its_own_question(

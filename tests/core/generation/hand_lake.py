@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
+from dagster_project.core.study.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
 
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
 QUESTIONS = {

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.generation.calibrate import calibrate_latency
+from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.run import (
     answer_paraphrases,
     answer_questions,
     generate_passages,
     sample_answers,
 )
-from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import Lake, Outcome
-from dagster_project.core.questions.paraphrases import PARAPHRASES
-from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
+from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.study.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
 
 LOG = logging.getLogger("small_study")
 ASKED = RELATIONS[:5]

@@ -10,8 +10,8 @@ from itertools import pairwise, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.base import Decoding
-from dagster_project.core.generation.batching import (
+from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.engine.batching import (
     Distinct,
     batches,
     distinct_requests,

@@ -12,11 +12,11 @@ from small_study import LOG, answer, calibrate, fill_lake, small_study, with_mod
 
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation import calibrate as module
+from dagster_project.core.generation.backends.fake import FakeBackend
 from dagster_project.core.generation.calibrate import calibrate_latency
-from dagster_project.core.generation.fake import FakeBackend
-from dagster_project.core.generation.session import ModelSession
+from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Prompt, Service, Study
+from dagster_project.core.study.study import Prompt, Service, Study
 
 PROMPTS = ["certainty", "few_shot", "zero_shot", "zero_shot_popqa_tp"]
 METHODS = ("closed_book", "genread", "bm25", "oracle")

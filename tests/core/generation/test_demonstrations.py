@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.demonstrations import Demonstrations
-from dagster_project.core.generation.prompts import Question
-from dagster_project.core.study import DEMONSTRATION_POOLS, Prompt
+from dagster_project.core.generation.prompts.build import Question
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
+from dagster_project.core.study.study import DEMONSTRATION_POOLS, Prompt
 
 
 def pool(sizes: list[int], namesakes: bool = False) -> list[Question]:

@@ -14,12 +14,12 @@ import pytest
 from small_study import small_study
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.generation import base, registry
-from dagster_project.core.generation.base import Decoding, Failure, Generation
-from dagster_project.core.generation.capabilities import check_models
-from dagster_project.core.generation.registry import entry, identify, load_backend
-from dagster_project.core.imports.declared import Place, Results
-from dagster_project.core.study import BACKENDS, IMPORTED, Model, Prompt
+from dagster_project.core.generation.backends import base, registry
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
+from dagster_project.core.generation.backends.capabilities import check_models
+from dagster_project.core.generation.backends.registry import entry, identify, load_backend
+from dagster_project.core.study.imports import Place, Results
+from dagster_project.core.study.study import BACKENDS, IMPORTED, Model, Prompt
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +44,7 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from dagster_project.core.generation import run, registry, hf, fake\n"
-        "from dagster_project.core.study import Model\n"
+        "from dagster_project.core.study.study import Model\n"
         f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
         "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
     )

@@ -23,9 +23,9 @@ from small_study import (
 )
 
 from dagster_project.core.errors import BackendError, LakeError, StudyError
-from dagster_project.core.generation.session import model_lock
+from dagster_project.core.generation.engine.session import model_lock
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import IMPORTED, Prompt, Study
+from dagster_project.core.study.study import IMPORTED, Prompt, Study
 
 
 @pytest.fixture

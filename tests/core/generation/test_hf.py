@@ -12,11 +12,11 @@ import torch
 from tiny_models import ARCHITECTURES, LENGTH, save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Failure, Generation
-from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.prompts import cut_answer, is_answer_complete
-from dagster_project.core.generation.registry import identify, load_backend
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.registry import identify, load_backend
+from dagster_project.core.generation.prompts.build import cut_answer, is_answer_complete
+from dagster_project.core.study.study import Model
 
 DECODING = Decoding(15)
 ODD = ["Q: a\x00b A:", "Q: \U0001f9ed\u200f\u05d0\u05d1 A:", "Q: \ud800 lone A:", "é" * 5_000]

@@ -21,7 +21,7 @@ from dagster_project.core.generation.plan import (
     prompt_slice,
 )
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Dataset, Prompt, Sampling, Study
+from dagster_project.core.study.study import Dataset, Prompt, Sampling, Study
 
 ZERO = Prompt("zero", asks=("questions", "paraphrases", "samples"))
 SHOTS = Prompt("shots", shots=6, draw="per_question")

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.prompts import (
-    BACKGROUND_TEMPLATE,
-    FORMATS,
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.prompts.build import (
     Passage,
     Passages,
     Question,
@@ -22,11 +21,11 @@ from dagster_project.core.generation.prompts import (
     is_answer_complete,
     is_blank,
     kept_answer,
-    prompt_hash,
     text_as_read,
 )
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.retrieval.base import VERBALISED
-from dagster_project.core.study import PROMPT_FORMATS
+from dagster_project.core.study.study import PROMPT_FORMATS
 
 LINES = st.lists(st.sampled_from(["\n", "\n\n", "a", " b", ""]), max_size=8).map("".join)
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError, LongtailError, StudyError
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.plan import (
     Plan,
     plan_answers,
@@ -21,7 +23,6 @@ from dagster_project.core.generation.plan import (
     plan_paraphrase_answers,
     plan_sampled_answers,
 )
-from dagster_project.core.generation.prompts import prompt_hash
 from dagster_project.core.generation.rebuild import rebuild_prompt, rebuild_prompts
 from dagster_project.core.generation.run import (
     answer_paraphrases,
@@ -29,9 +30,8 @@ from dagster_project.core.generation.run import (
     generate_passages,
     sample_answers,
 )
-from dagster_project.core.generation.session import ModelSession
 from dagster_project.core.lake import WHOLE, Lake
-from dagster_project.core.study import DEMONSTRATION_POOLS, DRAWS, PROMPT_FORMATS, Prompt, Study
+from dagster_project.core.study.study import DEMONSTRATION_POOLS, DRAWS, PROMPT_FORMATS, Prompt, Study
 
 LOG = logging.getLogger("rebuild")
 ALL_PROMPTS = (

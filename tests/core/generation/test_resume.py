@@ -23,9 +23,9 @@ from small_study import answer, fill_lake, small_study, with_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.prompts import prompt_hash
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Prompt, Study
+from dagster_project.core.study.study import Prompt, Study
 
 PROGRAM = Path(__file__).with_name("small_study.py")
 ROOT = Path(__file__).resolve().parents[3]

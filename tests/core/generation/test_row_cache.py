@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.generation.base import Decoding, Generation, Identity
-from dagster_project.core.generation.row_cache import CachedRow, RowCache, row_key
+from dagster_project.core.generation.backends.base import Decoding, Generation, Identity
+from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 
 LOG = logging.getLogger("row_cache")
 IDENTITY = Identity("revision", "float32", "none", "fake", "1")

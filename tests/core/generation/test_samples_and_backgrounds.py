@@ -12,7 +12,7 @@ from small_study import answer, fill_lake, sample, small_study, with_model, writ
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.sentences import SPLITTER, first_sentence
+from dagster_project.core.scoring.sentences import SPLITTER, first_sentence
 
 TEXTS = st.lists(
     st.sampled_from(

@@ -18,7 +18,7 @@ from small_study import MAKERS, answer, fill_lake, sample, small_study, with_mod
 
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study import Service, Study
+from dagster_project.core.study.study import Service, Study
 
 PROGRAM = Path(__file__).with_name("small_study.py")
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import BackendError, SourceError, StudyError
-from dagster_project.core.generation.registry import entry
-from dagster_project.core.imports.declared import DatasetImport, ParaphraseImport, Place, Results, slice_of
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.imports import DatasetImport, ParaphraseImport, Place, Results, slice_of
+from dagster_project.core.study.study import Study
 
 VALID: dict[str, Any] = {
     "name": "files",

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.adaptive_retrieval import read_result_file, result_file
-from dagster_project.core.imports.declared import Place, Results
-from dagster_project.core.imports.entity_questions import RELATION_NAMES, TEMPLATES, read_entity_questions
+from dagster_project.core.imports.entity_questions import read_entity_questions
 from dagster_project.core.imports.lm_eval import read_log
 from dagster_project.core.imports.popqa import read_popqa
 from dagster_project.core.imports.popqa_tp import read_popqa_tp
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.reference.nq_open import read_nq_open
+from dagster_project.core.relations.entity_questions import RELATION_NAMES, TEMPLATES
+from dagster_project.core.study.imports import Place, Results
 from tests.imported_files import (
     log_lines,
     popqa_rows,

@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import LinkingCounts
-from dagster_project.core.imports.entity_questions import (
-    RELATION_NAMES,
-    SUBJECT,
-    TEMPLATES,
-    by_name,
-    mention,
-    read_entity_questions,
-)
+from dagster_project.core.imports.entity_questions import SUBJECT, by_name, mention, read_entity_questions
+from dagster_project.core.relations.entity_questions import RELATION_NAMES, TEMPLATES
 from tests.imported_files import write_entity_questions
 
 ENTITIES = by_name(

@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.imported import import_passages, score_answers
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.imports.scored import import_passages, score_answers
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.scoring.match import score_answer
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from tests.imported_files import (
     log_lines,
     popqa_rows,

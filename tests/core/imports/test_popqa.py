@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import clean
 from dagster_project.core.imports.popqa import COLUMNS, PROPERTY_NUMBERS, ImportedDataset, read_popqa
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from tests.imported_files import delimited, popqa_rows, write_popqa
 
 ROWS = popqa_rows(("occupation", "capital"), 4)

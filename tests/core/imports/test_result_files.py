@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.prompts import prompt_hash
+from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.imports.adaptive_retrieval import (
     METHODS,
     find_results,
     read_result_file,
     result_file,
 )
-from dagster_project.core.imports.declared import Place, Results
 from dagster_project.core.imports.lm_eval import find_log, read_log
 from dagster_project.core.imports.popqa import COLUMNS, read_popqa
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
+from dagster_project.core.study.imports import Place, Results
 from tests.imported_files import (
     log_lines,
     popqa_rows,

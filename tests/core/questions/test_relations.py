@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.questions.paraphrases import HELD_OUT, PARAPHRASES
-from dagster_project.core.questions.relations import (
+from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
+from dagster_project.core.relations.popqa import (
     OBJECT,
     RELATIONS,
     SUBJECT,

@@ -13,11 +13,11 @@ import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.lake import Lake, Outcome
-from dagster_project.core.questions.asked import asked_entities, asked_facts
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.asked import asked_entities, asked_facts
 
 BY_TEXT = "frequency: text, text: texts"
 RELATIONS = {"P106": "occupation", "P19": "place of birth", "P136": "genre"}

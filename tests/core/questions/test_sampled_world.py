@@ -13,16 +13,16 @@ from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.questions.relations import relation_by_name
 from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.relations.popqa import relation_by_name
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 
 FACTS, KEPT = 24, 6
 TODAY = date(2026, 11, 20)

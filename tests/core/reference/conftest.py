@@ -15,9 +15,9 @@ from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World, WorldEntity
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 LOG = logging.getLogger("test")
 SIZE = 24

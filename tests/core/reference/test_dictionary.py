@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.reference.dictionary import FUNCTION_WORDS, SHORTEST_NAME, Dictionary
+from dagster_project.core.dictionary import FUNCTION_WORDS, SHORTEST_NAME, Dictionary
 
 NAMES = {
     "New York": {"Q60"},

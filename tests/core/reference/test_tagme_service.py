@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from dagster_project.core.errors import LongtailError, SourceError
-from dagster_project.core.imports.linking import describe_linking
+from dagster_project.core.reference.linking import describe_linking
 from dagster_project.core.reference.mentions import link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
 from dagster_project.core.reference.tagme import article_title, read_annotations
@@ -20,7 +20,7 @@ from dagster_project.core.sandbox.faults import Fault, broken_json, closed, serv
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.tagme import PATH, TOKEN
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.transport.http import HttpClient
 from tests.core.reference.conftest import LOG, Make
 
 SECRET = "a/secret token"

@@ -10,7 +10,7 @@ import pytest
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.retrieval.passages import build_passages
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 
 
 @pytest.fixture

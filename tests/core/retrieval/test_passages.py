@@ -10,8 +10,8 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.retrieval.passages import article_passages, build_passages, enumerated
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.wikimedia.dumps import ArticleText
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.dumps.articles import ArticleText
 
 
 def test_triples_are_verbalised_one_passage_a_subject(searchable: Lake) -> None:

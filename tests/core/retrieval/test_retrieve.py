@@ -22,14 +22,14 @@ from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.registry import INDEXED, RETRIEVER_CLASSES, load_retriever
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
-from dagster_project.core.study import RETRIEVERS, Study
+from dagster_project.core.study.study import RETRIEVERS, Study
 
 SLOW_BUILD = """
 import logging, sys
 from pathlib import Path
 from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 study = load_study(Path(sys.argv[1]))
 build_index(study, Lake(study.home.lake), "bm25", logging.getLogger())
 """

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.questions.paraphrases import HELD_OUT, PARAPHRASES
-from dagster_project.core.questions.relations import RELATIONS
-from dagster_project.core.sandbox.models import SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.reference_models import SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
 from dagster_project.core.sandbox.training.forms import draw_template
 from dagster_project.core.sandbox.training.samples import Sampler, items

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.population import NAMESAKE, SHARED_KINDS
 from dagster_project.core.sandbox.randomness import Permutation, mix, uniform
-from dagster_project.core.sandbox.rdf import lines
+from dagster_project.core.sandbox.rdf import lines, write_ntriples
 from dagster_project.core.sandbox.world import WORLD_CODE, World, WorldEntity
 
 # What the shipped weights know by heart. A change here means: train them again.
@@ -194,7 +194,7 @@ def test_ntriples_load_into_a_sparql_engine(world: World, tmp_path: Path) -> Non
     import pyoxigraph
 
     path = tmp_path / "world.nt"
-    n_lines = world.write_ntriples(path)
+    n_lines = write_ntriples(world, path)
     store = pyoxigraph.Store()
     store.bulk_load(path=str(path), format=pyoxigraph.RdfFormat.N_TRIPLES)
     assert len(store) == n_lines

@@ -20,7 +20,7 @@ from dagster_project.core.statistics.adaptive_gains import (
     questions_of,
 )
 from dagster_project.core.statistics.held_out_gains import Questions
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 

@@ -23,7 +23,7 @@ from dagster_project.core.statistics.method_comparisons import (
     compare_methods,
     mcnemar_exact,
 )
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, built_study, lake_of, mart
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_project.core.report.report import write_report
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.docs import publish_docs
 from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.publication import read_publication

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from tests.lakes import LakePlan, make_study
 

@@ -12,7 +12,7 @@ import pytest
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import (
     AFTER_GAINS,
     BuildVerdict,

@@ -19,7 +19,7 @@ import yaml
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
 from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
@@ -30,7 +30,7 @@ HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00
 EXPORT_FOR_EVER = """
 import logging, sys
 from pathlib import Path
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
 study = load_study(Path(sys.argv[1]))

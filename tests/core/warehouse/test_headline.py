@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.study import PARAMETRIC
+from dagster_project.core.study.study import PARAMETRIC
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage as sqlglot_lineage
 from sqlglot.optimizer.qualify import qualify
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.described import ModelDescription, describe_models, read_build
 from dagster_project.core.warehouse.lineage import column_lineage, lineage_schema

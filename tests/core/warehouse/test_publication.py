@@ -14,7 +14,7 @@ import pytest
 
 from dagster_project import run
 from dagster_project.core.errors import PublishError
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publication import (
     connect_published,
     find_damage,

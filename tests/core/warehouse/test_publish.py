@@ -15,7 +15,7 @@ import pytest
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 PUBLISH_FOR_EVER = """
 import logging, sys
 from pathlib import Path
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publish import publish_warehouse
 study = load_study(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -308,7 +308,7 @@ PUBLISH_ON_A_FULL_DISK = """
 import logging, resource, signal, sys
 from pathlib import Path
 from dagster_project.core.errors import PublishError
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publish import publish_warehouse
 study = load_study(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))

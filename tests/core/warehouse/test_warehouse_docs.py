@@ -10,7 +10,7 @@ import pytest
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.docs import _page_of, publish_docs
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.browser import chromium

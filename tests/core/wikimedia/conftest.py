@@ -13,7 +13,7 @@ from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia import services
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 LOG = logging.getLogger("test")
 

@@ -26,8 +26,8 @@ from dagster_project.core.sandbox.dumps import compressed, truthy_lines
 from dagster_project.core.sandbox.rest import TRUTHY
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.downloads import download_dump
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.wikimedia.transport.downloads import download_dump
+from dagster_project.core.wikimedia.transport.http import HttpClient
 
 PLAIN = f"{TRUTHY}"  # several pieces, and so cut in its middle by a fault
 

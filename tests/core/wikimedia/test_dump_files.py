@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.decompression import decompress
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
+from dagster_project.core.wikimedia.dumps.decompression import decompress
+from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
 
 _DRAW = random.Random(4)
 TEXT = b"".join(b"line %d %x\n" % (number, _DRAW.getrandbits(400)) for number in range(25_000))

@@ -17,18 +17,18 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.http import RetryPolicy
-from dagster_project.core.questions.relations import relation_by_name
+from dagster_project.core.relations.popqa import relation_by_name
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
-from dagster_project.core.wikimedia.entities import fetch_entities
-from dagster_project.core.wikimedia.failures import SlowAnswerError
-from dagster_project.core.wikimedia.finished import FinishedAnswers
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
-from dagster_project.core.wikimedia.pageviews import fetch_page_views
-from dagster_project.core.wikimedia.parallel import ordered_map
-from dagster_project.core.wikimedia.redirects import resolve_titles
-from dagster_project.core.wikimedia.wikidata import fetch_statements
+from dagster_project.core.wikimedia.protocols.entities import fetch_entities
+from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
+from dagster_project.core.wikimedia.protocols.redirects import resolve_titles
+from dagster_project.core.wikimedia.protocols.wikidata import fetch_statements
+from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
+from dagster_project.core.wikimedia.transport.finished import FinishedAnswers
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
+from dagster_project.core.wikimedia.transport.parallel import ordered_map
 from tests.dripping import DRIPS, dripping
 
 API = "/w/api.php"

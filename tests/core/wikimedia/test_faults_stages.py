@@ -26,12 +26,12 @@ from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia.http import HttpClient
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.limits import ENTITY_API
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import ENTITY_API
 from tests.core.wikimedia.conftest import LIVE
 
 TODAY = date(2026, 11, 20)
@@ -47,8 +47,9 @@ import logging, sys
 from datetime import date
 from pathlib import Path
 from dagster_project.core.lake import Lake
-from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia import ingest, page_view_stage, services
+from dagster_project.core.study.file import load_study
+from dagster_project.core.wikimedia import ingest, services
+from dagster_project.core.wikimedia import page_views as page_view_stage
 study_path, stage, *addresses = sys.argv[1:]
 for pair in addresses:
     name, _, value = pair.partition("=")

@@ -13,10 +13,10 @@ from dagster_project.core.http import RetryPolicy
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.sandbox.server import Request, SandboxServer
-from dagster_project.core.wikimedia.failures import SlowAnswerError
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
-from dagster_project.core.wikimedia.parallel import ordered_map
+from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
+from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
 API = "/w/api.php"
 PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}

@@ -20,10 +20,10 @@ from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.services import open_services
 
 WD = "http://www.wikidata.org/entity/"

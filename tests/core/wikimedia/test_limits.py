@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.wikimedia.limits import Limiter
+from dagster_project.core.wikimedia.transport.limits import Limiter
 
 
 def test_a_pause_holds_whoever_comes_next(fake_time) -> None:

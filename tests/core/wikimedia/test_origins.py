@@ -12,18 +12,19 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError, StudyError
+from dagster_project.core.fingerprints import code_version
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.imports.declared import Place
-from dagster_project.core.lake import Lake, code_version
+from dagster_project.core.lake import Lake
 from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.reference.declared import ReferenceQuestions
 from dagster_project.core.reference.views import ingest_reference_page_views
 from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import literal, write_ntriples
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
-from dagster_project.core.wikimedia import views
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.reference_questions import ReferenceQuestions
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia import page_view_origins as views
 from dagster_project.core.wikimedia.dump_store import page_view_dump, truthy_dump
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.origins import (
@@ -33,9 +34,9 @@ from dagster_project.core.wikimedia.origins import (
     TRUTHY_CODE,
     facts_code,
 )
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
+from dagster_project.core.wikimedia.page_view_origins import views_origin
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.services import Services
-from dagster_project.core.wikimedia.views import views_origin
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"

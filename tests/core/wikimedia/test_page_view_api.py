@@ -10,15 +10,12 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.months import newest_complete_month
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
-from dagster_project.core.wikimedia.pageviews import (
-    fetch_page_views,
-    newest_complete_month,
-    per_article_url,
-)
+from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views, per_article_url
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
 ODD_TITLES = [

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
 from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.wikimedia import decompression
-from dagster_project.core.wikimedia.downloads import download_dump
-from dagster_project.core.wikimedia.pageview_dumps import address, read_page_views
+from dagster_project.core.wikimedia.dumps import decompression
+from dagster_project.core.wikimedia.dumps.page_views import address, read_page_views
+from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 LOG = logging.getLogger("test")
 MONTH = "2026-03"

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox.rdf import ABOUT, IN_LANGUAGE, NAME, PART_OF, WIKI, article_url, literal
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 
 WD = "http://www.wikidata.org/entity/"

@@ -16,12 +16,12 @@ from dagster_project.core.sandbox import faults, mediawiki
 from dagster_project.core.sandbox.dumps import page_view_lines
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study import Study
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_view_stage import ingest_page_view_months
-from dagster_project.core.wikimedia.redirects import Resolved, resolve_titles
-from dagster_project.core.wikimedia.views import views_origin
+from dagster_project.core.wikimedia.page_view_origins import views_origin
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
+from dagster_project.core.wikimedia.protocols.redirects import Resolved, resolve_titles
 
 API = mediawiki.PATH
 TODAY = date(2026, 11, 20)

@@ -19,9 +19,9 @@ from dagster_project.core.http import RetryPolicy
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.sandbox.replies import MAX_AGE_S
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import ENTITY_API, PAGE_VIEW_API
-from dagster_project.core.wikimedia.response_cache import KeptResponse, ResponseCache
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import ENTITY_API, PAGE_VIEW_API
+from dagster_project.core.wikimedia.transport.response_cache import KeptResponse, ResponseCache
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article/en.wikipedia/all-access/user"
 SPAN = "monthly/2026030100/2026033100"
@@ -217,7 +217,7 @@ def test_nothing_of_the_operator_or_the_question_is_kept(server, new_client, tmp
 WRITE = """
 import itertools, sys
 from pathlib import Path
-from dagster_project.core.wikimedia.response_cache import ResponseCache
+from dagster_project.core.wikimedia.transport.response_cache import ResponseCache
 cache = ResponseCache(Path(sys.argv[1]), lambda: 1_000.0)
 for number in itertools.count():
     name = f"{sys.argv[2]}{number}"

@@ -18,9 +18,9 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.http import RetryPolicy
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.server import Request
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import ENTITY_API
-from dagster_project.core.wikimedia.shared_limits import SharedLimiter
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import ENTITY_API
+from dagster_project.core.wikimedia.transport.shared_limits import SharedLimiter
 
 API = "/w/api.php"
 PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
@@ -28,9 +28,9 @@ PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
 ASK = """
 import sys
 from pathlib import Path
-from dagster_project.core.wikimedia.http import HttpClient
-from dagster_project.core.wikimedia.limits import Service
-from dagster_project.core.wikimedia.parallel import ordered_map
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import Service
+from dagster_project.core.wikimedia.transport.parallel import ordered_map
 folder, url, quota, parallel, interval, count = sys.argv[1:]
 service = Service("test", quota, int(parallel), float(interval))
 with HttpClient(limits=Path(folder), limits_loopback=True) as client:
@@ -99,7 +99,7 @@ def test_a_ban_holds_every_process(
 def test_who_is_killed_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from dagster_project.core.wikimedia.shared_limits import SharedLimiter\n"
+        "from dagster_project.core.wikimedia.transport.shared_limits import SharedLimiter\n"
         "with SharedLimiter(Path(sys.argv[1]), 'queries', 0.0, 1).slot():\n"
         "    print('held', flush=True); time.sleep(60)\n"
     )

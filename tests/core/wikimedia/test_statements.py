@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.questions.relations import RELATIONS, relation_by_name
+from dagster_project.core.relations.popqa import RELATIONS, relation_by_name
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.slices import Slice
-from dagster_project.core.wikimedia.wikidata import (
+from dagster_project.core.wikimedia.protocols.slices import Slice
+from dagster_project.core.wikimedia.protocols.wikidata import (
     DIRECT,
     fetch_sitelinks,
     fetch_statements,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.wikimedia.terms import LONGEST_LABEL, clean_term
+from dagster_project.core.terms import LONGEST_LABEL, clean_term
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=400)
 

@@ -9,13 +9,13 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import lines as rdf_lines
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
-from dagster_project.core.wikimedia.dump_terms import read_terms
-from dagster_project.core.wikimedia.entity_terms import EntityTerms
-from dagster_project.core.wikimedia.truthy import read_statements
+from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms
+from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
+from dagster_project.core.wikimedia.dumps.terms import read_terms
+from dagster_project.core.wikimedia.dumps.truthy import read_statements
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"

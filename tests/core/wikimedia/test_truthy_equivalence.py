@@ -13,10 +13,10 @@ import pyoxigraph as ox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.wikimedia import decompression
-from dagster_project.core.wikimedia.dump_files import Aside, DumpFile
-from dagster_project.core.wikimedia.dump_terms import read_terms
-from dagster_project.core.wikimedia.truthy import read_statements
+from dagster_project.core.wikimedia.dumps import decompression
+from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
+from dagster_project.core.wikimedia.dumps.terms import read_terms
+from dagster_project.core.wikimedia.dumps.truthy import read_statements
 
 LOG = logging.getLogger("test")
 WD = "http://www.wikidata.org/entity/"

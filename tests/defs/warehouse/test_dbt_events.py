@@ -14,7 +14,7 @@ import pytest
 from dagster_dbt import DbtCliInvocation, DbtCliResource
 from dagster_dbt.errors import DagsterDbtCliRuntimeError
 
-from dagster_project.core.study import Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
 from dagster_project.defs.warehouse.dbt_events import with_columns
 from tests.lakes import fill, make_study

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dagster_project.core.questions.relations import RELATIONS
+from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.world import World
 
 if TYPE_CHECKING:

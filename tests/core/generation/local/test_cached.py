@@ -14,13 +14,13 @@ from other_models import ODD_CAUSAL, save_other_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Generation
-from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.local.cached import CachedSteppers
-from dagster_project.core.generation.local.choose import choose_steppers
-from dagster_project.core.generation.local.loading import LoadedModel, load_model
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Decoding, Generation
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.local.cached import CachedSteppers
+from dagster_project.core.generation.backends.local.choose import choose_steppers
+from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
+from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 DECODING = Decoding(15)

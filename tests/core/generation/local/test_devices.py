@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.local import devices
-from dagster_project.core.generation.local.devices import Lease, lease_all, lease_folder, lease_one
+from dagster_project.core.generation.backends.local import devices
+from dagster_project.core.generation.backends.local.devices import Lease, lease_all, lease_folder, lease_one
 
 ROOT = Path(__file__).resolve().parents[4]
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
 HOLD = """
 import sys, time
 from pathlib import Path
-from dagster_project.core.generation.local.devices import lease_all, lease_one
+from dagster_project.core.generation.backends.local.devices import lease_all, lease_one
 folder, want, *gpus = sys.argv[1:]
 if want == "all":
     lease = lease_all(gpus, Path(folder), "other")

@@ -11,14 +11,14 @@ import torch
 from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Failure, Generation, Score
-from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.local import cross_attention
-from dagster_project.core.generation.local.encoder_decoder import EncoderDecoderSteppers
-from dagster_project.core.generation.local.loading import LoadedModel, load_model
-from dagster_project.core.generation.local.stepper import Steppers
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Score
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.local import cross_attention
+from dagster_project.core.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
+from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
+from dagster_project.core.generation.backends.local.stepper import Steppers
+from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 CANDIDATES = ["a", "ab", "abc de", "Qd", "é\n"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.local.prefixes import (
+from dagster_project.core.generation.backends.local.prefixes import (
     Group,
     PrefixStore,
     common_length,

@@ -14,12 +14,12 @@ from other_models import save_other_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Generation, Identity
-from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.registry import identify
-from dagster_project.core.generation.row_cache import row_key
-from dagster_project.core.generation.settings import FOLLOWED, REFUSED, SEARCH
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Decoding, Generation, Identity
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.registry import identify
+from dagster_project.core.generation.backends.settings import FOLLOWED, REFUSED, SEARCH
+from dagster_project.core.generation.engine.row_cache import row_key
+from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 5)}{i} A:" for i in range(9)]
 DECODING = Decoding(8)

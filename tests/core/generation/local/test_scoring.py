@@ -9,12 +9,12 @@ import pytest
 import torch
 from tiny_models import ARCHITECTURES, save_tiny_model
 
-from dagster_project.core.generation.base import Failure, Score
-from dagster_project.core.generation.hf import TransformersBackend
-from dagster_project.core.generation.local.candidates import CandidateTokens
-from dagster_project.core.generation.local.loading import load_model
-from dagster_project.core.generation.local.scoring import Continuation, tree_size
-from dagster_project.core.study import Model
+from dagster_project.core.generation.backends.base import Failure, Score
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.local.candidates import CandidateTokens
+from dagster_project.core.generation.backends.local.loading import load_model
+from dagster_project.core.generation.backends.local.scoring import Continuation, tree_size
+from dagster_project.core.study.study import Model
 
 TOLERANCE = 1e-4
 PROMPTS = ["Q: abc de? A:", "Q: abc de fgh? A:", "Q: fa? A:"]

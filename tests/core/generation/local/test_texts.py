@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.generation.local.texts import Texts
-from dagster_project.core.generation.prompts import cut_answer, is_answer_complete
+from dagster_project.core.generation.backends.local.texts import Texts
+from dagster_project.core.generation.prompts.build import cut_answer, is_answer_complete
 
 PIECES = ("\n", "\n\n", " ", "a", "b\n", "\nc", "é")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from served import QUICK, FakeTime, service_model
 
-from dagster_project.core.generation.openai import OpenAIBackend
+from dagster_project.core.generation.backends.openai import OpenAIBackend
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from served import GREEDY, WARM
 
-from dagster_project.core.generation.openai import OpenAIBackend
-from dagster_project.core.generation.prompts import prompt_hash
-from dagster_project.core.generation.row_cache import CachedRow, RowCache, row_key
+from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.backends.openai import OpenAIBackend
+from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 from dagster_project.core.http import RetryPolicy
-from dagster_project.core.study import Model, Service
+from dagster_project.core.study.study import Model, Service
 
 PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
 

@@ -12,7 +12,7 @@ from flaky_server import REFUSE, FlakyServer
 from small_study import fill_lake
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study_file import load_study
+from dagster_project.core.study.file import load_study
 
 ROOT = Path(__file__).resolve().parents[4]
 CANARY = "sk-canary-0123456789"

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import QUICK, FakeTime, service_model
 
-from dagster_project.core.generation.base import Decoding, Postponed
-from dagster_project.core.generation.openai import OpenAIBackend
-from dagster_project.core.generation.service.budget import Budget, Purchase
+from dagster_project.core.generation.backends.base import Decoding, Postponed
+from dagster_project.core.generation.backends.openai import OpenAIBackend
+from dagster_project.core.generation.backends.service.budget import Budget, Purchase
 
 FAULTS = (
     "drop_before",

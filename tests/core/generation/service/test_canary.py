@@ -18,10 +18,10 @@ from flaky_server import FAULTS, REFUSE, WITHHOLD, FlakyServer
 from served import GREEDY, QUICK, FakeTime, service_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Generation
-from dagster_project.core.generation.openai import OpenAIBackend
-from dagster_project.core.generation.row_cache import CachedRow, RowCache, row_key
-from dagster_project.core.generation.service.redaction import Redactor
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.backends.openai import OpenAIBackend
+from dagster_project.core.generation.backends.service.redaction import Redactor
+from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 
 CANARY = 'sk-canary-"7f<3e/9a'
 FORMS = (CANARY, "7f<3e/9a", "7f&lt;3e", "7f%3C3e", "canary-")

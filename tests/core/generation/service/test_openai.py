@@ -14,10 +14,10 @@ from flaky_server import FAULTS, REFUSE, WITHHOLD, FlakyServer, words
 from served import GREEDY, QUICK, WARM, service_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.base import Decoding, Failure, Generation, Postponed
-from dagster_project.core.generation.openai import OpenAIBackend
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.generation.registry import ENTRIES, identify
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Postponed
+from dagster_project.core.generation.backends.openai import OpenAIBackend
+from dagster_project.core.generation.backends.registry import ENTRIES, identify
+from dagster_project.core.generation.prompts.build import cut_answer
 from dagster_project.core.http import RetryPolicy
 from tests.dripping import DRIPS, Drip, dripping
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import GREEDY, FakeTime
 
-from dagster_project.core.generation.service.quota import MinuteQuota, nap
+from dagster_project.core.generation.backends.service.quota import MinuteQuota, nap
 
 GO = threading.Event()
 

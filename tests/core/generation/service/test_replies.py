@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served import service_model
 
-from dagster_project.core.generation.service.connection import Lost, Reply
-from dagster_project.core.generation.service.redaction import Redactor
-from dagster_project.core.generation.service.replies import Again, Answered, Fatal, Interpreter, Refused
+from dagster_project.core.generation.backends.service.connection import Lost, Reply
+from dagster_project.core.generation.backends.service.redaction import Redactor
+from dagster_project.core.generation.backends.service.replies import (
+    Again,
+    Answered,
+    Fatal,
+    Interpreter,
+    Refused,
+)
 
 GOOD = b'{"choices": [{"text": "a"}]}'
 

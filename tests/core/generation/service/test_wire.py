@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from served import GREEDY, WARM
 
 from dagster_project.core import sandbox
-from dagster_project.core.generation.prompts import cut_answer
-from dagster_project.core.generation.service.wire import (
+from dagster_project.core.generation.backends.service.wire import (
     STOP,
     Answer,
     Choice,
@@ -26,6 +25,7 @@ from dagster_project.core.generation.service.wire import (
     read_answer,
     read_error,
 )
+from dagster_project.core.generation.prompts.build import cut_answer
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

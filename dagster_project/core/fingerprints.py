@@ -1,0 +1,132 @@
+"""Fingerprints: hashes of all that went into something, so that equal inputs are known to be equal.
+
+What belongs here: hashes of values, of prompts and of code. What does not: where fingerprints are kept (`lake`).
+
+The version of a stage's code is derived, nobody types it: it covers the stage's module and every module of `core` that
+this one imports, directly or not. Comments, docstrings and layout do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_CORE = "dagster_project.core"
+_PAGE_FILES = frozenset({".js", ".css", ".html"})
+
+CANNOT_CHANGE_ROWS = (
+    # how work is stored, said, retried and timed
+    *("blob_store", "deadlines", "disk", "errors", "files", "fingerprints", "home", "http", "lake", "ownership"),
+    *("progress", "threads", "wikimedia.transport", "wikimedia.services", "wikimedia.dump_store"),
+    # what a fingerprint holds itself: a table's columns (`lake`), the study's slice, the sandbox's world
+    *("tables", "study", "sandbox"),
+)  # fmt: skip
+"""Modules and packages of `core` that the version of an importing stage leaves out, with all that they import."""
+
+
+def fingerprint(*parts: object) -> str:
+    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs, equal fingerprint."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def prompt_hash(text: str) -> str:
+    """SHA-256 of the exact prompt, as hexadecimal digits; lone surrogates count too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROOT) -> str:
+    """A hash of the code of `modules` (dotted names) and of what they import: changed code makes partitions stale.
+
+    A package stands for all its modules. `without` names modules that this stage imports and does not use for these
+    rows. `root` is the folder that holds the package dagster_project.
+    """
+    left_out = {f"{_CORE}.{name}" for name in CANNOT_CHANGE_ROWS} | set(without)
+    digest = hashlib.sha256()
+    for module in sorted(imported_modules(modules, left_out, root)):
+        digest.update(f"{module}\n{_code(_file(module, root))}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def folder_version(package: str, root: Path = _ROOT) -> str:
+    """A hash of every file of a package: its code, and the scripts and styles of its pages."""
+    folder = root / package.replace(".", "/")
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.suffix == ".py":
+            digest.update(f"{file.relative_to(folder)}\n{_code(file)}".encode())
+        elif file.suffix in _PAGE_FILES:
+            digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def imported_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
+    """The modules of `core` that `modules` import, directly or not, and themselves; none that is left out."""
+    found: set[str] = set()
+    waiting = [module for name in modules for module in _of_package(name, root)]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += [name for name in _imports(_file(module, root), root) if not _is_in(name, left_out)]
+    return found
+
+
+def _is_in(module: str, names: Collection[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+def _of_package(name: str, root: Path) -> Iterator[str]:
+    """The module itself; every module of a package."""
+    folder = root / name.replace(".", "/")
+    if not folder.is_dir():
+        yield name
+        return
+    for file in folder.rglob("*.py"):
+        yield ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _file(module: str, root: Path) -> Path:
+    path = root / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _exists(module: str, root: Path) -> bool:
+    return _file(module, root).is_file()
+
+
+@functools.cache
+def _imports(file: Path, root: Path) -> tuple[str, ...]:
+    """The modules of `core` that a file imports, wherever in it the import stands."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [name if _exists(name, root) else node.module for name in inner]
+    return tuple(dict.fromkeys(name for name in found if name.startswith(f"{_CORE}.")))
+
+
+@functools.cache
+def _code(file: Path) -> str:
+    """A file's code without comments, docstrings and layout."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """A docstring, or the text below an attribute that describes it."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

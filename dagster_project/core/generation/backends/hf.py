@@ -1,0 +1,281 @@
+"""Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
+
+What belongs here: from texts to tokens and back, which rows are the same work, accounts. What does not:
+loading, device batches, forward passes, choosing tokens (`local`).
+
+Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+
+Accounts: a batch's wall time, and its devices' time, is shared equally by its texts. The tokens of a prompt
+that were computed are charged once: to its first text, and those of a prefix that a batch computed for
+several prompts to the first prompt under it. All other tokens count as shared.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import (
+    GENERATE,
+    SAMPLE,
+    SCORE,
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Score,
+    Secret,
+    Usage,
+)
+from dagster_project.core.generation.backends.local.candidates import CandidateTokens
+from dagster_project.core.generation.backends.local.choose import choose_steppers
+from dagster_project.core.generation.backends.local.decode import Ending, decode_greedily, decode_samples
+from dagster_project.core.generation.backends.local.device_batches import DeviceBatches, Finished
+from dagster_project.core.generation.backends.local.loading import load_model
+from dagster_project.core.generation.backends.local.rules import Rules
+from dagster_project.core.generation.backends.local.scoring import (
+    Continuation,
+    score_continuations,
+    tree_size,
+)
+from dagster_project.core.generation.backends.local.stepper import Stepper
+from dagster_project.core.generation.backends.local.texts import Texts
+from dagster_project.core.generation.backends.local.usage import Gauge
+from dagster_project.core.generation.backends.settings import read_settings
+from dagster_project.core.generation.backends.weights import find_weights
+from dagster_project.core.study.study import Model
+from dagster_project.core.threads import thread_count
+
+_NO_TOKENS = Failure("the prompt has no tokens")
+_NOT_FINITE = Failure("the model's scores are not finite numbers")
+_GREEDY = (0,)
+"""Greedy texts are drawn by no seed; one text a prompt."""
+
+Tokens = tuple[int, ...]
+Written = list[list[int]] | None
+"""Tokens of each text of a prompt; None where the model's scores were not finite."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
+
+    tokens: Tokens
+    n_truncated: int
+    seeds: tuple[int, ...]
+
+
+class TransformersBackend:
+    """A causal or encoder-decoder language model in memory."""
+
+    capabilities = frozenset({GENERATE, SAMPLE, SCORE})
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        import torch
+
+        torch.set_num_threads(thread_count())
+        self.identity = self.identify(model)
+        self._loaded = load_model(model)
+        try:
+            steppers = choose_steppers(self._loaded, model.batch_tokens)
+            self._rules = self._checked_rules(getattr(steppers, "start", ()))
+        except BaseException:
+            self._loaded.close()
+            raise
+        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, model.batch_tokens)
+        self._texts = Texts(self._loaded.tokenizer)
+        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
+        self._gauge = Gauge(self._loaded.devices)
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """Hub commit or SHA-256 of the files, without loading. Errors: `BackendError`."""
+        version = importlib.metadata.version("transformers")
+        found = find_weights(model)
+        rules = read_settings(found.files).text
+        return Identity(found.revision, model.dtype, model.quantisation, "transformers", version, rules)
+
+    def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
+        """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
+
+        A batch that does not fit the memory is cut in halves, and so is the budget, which grows again with
+        care; a prompt that alone does not fit is a `Failure`.
+        """
+        found = self._generations(prompts, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [own if isinstance(own, Failure) else own[0] for own in found]
+
+    def sample(
+        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[list[Generation] | Failure]:
+        """A text a seed for each prompt; samples that agree so far are one state of the batch.
+
+        Errors: `BackendError` at a temperature of 0, which nothing is sampled at.
+        """
+        if decoding.temperature <= 0:
+            raise BackendError(
+                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
+            )
+        return self._generations(prompts, decoding, seeds, is_sampled=True)
+
+    def score(
+        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[Score] | Failure]:
+        """Scores of each prompt's candidates; common beginnings of candidates are computed once.
+
+        A prompt too long for its longest candidate loses its beginning.
+        """
+        results: list[list[Score] | Failure] = [_NO_TOKENS] * len(prompts)
+        asked: dict[Tokens, list[tuple[int, list[Continuation]]]] = {}
+        encoded = self._loaded.encode(prompts)
+        for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
+            n_before, found = self._candidates.continuations(prompt, tokens, own)
+            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
+            if before is None:
+                results[i] = Failure("the longest candidate leaves no room for the prompt")
+            elif before:
+                asked.setdefault(before, []).append((i, found))
+        distinct, rows = list(asked), list(asked.values())
+        wanted = [[c for _, found in own for c in found] for own in rows]
+
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
+            return score_continuations(stepper, [wanted[index] for index in batch])
+
+        for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
+            self._gauge.read()
+            for place, index in enumerate(done.rows):
+                sums = done.results[place] if done.results else None
+                rest = iter(sums or ())
+                for i, found in rows[index]:
+                    results[i] = (
+                        _reason(done, distinct[index])
+                        if sums is None
+                        else [Score(next(rest), len(c.tokens) - c.n_unscored) for c in found]
+                    )
+        return results
+
+    def forget(self) -> None:
+        """Drop the prefixes that are kept for later calls."""
+        self._running().forget()
+
+    def usage(self) -> Usage:
+        """The devices, their peak memory (on a CPU the process's), and how busy GPUs were."""
+        return self._gauge.usage()
+
+    def close(self) -> None:
+        """Free the weights."""
+        self._batches = None
+        self._loaded.close()
+
+    def _generations(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        is_sampled: bool,
+    ) -> list[list[Generation] | Failure]:
+        """For each prompt its texts, or why there are none."""
+        rows = self._rows(prompts, decoding, seeds)
+        copies: dict[Tokens, list[int]] = {}
+        for i, row in enumerate(rows):
+            if row.tokens and row.seeds:
+                copies.setdefault(row.tokens, []).append(i)
+        distinct = list(copies)
+        wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
+        ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done)
+
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
+            adjust = self._rules.adjust([distinct[index] for index in batch], decoding.max_new_tokens)
+            if is_sampled:
+                drawn = [wanted[index] for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
+            written = decode_greedily(stepper, len(batch), ending, adjust)
+            return [None if tokens is None else [tokens] for tokens in written]
+
+        results: list[list[Generation] | Failure] = [[] if row.tokens else _NO_TOKENS for row in rows]
+        new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
+        places = list(copies.values())
+        for done in self._running().run(distinct, new_tokens, work):
+            self._gauge.read()
+            asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
+            for i, found in self._accounted(done, asked, [wanted[index] for index in done.rows]):
+                results[i] = found
+        return results
+
+    def _accounted(
+        self,
+        done: Finished[Written],
+        asked: Sequence[Sequence[tuple[int, _Row]]],
+        seeds: Sequence[Sequence[int]],
+    ) -> Iterator[tuple[int, list[Generation] | Failure]]:
+        """The results of one device batch: for each of its prompts, those of the rows that asked for it."""
+        n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
+        texts = self._text_of(done.results or [])
+        share = done.seconds / n_texts
+        for place, rows in enumerate(asked):
+            written = done.results[place] if done.results else None
+            shared = done.shared_tokens[place]
+            for i, row in rows:
+                if written is None:
+                    yield i, _reason(done, row.tokens)
+                    continue
+                own = []
+                for seed in row.seeds:
+                    tokens = written[seeds[place].index(seed)]
+                    own.append(
+                        Generation(
+                            text=texts[id(tokens)],
+                            prompt_tokens=len(row.tokens),
+                            new_tokens=len(tokens),
+                            n_truncated_tokens=row.n_truncated,
+                            latency_ms=1000 * share,
+                            batch_size=n_texts,
+                            shared_tokens=shared,
+                            device_seconds=share * len(self._loaded.devices),
+                        )
+                    )
+                    shared = len(row.tokens)
+                yield i, own
+
+    def _text_of(self, written: Sequence[Written]) -> dict[int, str]:
+        """Texts by the identity of their tokens: samples that agree to the end share one list."""
+        distinct = {id(tokens): tokens for texts in written for tokens in texts or ()}
+        return dict(zip(distinct, self._texts.decode(list(distinct.values())), strict=True))
+
+    def _rows(self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]) -> list[_Row]:
+        room = self._loaded.room(decoding.max_new_tokens)
+        rows = []
+        for tokens, own in zip(self._loaded.encode(prompts), seeds, strict=True):
+            kept = tuple(tokens if room is None else tokens[-room:])
+            rows.append(_Row(kept, len(tokens) - len(kept), tuple(own)))
+        return rows
+
+    def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
+        """The prompt that fits before so many new tokens; None where none does."""
+        try:
+            room = self._loaded.room(n_new)
+        except BackendError:
+            return None
+        return tuple(tokens if room is None else tokens[-room:])
+
+    def _checked_rules(self, start: Sequence[int]) -> Rules:
+        """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
+        rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
+        rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
+        return rules
+
+    def _running(self) -> DeviceBatches:
+        if self._batches is None:
+            raise BackendError(f"model {self._loaded.name}: it is closed")
+        return self._batches
+
+
+def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
+    """Why a prompt of a batch has no result."""
+    if done.results is None:
+        return Failure(f"out of memory with one prompt of {len(tokens)} tokens")
+    return _NOT_FINITE

@@ -1,0 +1,99 @@
+"""Which of the ways to run a local model is right for it.
+
+What belongs here: the choice, and the trial of the packed path. What does not: the ways themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dagster_project.core.generation.backends.local.attention import UnsupportedAttentionError
+from dagster_project.core.generation.backends.local.checks import allowed_distance
+from dagster_project.core.generation.backends.local.loading import LoadedModel, first_line, is_out_of_memory
+from dagster_project.core.generation.backends.local.packed import PackedSteppers
+from dagster_project.core.generation.backends.local.stepper import Steppers
+
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger(__name__)
+
+
+def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
+    """Encoder-decoders have their own; causal models are packed where a trial shows that this is right.
+
+    Prefixes of at most `batch_tokens` tokens are kept for later batches.
+    """
+    if loaded.is_encoder_decoder:
+        from dagster_project.core.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
+
+        return EncoderDecoderSteppers(loaded)
+    reason = PackedSteppers.fits(loaded.model)
+    if not reason:
+        before = loaded.model.config._attn_implementation
+        packed, reason = _tried(loaded, batch_tokens)
+        if packed:
+            return packed
+        loaded.model.set_attn_implementation(before)
+    from dagster_project.core.generation.backends.local.cached import CachedSteppers
+
+    _LOG.info("%s: padded batches, as the packed path is not for it: %s", loaded.name, reason)
+    return CachedSteppers(loaded)
+
+
+def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
+    """Packed steppers, or the reason why they are not right."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            prompts, parents, added = _trial(loaded.model)
+            forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
+            wanted = [*prompts, *(own[:-1] for own in forked), *forked]
+            alone = torch.cat([_plain(loaded, own) for own in wanted])
+            packed = PackedSteppers(loaded, batch_tokens)
+            batch = packed.open(prompts, group_cost=0)
+            together = [batch.start(), batch.step(parents, [own[0] for own in added])]
+            together.append(batch.step(range(len(parents)), [own[1] for own in added]))
+        error = (torch.cat(together) - alone).square().mean(dim=1).sqrt()
+        distance = (error / alone.std(dim=1).clamp(min=1e-6)).max()
+    except UnsupportedAttentionError as refusal:
+        return None, f"its attention has {refusal}"
+    except Exception as failure:  # whatever a model's code raises where it is called in an unforeseen way
+        if is_out_of_memory(failure):
+            raise
+        return None, first_line(failure)
+    finally:
+        loaded.free_memory()
+    packed.prefixes.clear()
+    if distance <= allowed_distance(loaded.model):
+        return packed, ""
+    return None, f"its logits differ by {distance:.2g} of their spread"
+
+
+def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:
+    """Prompts with and without a common prefix, states that continue them with a fork, and their tokens."""
+    import torch
+
+    drawn = torch.Generator().manual_seed(0)
+    size = min(model.get_input_embeddings().weight.shape[0], 1 << 15)
+
+    def some(n: int) -> list[int]:
+        tokens: list[int] = torch.randint(size, (n,), generator=drawn).tolist()
+        return tokens
+
+    shared = some(9)
+    prompts = [[*shared, *some(3)], some(7), [*shared, *some(5)], some(4)]
+    parents = [0, 0, 2, 3]
+    return prompts, parents, [some(2) for _ in parents]
+
+
+def _plain(loaded: LoadedModel, tokens: Sequence[int]) -> torch.Tensor:
+    """Logits after one sequence, by the model's plain forward pass: (1, vocabulary)."""
+    import torch
+
+    ids = torch.tensor([list(tokens)], device=loaded.device)
+    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits[:, -1].float()
+    return logits

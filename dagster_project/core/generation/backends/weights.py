@@ -1,0 +1,150 @@
+"""Where a model's files are, and which exact ones: known without loading them, and without importing torch.
+
+What belongs here: sandbox models, folders and hub ids, resolved to files and a revision. What does not: which files
+of a folder are read (`model_files`), loading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.model_files import PATTERNS, ModelFiles, find_files, is_complete
+from dagster_project.core.study.study import Model
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SANDBOX = "sandbox:"
+_TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
+"""One of them every tokenizer has."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The files of a model in Hugging Face's layout, and its revision.
+
+    That is the SHA-256 over the names and contents of all files that are read; of a hub model the commit, which is
+    git's hash of the whole repository. What the hub's cache holds for a commit is not hashed again.
+    """
+
+    files: ModelFiles
+    revision: str
+
+
+def find_weights(model: Model) -> Weights:
+    """The files of a model; a hub model is downloaded once, and then stays at that commit.
+
+    Errors: `BackendError`, in one line, where there are none or they are not safetensors.
+    """
+    folder = _local_folder(model)
+    return _hub(model) if folder is None else _folder(model, folder)
+
+
+def check_folder(model: Model) -> None:
+    """Whether a model is there, told in no time: its folder, or, of a hub id, its configuration in cache or hub.
+
+    Errors: `BackendError`, in one line.
+    """
+    folder = _local_folder(model)
+    if folder is None:
+        _hub_snapshot(model, ("config.json",), lambda found: (found / "config.json").is_file())
+    elif not (folder / "config.json").is_file():
+        raise BackendError(
+            f"model {model.name}: {folder} lacks config.json, which every model's folder holds"
+        )
+
+
+def _local_folder(model: Model) -> Path | None:
+    """The folder that a model's path names; None of a hub id."""
+    if model.path.startswith(_SANDBOX):
+        from dagster_project.core.reference_models import reference_model_path
+
+        try:
+            return reference_model_path(model.path.removeprefix(_SANDBOX))
+        except BackendError as error:
+            raise BackendError(f"model {model.name}: {error}") from None
+    try:
+        folder = Path(model.path).expanduser()
+        if folder.is_dir():
+            return folder.resolve()
+    except (OSError, RuntimeError) as error:  # a name too long, the home of nobody
+        raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
+    if not _HUB_ID.fullmatch(model.path):
+        raise BackendError(
+            f"model {model.name}: there is no folder {model.path}, and no hub id looks like it"
+        )
+    return None
+
+
+def _folder(model: Model, folder: Path) -> Weights:
+    files = find_files(model.name, folder)
+    return Weights(files, files.digest())
+
+
+def _hub(model: Model) -> Weights:
+    folder = _hub_snapshot(model, PATTERNS, lambda found: is_complete(found) and has_tokenizer(found))
+    files = find_files(model.name, folder)
+    return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
+
+
+def _hub_snapshot(model: Model, patterns: Sequence[str], is_enough: Callable[[Path], bool]) -> Path:
+    """The folder in the hub's cache that holds a model's files of `patterns`, downloaded where it is not enough."""
+    with contextlib.suppress(OSError, ValueError):
+        folder = _snapshot(model, patterns, local=True)
+        if is_enough(folder):
+            return folder
+    try:
+        return _snapshot(model, patterns, local=False)
+    except (OSError, ValueError) as error:
+        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+
+
+def _snapshot(model: Model, patterns: Sequence[str], *, local: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    found = snapshot_download(
+        model.path,
+        revision=model.revision,
+        local_files_only=local,
+        allow_patterns=list(patterns),
+        ignore_patterns=["*/*", "consolidated*"],  # the same weights once more, in another layout
+    )
+    return Path(found)
+
+
+def _why_not(model: Model, error: Exception) -> str:
+    """Why a hub model cannot be had, in one line."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"hub model {model.path} has no revision {model.revision}; name a branch, a tag or a full commit"
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return f"hub model {model.path} wants its terms accepted on its page, and a login: run hf auth login"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"there is no folder {model.path}, and no hub model of this name that this login may see"
+    at = f" at revision {model.revision}" if model.revision else ""
+    cached = _cached_revisions(model)
+    there = f", which holds {', '.join(cached)}" if cached else ""
+    return (
+        f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
+        f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE"
+    )
+
+
+def _cached_revisions(model: Model) -> list[str]:
+    """Branches, tags and commits of a hub model that the local cache names or holds."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{model.path.replace('/', '--')}"
+    return sorted(path.name for kind in ("refs", "snapshots") for path in folder.glob(f"{kind}/*"))
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a model's folder holds any of the files that tokenizers are read from."""
+    return any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES)

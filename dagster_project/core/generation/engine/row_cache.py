@@ -1,0 +1,230 @@
+"""Finished generations, kept for every study of one home: one SQLite file a model identity.
+
+What belongs here: storing and finding generations by key, and what services billed without one, whatever happens
+to the process, the disk or the file. What does not: deciding what to generate (`resume`), and scores (recomputed
+each time; they are cheap).
+
+A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, and nothing of the
+engine. A batch is one transaction, flushed to the disk before `store` returns: kill -9 leaves it whole or
+absent. Each row carries a checksum; a row that fails it counts as missing, and so does one that an earlier
+version wrote with other accounts. A file that SQLite calls damaged is set aside, said so in the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+import sys
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.backends.base import Decoding, Generation, Identity
+
+_BUSY_SECONDS = 120
+_KEYS_PER_QUERY = 500
+_CREATE = (
+    """
+    create table if not exists generations (
+        key blob primary key,
+        text blob not null,
+        accounts blob not null,
+        origin blob not null,
+        checksum integer not null
+    ) without rowid
+    """,
+    """
+    create table if not exists losses (
+        origin text not null,
+        run text not null,
+        usd real not null,
+        primary key (origin, run)
+    ) without rowid
+    """,
+)
+_UNAVAILABLE = frozenset({
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
+})  # fmt: skip
+"""SQLite's primary error codes that blame the machine; all others blame the file."""
+_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Generation)) - {"text"} | {"engine"}
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class CachedRow:
+    """A generation, the engine that made it, and the fingerprint of the partition that it was made for."""
+
+    generation: Generation
+    engine: str
+    origin: str
+
+
+def row_key(
+    prompt_hash: str, identity: Identity, decoding: Decoding, sample_seed: int | None = None
+) -> bytes:
+    """The key of one generation: 32 bytes. `sample_seed` is None for greedy text."""
+    precision = [identity.dtype, identity.quantisation]
+    parts = [prompt_hash, identity.revision, *precision, identity.decoding(decoding), sample_seed]
+    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+class RowCache:
+    """The cache of one model identity, `<folder>/<its hash>.sqlite`; several processes may share it."""
+
+    def __init__(self, folder: Path, identity: Identity, log: logging.Logger) -> None:
+        self.path = folder / f"{identity.weights[:32]}.sqlite"
+        self._log = log
+        self._inode = 0
+        self._connection: sqlite3.Connection | None = None
+
+    def __enter__(self) -> RowCache:
+        self._guarded(lambda connection: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disconnect()
+
+    def find(self, keys: Iterable[bytes]) -> dict[bytes, CachedRow]:
+        """The rows that are there and whole, by key."""
+        wanted = list(keys)
+        return self._guarded(lambda connection: _select(connection, wanted))
+
+    def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
+        """Store one batch, all or nothing, and give it back as the cache now has it.
+
+        Where another process was first, its row stays, so that all readers see one text. Errors:
+        `LongtailError` where the disk is full or cannot be written.
+        """
+        return self._guarded(lambda connection: _insert(connection, rows))
+
+    def lost_usd(self, origin: str) -> float:
+        """What services have billed for a partition fingerprint, over all its runs, without a text to keep."""
+        query = "select coalesce(sum(usd), 0.0) from losses where origin = ?"
+        return self._guarded(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
+
+    def note_loss(self, origin: str, run: str, usd: float) -> None:
+        """What one run of a partition has lost so far. Errors: as of `store`."""
+        statement = "insert or replace into losses values (?, ?, ?)"
+        self._guarded(lambda connection: connection.execute(statement, [origin, run, usd]))
+
+    def _guarded(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """Run `act`, once more on a fresh file where this one is damaged."""
+        for is_last in (False, True):
+            try:
+                return act(self._connect())
+            except (sqlite3.Error, OSError) as error:
+                self._disconnect()
+                if _is_unavailable(error) or is_last:
+                    raise LongtailError(
+                        f"row cache {self.path}: {_cause(error)}; free space or mend the folder, then run "
+                        f"again: finished batches are kept"
+                    ) from None
+                self._set_aside(error)
+        raise AssertionError("the loop returns or raises")
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection = connection
+            connection.execute("pragma journal_mode = delete")
+            connection.execute("pragma synchronous = full")
+            for statement in _CREATE:
+                connection.execute(statement)
+            self._inode = self.path.stat().st_ino
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _set_aside(self, error: Exception) -> None:
+        # another process may have done so already: what lies there now is then its fresh file
+        if not self.path.exists() or (self._inode and self.path.stat().st_ino != self._inode):
+            self._inode = 0
+            return
+        aside = self.path.with_suffix(f".damaged-{uuid.uuid4().hex}")
+        os.replace(self.path, aside)
+        journal = self.path.with_name(f"{self.path.name}-journal")
+        if journal.exists():
+            os.replace(journal, aside.with_name(f"{aside.name}-journal"))
+        self._inode = 0
+        self._log.warning(
+            "row cache %s is damaged (%s): set aside as %s, its generations are computed again",
+            self.path, error, aside.name,
+        )  # fmt: skip
+
+
+def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, CachedRow]:
+    found: dict[bytes, CachedRow] = {}
+    for start in range(0, len(keys), _KEYS_PER_QUERY):
+        some = keys[start : start + _KEYS_PER_QUERY]
+        marks = ",".join("?" * len(some))
+        query = f"select key, text, accounts, origin, checksum from generations where key in ({marks})"  # noqa: S608
+        for key, text, accounts, origin, checksum in connection.execute(query, some):
+            row = _row(text, accounts, origin) if checksum == _checksum(key, text, accounts, origin) else None
+            if row is not None:
+                found[key] = row
+    return found
+
+
+def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
+    connection.execute("begin immediate")
+    try:
+        there = _select(connection, list(rows))
+        connection.executemany(
+            "insert or replace into generations values (?, ?, ?, ?, ?)",
+            [_values(key, row) for key, row in rows.items() if key not in there],
+        )
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return {**rows, **there}
+
+
+def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
+    g = row.generation
+    numbers = dataclasses.asdict(g)
+    del numbers["text"]
+    accounts = json.dumps({**numbers, "engine": row.engine}).encode()
+    text, origin = g.text.encode("utf-8", "surrogatepass"), row.origin.encode()
+    return key, text, accounts, origin, _checksum(key, text, accounts, origin)
+
+
+def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
+    """The row; None where an earlier version of this program kept other accounts of it."""
+    numbers = json.loads(accounts)
+    if numbers.keys() != _ACCOUNTS:
+        return None
+    engine = sys.intern(numbers.pop("engine"))
+    generation = Generation(text.decode("utf-8", "surrogatepass"), **numbers)
+    return CachedRow(generation, engine, sys.intern(origin.decode()))
+
+
+def _checksum(*parts: object) -> int:
+    """CRC-32; -1 where damage has left something that is not bytes."""
+    whole = [part for part in parts if isinstance(part, bytes)]
+    return zlib.crc32(b"\0".join(whole)) if len(whole) == len(parts) else -1
+
+
+def _is_unavailable(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return False
+    return isinstance(error, OSError) or (code is not None and code & 0xFF in _UNAVAILABLE)
+
+
+def _cause(error: Exception) -> str:
+    return "the disk is full" if "full" in str(error).lower() else f"cannot be read or written ({error})"

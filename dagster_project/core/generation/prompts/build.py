@@ -1,0 +1,122 @@
+"""From a question to a prompt, and from a generation to an answer: SPEC §3.
+
+What belongs here: templates, passages before questions, the cut of an answer. What does not: which
+demonstrations are drawn (`demonstrations`), which passage was retrieved (`retrieval`), and what a sentence is
+(`sentences`).
+
+A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with
+the question in it; before it its passage and a blank line, where it has a passage that is not blank; behind it, of a
+demonstration, a space and the answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dagster_project.core.retrieval.base import VERBALISED
+from dagster_project.core.scoring.sentences import first_sentence
+
+_BLANK_LINE = "\n\n"
+_CUT_METHODS = frozenset({"dense"})
+"""Retrievers whose passages, broken after about 100 words, lose their last, usually broken, sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of a dataset; `answer`, its first object's label, is for demonstrations."""
+
+    question_id: str
+    relation: str
+    question: str
+    answer: str
+    gold_answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage as the model reads it (`text_as_read`)."""
+
+    passage_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """One method's passages by question_id: before a question that is asked, and before a demonstration."""
+
+    asked: Mapping[str, Passage]
+    shown: Mapping[str, Passage]
+
+
+def build_prompt(
+    question: Question,
+    template: str,
+    shown: Sequence[Question] = (),
+    passages: Passages | None = None,
+) -> str:
+    """The prompt for a question after the demonstrations `shown`; who has no passage stands bare."""
+    blocks = []
+    for demonstration in shown:
+        passage = passages.shown.get(demonstration.question_id) if passages else None
+        text = passage.text if passage else ""
+        blocks.append(block(template, demonstration.question, text, demonstration.answer))
+    own = passages.asked.get(question.question_id) if passages else None
+    blocks.append(block(template, question.question, own.text if own else ""))
+    return join_blocks(blocks)
+
+
+def block(template: str, question: str, passage_text: str = "", answer: str | None = None) -> str:
+    """A question in its template, its passage before it, its answer behind it; a blank passage is none."""
+    before = "" if is_blank(passage_text) else f"{passage_text}{_BLANK_LINE}"
+    behind = "" if answer is None else f" {answer}"
+    return f"{before}{bare_prompt(question, template)}{behind}"
+
+
+def join_blocks(blocks: Sequence[str]) -> str:
+    """Blocks to a prompt."""
+    return _BLANK_LINE.join(blocks)
+
+
+def bare_prompt(question: str, template: str) -> str:
+    """The closed-book, zero-shot prompt for any wording of a question."""
+    return template.replace("{question}", question)
+
+
+def text_as_read(text: str, source: str, method: str) -> str:
+    """A retrieved passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left.
+
+    `source` as in lake table `passages`. Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts
+    because articles are broken after about 100 words; a verbalised passage is whole sentences, and its last one is
+    a fact, not a fragment.
+    """
+    if method not in _CUT_METHODS or source == VERBALISED:
+        return text
+    kept = text.rpartition(". ")[0]
+    return text if is_blank(kept) else f"{kept}."
+
+
+def background_passage_id(model_name: str, question_id: str) -> str:
+    """passage_id of the background text that a model wrote for a question (method genread)."""
+    return f"genread:{model_name}:{question_id}"
+
+
+def is_blank(text: str) -> bool:
+    """Nothing but spaces (of SQL's `trim`: no other white space)."""
+    return not text.strip(" ")
+
+
+def cut_answer(raw_text: str) -> str:
+    """The first line of a generation, one leading empty line stripped before (SPEC §3)."""
+    return raw_text.removeprefix(_BLANK_LINE).split("\n", maxsplit=1)[0]
+
+
+def kept_answer(raw_text: str, *, rambles: bool) -> str:
+    """The answer in a generation: its first line, of a rambling model that line's first sentence (SPEC §3)."""
+    line = cut_answer(raw_text)
+    return first_sentence(line) if rambles else line
+
+
+def is_answer_complete(raw_text: str) -> bool:
+    """No further token can change what `cut_answer` keeps."""
+    return raw_text != "\n" and "\n" in raw_text.removeprefix(_BLANK_LINE)

@@ -1,0 +1,221 @@
+"""Reading and checking study.yaml.
+
+What belongs here: which keys there are, their defaults, and what does not go together. What does not: the objects
+(`study`), the file's bytes (`study_yaml`), and reading single values (`reader`). Every error names the file, the key
+and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.home import RESERVED_NAMES
+from dagster_project.core.months import FIRST_MONTH, newest_complete_month
+from dagster_project.core.study import import_checks as imports
+from dagster_project.core.study.imports import read_dataset_import, read_paraphrase_import
+from dagster_project.core.study.models import read_model
+from dagster_project.core.study.reader import Reader
+from dagster_project.core.study.reference_questions import read_reference_questions
+from dagster_project.core.study.source import read_source
+from dagster_project.core.study.study import (
+    ASKS,
+    DEMONSTRATION_POOLS,
+    DRAWS,
+    IMPORTED,
+    MEASURES,
+    METHODS,
+    NO_SOURCE,
+    PROMPT_FORMATS,
+    REDIRECTS,
+    RELATION_NAMES,
+    RETRIEVERS,
+    Dataset,
+    FactSample,
+    Popularity,
+    Prompt,
+    Sampling,
+    Source,
+    Study,
+)
+from dagster_project.core.study.yaml_text import read_yaml
+
+
+def load_study(path: Path) -> Study:
+    """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
+    return _study(Reader(path, "", read_yaml(path)))
+
+
+def _study(read: Reader) -> Study:
+    read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
+    name = read.slug("name")
+    if name in RESERVED_NAMES:
+        raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
+    study = Study(
+        name=name,
+        description=read.text("description"),
+        source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
+        datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
+        prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
+        models=_unique(read, "models", tuple(read_model(r) for r in read.children("models"))),
+        methods=read.choices("methods", METHODS, ("closed_book", *RETRIEVERS)),
+        popularity=_popularity(read.child("popularity")),
+        path=read.path,
+        top_k=read.number("top_k", 5, 1, 100),
+        max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
+        background_tokens=read.number("background_tokens", 150, 1, 4096),
+        sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
+        seed=read.number("seed", 0, 0),
+        reference_questions=_unique(
+            read,
+            "reference_questions",
+            tuple(read_reference_questions(r) for r in read.children("reference_questions"))
+            if "reference_questions" in read.raw
+            else (),
+        ),
+    )
+    imports.check(read, study)
+    _check_whole(read, study)
+    return study
+
+
+def _check_whole(read: Reader, study: Study) -> None:
+    for i, prompt in enumerate(study.prompts):
+        if prompt.shots and set(prompt.asks) - {"questions"}:
+            raise read.fail(
+                f"prompts[{i}].asks",
+                "paraphrases and samples are asked without demonstrations (SPEC §3): set shots to 0",
+            )
+    shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
+    if shared:
+        raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
+    if not study.answer_prompts:
+        raise read.fail("prompts", "at least one must ask questions")
+    if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
+        raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+    if study.source.kind == NO_SOURCE and study.popularity.measure != IMPORTED:
+        raise read.fail(
+            "popularity.measure", f"without a source nothing else is known; allowed here: {IMPORTED}"
+        )
+    if study.source.sample is not None:
+        _check_sample(read, study, study.source.sample)
+    if study.popularity.measure == "page_views":
+        _check_window(read, study)
+
+
+def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
+    """What a sample of facts is weighted by must be there to be had."""
+    if not study.datasets_of_source:
+        raise read.fail("source.sample", "no dataset is built from the source: there is nothing to sample")
+    measure = study.popularity.measure
+    if sample.frequency == "popularity" and measure == IMPORTED:
+        raise read.fail(
+            "source.sample.frequency",
+            "the source's own facts have no imported popularity; allowed here: text, or another popularity.measure",
+        )
+    is_dated = sample.frequency == "popularity" and measure == "page_views"
+    if is_dated and sample.month is None:
+        raise read.fail("source.sample.month", "is missing: the month whose page views weight the sample")
+    if sample.month is not None and not is_dated:
+        raise read.fail("source.sample.month", "goes with frequency: popularity, measured in page_views")
+    newest = _newest_month(study)
+    if sample.month is not None and not FIRST_MONTH <= sample.month <= newest:
+        raise read.fail(
+            "source.sample.month",
+            f"{sample.month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'",
+        )
+
+
+def _check_window(read: Reader, study: Study) -> None:
+    """The window lies within the months that have page views."""
+    newest = _newest_month(study)
+    last = study.popularity.last_month or newest
+    if not FIRST_MONTH <= last <= newest:
+        raise read.fail(
+            "popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'"
+        )
+    most = _month_number(last) - _month_number(FIRST_MONTH) + 1
+    if study.popularity.n_months > most:
+        raise read.fail(
+            "popularity.n_months",
+            f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
+            f" page views; allowed: 1 to {most}",
+        )
+
+
+def _newest_month(study: Study) -> str:
+    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
+    newest = newest_complete_month(datetime.now(UTC).date())
+    # A sandbox's time is the study's: a machine whose clock is behind can still run it.
+    return max(newest, study.source.snapshot) if study.source.kind == "sandbox" else newest
+
+
+def _month_number(month: str) -> int:
+    return int(month[:4]) * 12 + int(month[5:])
+
+
+def _dataset(read: Reader) -> Dataset:
+    read.only("name", "relations", "max_questions_per_relation", "import", "paraphrases")
+    imported = read.optional("import", lambda key: read_dataset_import(read.child(key)))
+    relations = imports.relations_of(imported) if imported else RELATION_NAMES
+    return Dataset(
+        name=read.slug("name"),
+        relations=read.choices("relations", relations, relations),
+        max_questions_per_relation=read.optional(
+            "max_questions_per_relation", lambda key: read.number(key, 1, 1)
+        ),
+        imported=imported,
+        paraphrases=read.optional("paraphrases", lambda key: read_paraphrase_import(read.child(key))),
+    )
+
+
+def _prompt(read: Reader) -> Prompt:
+    read.only(*(f.name for f in dataclasses.fields(Prompt)))
+    shots = read.number("shots", 0, 0, 64)
+    draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
+    if (shots > 0) != (draw is not None):
+        raise read.fail("draw", f"goes with shots above 0, and is one of: {', '.join(DRAWS)}")
+    for key in ("demonstrations_from", "reference_demos"):
+        if not shots and read.raw.get(key):
+            raise read.fail(key, "goes with shots above 0")
+    return Prompt(
+        name=read.slug("name"),
+        format=read.choice("format", PROMPT_FORMATS, "qa"),
+        shots=shots,
+        draw=draw,
+        demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
+        reference_demos=read.flag("reference_demos"),
+        asks=read.choices("asks", ASKS, ("questions",)),
+    )
+
+
+def _sampling(read: Reader) -> Sampling:
+    read.only(*(f.name for f in dataclasses.fields(Sampling)))
+    return Sampling(
+        n=read.number("n", Sampling.n, 2, 1000),
+        temperature=read.real("temperature", Sampling.temperature, 0, 2),
+    )
+
+
+def _popularity(read: Reader) -> Popularity:
+    read.only(*(f.name for f in dataclasses.fields(Popularity)))
+    popularity = Popularity(
+        measure=read.choice("measure", MEASURES, "page_views"),
+        n_months=read.number("n_months", 12, 1, 240),
+        last_month=read.optional("last_month", read.month),
+        redirects=read.choice("redirects", REDIRECTS, Popularity.redirects),
+    )
+    if "redirects" in read.raw and popularity.measure != "page_views":
+        raise read.fail("redirects", "goes with measure: page_views")
+    return popularity
+
+
+def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise read.fail(key, f"{item.name!r} is there twice")
+        seen.add(item.name)
+    return items

@@ -1,0 +1,192 @@
+"""The lake tables that only restate the study: models, model_prices, methods, prompts, datasets, popularity_windows.
+
+What belongs here: turning a `Study` into rows, so that the warehouse can join what the study declares. What
+does not: what the keys mean (`study`), and anything that looks at facts or answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.fingerprints import fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.scoring.sentences import SPLITTER
+from dagster_project.core.study.prices import prices_of
+from dagster_project.core.study.study import BOUNDS, IMPORTED, PARAMETRIC, Model, Study
+
+STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
+
+_METHOD_DESCRIPTIONS = {
+    "closed_book": "the question alone: the model answers from memory",
+    "genread": "a background text that the model wrote itself stands before the question",
+    "bm25": "the best passage by BM25 stands before the question",
+    "dense": "the passage nearest by sentence embeddings stands before the question",
+    "oracle": "the first passage of the subject's article with a gold answer stands before the question",
+}
+_SANDBOX = "sandbox:"
+# Causal masks and rotary tables that old checkpoints carry along: buffers, not parameters.
+_BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
+_MAX_HEADER_BYTES = 100_000_000
+
+
+def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
+    """Write all of `STUDY_TABLES`; one outcome each, in that order."""
+    return (
+        describe_models(study, lake),
+        describe_model_prices(study, lake),
+        describe_methods(study, lake),
+        describe_prompts(study, lake),
+        describe_datasets(study, lake),
+        describe_popularity_windows(study, lake),
+    )
+
+
+def describe_models(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `models`; where the study gives no n_parameters, local weights are counted."""
+    rows = [
+        {
+            "model": model.name,
+            "family": model.family,
+            "n_parameters": model.n_parameters or _counted(model),
+            "backend": model.backend,
+            "path": model.path,
+            "revision": model.revision,
+            "dtype": model.dtype,
+            "quantisation": model.quantisation,
+            "rambles": model.rambles,
+            "sentence_splitter": SPLITTER if model.rambles else None,
+            "device_hour_usd": model.device_hour_usd,
+        }
+        for model in study.models
+    ]
+    return _write(lake, "models", rows)
+
+
+def describe_model_prices(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `model_prices`: models of a service, the study's own price or those of the price table."""
+    rows = [
+        {"model": model.name, **dataclasses.asdict(price)}
+        for model in study.models
+        if model.service is not None
+        for price in prices_of(model)
+    ]
+    return _write(lake, "model_prices", rows)
+
+
+def describe_methods(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `methods`."""
+    rows = [
+        {
+            "method": method,
+            "is_parametric": method in PARAMETRIC,
+            "is_bound": method in BOUNDS,
+            "description": _METHOD_DESCRIPTIONS[method],
+            "background_template": BACKGROUND_TEMPLATE if method == "genread" else None,
+            "background_tokens": study.background_tokens if method == "genread" else None,
+        }
+        for method in study.methods
+    ]
+    return _write(lake, "methods", rows)
+
+
+def describe_prompts(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `prompts`."""
+    rows = [
+        {
+            "prompt": prompt.name,
+            "format": prompt.format,
+            "template": FORMATS[prompt.format],
+            "shots": prompt.shots,
+            "draw": prompt.draw,
+            "demonstrations_from": prompt.demonstrations_from,
+            "reference_demos": prompt.reference_demos,
+            "max_new_tokens": study.max_new_tokens,
+            "asks": list(prompt.asks),
+            "n_samples": study.sampling.n if "samples" in prompt.asks else None,
+            "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
+        }
+        for prompt in study.prompts
+    ]
+    return _write(lake, "prompts", rows)
+
+
+def describe_datasets(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `datasets`."""
+    rows = [
+        {
+            "dataset": dataset.name,
+            "source": dataset.imported.format if dataset.imported else study.source.kind,
+            "relations": list(dataset.relations),
+            "snapshot": None if dataset.imported else study.source.snapshot,
+        }
+        for dataset in study.datasets
+    ]
+    return _write(lake, "datasets", rows)
+
+
+def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `popularity_windows`: always one row."""
+    popularity = study.popularity
+    rows = [
+        {
+            "measure": popularity.measure,
+            "n_months": popularity.n_months,
+            "last_month": popularity.last_month,
+            "redirects": popularity.redirects,
+        }
+    ]
+    return _write(lake, "popularity_windows", rows)
+
+
+def count_parameters(folder: Path) -> int:
+    """Number of parameters in the safetensors files of `folder`, read from their headers alone.
+
+    Tied weights are stored, and so counted, once; buffers are left out. Errors: `BackendError` naming the
+    file.
+    """
+    return sum(
+        math.prod(entry["shape"])
+        for file in sorted(folder.glob("*.safetensors"))
+        for name, entry in _header(file).items()
+        if name != "__metadata__" and not _BUFFER.search(name)
+    )
+
+
+def _counted(model: Model) -> int | None:
+    """Parameters of local weights; None for weights that are elsewhere."""
+    if model.backend == IMPORTED:
+        return None
+    if model.path.startswith(_SANDBOX):
+        folder = reference_model_path(model.path.removeprefix(_SANDBOX))
+    else:
+        folder = Path(model.path).expanduser()
+    return count_parameters(folder) or None if folder.is_dir() else None
+
+
+def _header(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > _MAX_HEADER_BYTES:
+                raise ValueError(f"a header of {length} bytes")
+            header = json.loads(stream.read(length))
+            shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+            if not all(isinstance(size, int) for shape in shapes for size in shape):
+                raise ValueError("a shape is no list of whole numbers")
+            return dict(header)
+    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackendError(f"{file}: not a safetensors file ({error}); fetch the weights again") from None
+
+
+def _write(lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> Outcome:
+    return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))

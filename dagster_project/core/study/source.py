@@ -1,0 +1,85 @@
+"""Reading key `source` of study.yaml.
+
+What belongs here: its keys, their defaults, and what does not go together. What does not: fetching (`wikimedia`).
+"""
+
+from __future__ import annotations
+
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.reader import Reader
+from dagster_project.core.study.study import (
+    FACT_ORIGINS,
+    FREQUENCIES,
+    MATCHES,
+    SOURCE_KINDS,
+    VIEW_ORIGINS,
+    FactSample,
+    Source,
+)
+
+
+def read_source(read: Reader) -> Source:
+    """Key `source`: where facts and page views come from. Errors: `StudyError`."""
+    kind = read.choice("kind", SOURCE_KINDS)
+    dumps = ("facts_from", "ids_env", "accept_cut_dumps")
+    keys = {
+        "sandbox": ("seed", "facts_per_relation", "views_from", *dumps),
+        "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *dumps),
+        "rdf_file": ("path_env", *dumps),
+    }[kind]
+    read.only("kind", "snapshot", "sample", *keys)
+    source = Source(
+        kind=kind,
+        snapshot=read.month("snapshot"),
+        seed=read.number("seed", 0, 0),
+        facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
+        path_env=read.text("path_env", Source.path_env),
+        contact_env=read.text("contact_env", Source.contact_env),
+        facts_from=read.choice("facts_from", FACT_ORIGINS, Source.facts_from),
+        views_from=read.choice("views_from", VIEW_ORIGINS, Source.views_from),
+        ids_env=read.text("ids_env", Source.ids_env),
+        dump_env=read.text("dump_env", Source.dump_env),
+        page_view_dumps_env=read.text("page_view_dumps_env", Source.page_view_dumps_env),
+        accept_cut_dumps=read.flag("accept_cut_dumps"),
+        sample=_sample(read.child("sample")) if "sample" in read.raw else None,
+    )
+    _check_source(read, source)
+    return source
+
+
+def _check_source(read: Reader, source: Source) -> None:
+    """No key without effect."""
+    has_views = source.kind != "rdf_file" and source.views_from != "api"
+    for key, has_effect, needed in (
+        ("ids_env", source.facts_from == "entity_api", "facts_from: entity_api"),
+        ("dump_env", source.facts_from == "truthy_dump", "facts_from: truthy_dump"),
+        ("page_view_dumps_env", has_views, "views_from: dump or auto"),
+        ("accept_cut_dumps", has_views or source.facts_from == "truthy_dump", "a dump to read"),
+    ):
+        if key in read.raw and not has_effect:
+            raise read.fail(key, f"goes with {needed}")
+
+
+def _sample(read: Reader) -> FactSample:
+    frequency = read.choice("frequency", FREQUENCIES)
+    of_text = ("text", "text_env", "match")
+    for key in of_text if frequency != "text" else ():
+        if key in read.raw:
+            raise read.fail(key, "goes with frequency: text")
+    read.only("frequency", "per_relation", "month", *of_text)
+    return FactSample(
+        frequency=frequency,
+        per_relation=read.number("per_relation", FactSample.per_relation, 1),
+        month=read.optional("month", read.month),
+        text=_text(read) if frequency == "text" else None,
+        match=read.choice("match", MATCHES, FactSample.match),
+    )
+
+
+def _text(read: Reader) -> Place:
+    path, variable = read.optional("text", read.text), read.optional("text_env", read.environment_name)
+    if (path is None) == (variable is None):
+        raise read.fail(
+            "text", "exactly one of text and text_env must name the text sample: a file or a folder"
+        )
+    return Place(path, variable)

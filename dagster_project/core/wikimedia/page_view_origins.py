@@ -1,0 +1,137 @@
+"""Monthly page views of articles from wherever the study takes them: the API, or the monthly dumps.
+
+What belongs here: which of the two is asked, for which titles an article is counted, and that both give the same.
+What does not: the protocols (`pageviews`, `pageview_dumps`, `redirects`), fingerprints and the lake (`ingest`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dagster_project.core.columns import with_constants
+from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.study.study import Source, Study
+from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
+from dagster_project.core.wikimedia.dumps import page_views as dumped_page_views
+from dagster_project.core.wikimedia.dumps.page_views import read_page_views
+from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
+from dagster_project.core.wikimedia.protocols.redirects import Resolved, resolve_titles
+from dagster_project.core.wikimedia.sandbox_world import world, world_version
+from dagster_project.core.wikimedia.services import Services
+
+MOST_BY_API = 20_000  # titles: above, a month's dump costs Wikimedia less than the requests would
+TITLES_AN_ARTICLE = (
+    4  # about, its redirects included; how many it really are is known only once they are asked for
+)
+NO_VIEWS = "a study with an rdf_file has no page views; set popularity.measure to sitelinks"
+
+
+@dataclass(frozen=True)
+class MonthViews:
+    """Views of one month in the order of the articles; None = missing, which is not zero."""
+
+    origin: str
+    by_title: list[int | None]
+    aside: Sequence[QuarantinedRow] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def views_origin(source: Source, n_articles: int, redirects: str = "resolve") -> str:
+    """`api` or `dump`; with `redirects` `sum` an article has several titles to ask for."""
+    if source.views_from != "auto":
+        return source.views_from
+    return "dump" if n_articles * (TITLES_AN_ARTICLE if redirects == "sum" else 1) > MOST_BY_API else "api"
+
+
+def resolve_articles(
+    study: Study, services: Services, titles: Sequence[str], log: logging.Logger
+) -> list[Resolved]:
+    """Where the study's articles stand, as its popularity.redirects wants it. Errors: `SourceError`."""
+    setting = study.popularity.redirects
+    if setting == "ignore" or not titles:
+        return [Resolved(title) for title in titles]
+    if services.titles_url is None:
+        raise SourceError(NO_VIEWS)
+    distinct = list(dict.fromkeys(titles))
+    found = resolve_titles(
+        services.client, services.titles_url, distinct, log, with_redirects=setting == "sum"
+    )
+    by_title = dict(zip(distinct, found, strict=True))
+    return [by_title[title] for title in titles]
+
+
+def fetch_views(
+    study: Study, services: Services, articles: Sequence[Resolved], months: Sequence[str], log: logging.Logger
+) -> dict[str, MonthViews]:
+    """Month → views of `articles`, those of all their titles added up. Errors: `SourceError`."""
+    if services.pageviews_url is None:
+        raise SourceError(NO_VIEWS)
+    titles = list(dict.fromkeys(title for article in articles for title in article.counted))
+    if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
+        return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
+    aside: list[QuarantinedRow] = []
+    url = services.pageviews_url
+    found = fetch_page_views(services.client, url, titles, months, log, aside) if titles else []
+    by_title = dict(zip(titles, found, strict=True))
+    return {
+        month: MonthViews(
+            "api", _added(articles, {title: views[month] for title, views in by_title.items()}), aside
+        )
+        for month in months
+    }
+
+
+def _added(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
+    """The views of each article; missing only where none of its titles has any."""
+    counts = ([n for title in article.counted if (n := views.get(title)) is not None] for article in articles)
+    return [sum(known) if known else None for known in counts]
+
+
+def _of_dump(
+    study: Study,
+    services: Services,
+    articles: Sequence[Resolved],
+    titles: Sequence[str],
+    month: str,
+    log: logging.Logger,
+) -> MonthViews:
+    path = page_view_dump(study.source, study.home, services, month, log)
+    read = read_page_views(path, titles, log, study.source.accept_cut_dumps)
+    notes = {"dump_lines": read.n_lines, **read.aside.notes(), **({"dump_cut": read.cut} if read.cut else {})}
+    return MonthViews("dump", _added(articles, read.views), read.aside.rows, notes)
+
+
+def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
+    """The rows of titles, and how views of each are counted, as columns: there may be millions."""
+    is_asked, is_sum = redirects != "ignore", redirects == "sum"
+    where = [one.title if is_asked and one.exists else None for one in articles]
+    added = [len(one.counted) - 1 if is_sum else None for one in articles]
+    rows = with_constants(titles, redirects=redirects)
+    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
+    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
+
+
+def with_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
+    """The rows of titles with their views of a month."""
+    rows = with_constants(titles, month=month, source=source, views_from=views.origin)
+    return rows.append_column("views", pa.array(views.by_title, pa.int64()))
+
+
+def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
+    """What decides a month's page views of `n_articles` given articles, whoever asks for them."""
+    source, redirects = study.source, study.popularity.redirects
+    origin = views_origin(source, n_articles, redirects)
+    unused = () if origin == "dump" else (dumped_page_views.__name__,)
+    code = code_version(__name__, without=unused)
+    decided: list[Any] = [source.kind, world(source), world_version(source), redirects, origin, code]
+    if origin == "dump":
+        named = named_page_view_dump(source, month) if n_articles else None
+        decided += [source.accept_cut_dumps, *([dump_identity(named)] if named else [])]
+    return decided

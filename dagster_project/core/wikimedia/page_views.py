@@ -1,0 +1,160 @@
+"""Lake table page_views: the monthly page views of a study's entities.
+
+What belongs here: which months and which entities' articles are asked for, and the rows' way into the lake. What does
+not: asking (`views`), what makes rows stale (`origins`), facts (`ingest`), popularity (joined in dbt).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.months import FIRST_MONTH, newest_complete_month, newest_ended_month
+from dagster_project.core.study.study import NO_SOURCE, Study
+from dagster_project.core.wikimedia import page_view_origins
+from dagster_project.core.wikimedia.asked import asked_entities
+from dagster_project.core.wikimedia.page_view_origins import (
+    NO_VIEWS,
+    fetch_views,
+    page_views_slice,
+    resolve_articles,
+    with_views,
+    with_where,
+)
+from dagster_project.core.wikimedia.protocols.redirects import Resolved
+from dagster_project.core.wikimedia.services import finish_stage, open_services
+
+
+def ingest_page_view_months(
+    study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
+) -> list[Outcome]:
+    """Partitions of table page_views, several for the price of one: a request covers all its months.
+
+    One partition a month (YYYY-MM), one row for each entity with an article. Errors: `SourceError` for a month that is
+    not complete, a live month without any views, or a source without page views; `LakeError` without entities.
+    """
+    check_months(study, months, today or datetime.now(UTC).date())
+    if not lake.partitions("entities"):
+        lake.read("entities")  # says what is missing
+    articles = _articles(study, lake)
+    asked = articles.to_pylist()
+    # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
+    code = code_version(__name__, without=[page_view_origins.__name__])
+    stamps = {
+        month: fingerprint("page_views", month, asked, page_views_slice(study, month, len(asked)), code)
+        for month in months
+    }
+    return materialise_months(
+        study,
+        lake,
+        "page_views",
+        stamps,
+        lambda stale, stage: _page_views(study, articles, stale, stage, log),
+    )
+
+
+def materialise_months(
+    study: Study,
+    lake: Lake,
+    table: str,
+    stamps: Mapping[str, str],
+    fetch: Callable[[Sequence[str], str], Mapping[str, Computed]],
+) -> list[Outcome]:
+    """Keep the months whose fingerprint in `stamps` is current; the others are fetched together, as one stage.
+
+    `fetch` takes the stale months and the stage's fingerprint, and gives what was computed for each.
+    """
+    stale = [month for month, stamp in stamps.items() if not lake.current(table, stamp, month)]
+    stage = fingerprint(table, [stamps[month] for month in stale])
+    computed = fetch(stale, stage) if stale else {}
+    outcomes = [
+        lake.materialise(table, stamp, partial(computed.__getitem__, month), month)
+        for month, stamp in stamps.items()
+    ]
+    finish_stage(study.home, stage)
+    return outcomes
+
+
+def _articles(study: Study, lake: Lake) -> pa.Table:
+    """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
+    entities = lake.read_all("entities", columns=["entity_id", "article_title"])
+    asked = asked_entities(study, lake)
+    wanted = pc.is_valid(entities["article_title"])
+    if asked is not None:
+        wanted = pc.and_(wanted, pc.is_in(entities["entity_id"], value_set=asked))
+    return entities.filter(wanted)
+
+
+def _page_views(
+    study: Study, entities: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
+) -> dict[str, Computed]:
+    named = entities.select(["entity_id", "article_title"])
+    return fetch_months(study, "page_views", named, months, stage, log)
+
+
+def fetch_months(
+    study: Study, table: str, named: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
+) -> dict[str, Computed]:
+    """By month: the rows of `named`, which has `article_title`, with their views, and counts of them.
+
+    Errors: `SourceError` where the source fails, or has no views at all of a month that ended.
+    """
+    titles = named["article_title"].to_pylist()
+    with open_services(study.source, study.home, stage=stage) as services:
+        articles = resolve_articles(study, services, titles, log)
+        found = fetch_views(study, services, articles, months, log)
+        # A world has no delay in counting: there, a month without views is what the world holds.
+        source = "wikimedia" if services.label == "wikidata" else services.label
+    counted = with_where(named, articles, study.popularity.redirects)
+    computed = {}
+    for month in months:
+        views = found[month]
+        rows = with_views(counted, month, source, views)
+        notes = {"articles": len(rows), "missing": rows["views"].null_count}
+        notes |= {**_moved(titles, articles), **views.notes}
+        if source == "wikimedia" and titles and notes["missing"] == len(rows):
+            raise SourceError(
+                f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
+                "written. It may not have counted that month yet: try again later, or ask for an earlier month"
+            )
+        computed[month] = Computed(rows, views.aside, notes)
+    return computed
+
+
+def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
+    """Counts for people, of what there is to count."""
+    counts = {
+        "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
+        "without_page": sum(not article.exists for article in articles),
+        "redirects_added": sum(len(article.counted) - 1 for article in articles),
+    }
+    return {name: n for name, n in counts.items() if n}
+
+
+def check_months(study: Study, months: Sequence[str], today: date) -> None:
+    """Errors: `SourceError` for a month that is not complete, and for a source without page views."""
+    if study.source.kind == NO_SOURCE:
+        raise SourceError("a study without a source has no page views; set popularity.measure to imported")
+    if study.source.kind == "rdf_file":
+        raise SourceError(NO_VIEWS)
+    newest = newest_complete_month(today)
+    if study.source.kind == "sandbox":
+        # The sandbox's time is its study's: a machine whose clock is behind must still be able to run it.
+        newest = max(newest_ended_month(today), study.source.snapshot, study.popularity.last_month or "")
+    for month in months:
+        try:
+            date.fromisoformat(f"{month}-01")
+        except ValueError:
+            raise SourceError(f"page_views: {month!r} is no month; give it as YYYY-MM") from None
+        if not FIRST_MONTH <= month <= newest:
+            raise SourceError(
+                f"page_views: month {month} is refused; complete months here are {FIRST_MONTH} to {newest}"
+            )

@@ -1,0 +1,95 @@
+"""Monthly page views of articles, by the Pageviews REST API.
+
+What belongs here: the months, the titles as the API wants them, and what a missing row means. What does not:
+sending (`http`), which articles are asked for and where the rows go (`ingest`).
+
+Missing is not zero: a month without a row, and an article that the API does not know, have no views to tell
+of.
+"""
+
+from __future__ import annotations
+
+import calendar
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+from urllib.parse import quote
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.progress import Progress
+from dagster_project.core.wikimedia.transport.failures import RefusedRequestError
+from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.wikimedia.transport.limits import PAGE_VIEW_API
+from dagster_project.core.wikimedia.transport.parallel import ordered_map
+
+_MOST_VIEWS = 10**12  # of an article in a month; all of Wikipedia has fewer
+_NO_TITLES = (".", "..")  # they would go up in the address's path
+_PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
+
+
+def fetch_page_views(
+    client: HttpClient,
+    pageviews_url: str,
+    titles: Sequence[str],
+    months: Sequence[str],
+    log: logging.Logger,
+    aside: list[QuarantinedRow] | None = None,
+) -> list[dict[str, int | None]]:
+    """For each title, month → views of its English article (agent user, all access); None = missing.
+
+    One request a title, whatever the number of months. A title that cannot be asked for, or that the API refuses
+    (400), is missing and goes to `aside`. Errors: `SourceError`.
+    """
+    wanted = sorted(months)
+    span = wanted[0] if len(wanted) == 1 else f"{wanted[0]} to {wanted[-1]}"
+    progress = Progress(log, f"page views of {span}", len(titles))
+
+    def fetch(title: str) -> dict[str, int | None]:
+        url = per_article_url(pageviews_url, title, wanted[0], wanted[-1])
+        views: Mapping[str, int] = {}
+        try:
+            if title in _NO_TITLES:
+                raise RefusedRequestError("no address can be made of it", 400)
+            views = _views(url, client.get_json(PAGE_VIEW_API, url, missing_ok=True))
+        except RefusedRequestError as error:
+            if error.status != 400 or aside is None:
+                raise
+            aside.append(QuarantinedRow(title, f"title refused: {error}", title))
+        progress.add(1)
+        return {month: views.get(month) for month in wanted}
+
+    found = list(ordered_map(fetch, titles, PAGE_VIEW_API.max_parallel))
+    progress.done()
+    if aside:
+        aside.sort(key=lambda row: row.row_key)
+    return found
+
+
+def per_article_url(pageviews_url: str, title: str, first_month: str, last_month: str) -> str:
+    """The request for whole months: spaces become underscores, all but letters, digits, `_.-~` is quoted."""
+    article = quote(title.replace(" ", "_"), safe="")
+    start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
+    return f"{pageviews_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"
+
+
+def _views(url: str, document: Any) -> Mapping[str, int]:
+    if document is None:
+        return {}
+    try:
+        views = {
+            f"{row['timestamp'][:4]}-{row['timestamp'][4:6]}": int(row["views"]) for row in document["items"]
+        }
+        if not all(0 <= number < _MOST_VIEWS for number in views.values()):
+            raise ValueError
+        return views
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise SourceError(
+            f"{PAGE_VIEW_API.name} at {url}: answered JSON without items, timestamps and views"
+        ) from None
+
+
+def _last_day(month: str) -> date:
+    year, number = int(month[:4]), int(month[5:7])
+    return date(year, number, calendar.monthrange(year, number)[1])

@@ -1,0 +1,25 @@
+"""Which world the sandbox serves, for fingerprints: nothing for other sources.
+
+What belongs here: what of the sandbox decides what its services answer. What does not: serving it (`sandbox`).
+"""
+
+from __future__ import annotations
+
+from dagster_project.core.fingerprints import code_version
+from dagster_project.core.study.study import Source
+
+
+def world(source: Source) -> dict[str, int]:
+    """The seed and size of the world that the sandbox serves; nothing for other sources."""
+    if source.kind != "sandbox":
+        return {}
+    return {"seed": source.seed, "facts_per_relation": source.facts_per_relation}
+
+
+def world_version(source: Source) -> str:
+    """The version of the code that makes the world and what is served of it; empty for other sources."""
+    if source.kind != "sandbox":
+        return ""
+    from dagster_project.core.sandbox import content
+
+    return code_version(content.__name__)
