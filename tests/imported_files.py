@@ -15,8 +15,18 @@ from typing import Any
 
 from dagster_project.core.imports.popqa import COLUMNS, PROPERTY_NUMBERS
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.study.imports import Results, read_results
+from dagster_project.core.study.reader import Reader
 
 N_SUBJECTS = 12
+
+
+def results(format_: str, **options: str) -> Results:
+    """A declaration of answers to dataset popqa, read as study.yaml would be, at a place of no meaning."""
+    raw = {"format": format_, "path": "x", "dataset": "popqa", **options}
+    return read_results(Reader(Path("study.yaml"), "results[0]", raw))
+
+
 TP_COLUMNS = ("id", "template_id", "paraphrase", "prop", "possible_answers")
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.files import atomic_file
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Computed, Lake, QuarantinedRow, content_hash
 from dagster_project.core.tables import TABLES
@@ -233,12 +233,6 @@ def test_fingerprints() -> None:
     assert fingerprint("a", {"x": 1, "y": [2]}) == fingerprint("a", {"y": [2], "x": 1})
     assert len({fingerprint(*parts) for parts in (("a", "b"), ("ab",), ("b", "a"), ("a", "b", None))}) == 4
     assert fingerprint("ü\x00") == fingerprint("ü\x00")
-
-
-def test_code_version_follows_the_source() -> None:
-    assert code_version("lake") != code_version("tables")
-    assert code_version("lake") == code_version("lake")
-    assert code_version("lake", "wikimedia") != code_version("wikimedia")
 
 
 # Quarantine ----------------------------------------------------------------------------------------

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.imports.formats import AnswerFormat
 from dagster_project.core.imports.records import Aside, Record, read_delimited
 from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
+from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
+from dagster_project.core.study.reader import Reader
 
 METHODS = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
 COLUMNS = ("id", "pred", "is_correct")
@@ -76,7 +79,7 @@ def find_results(place: Path, declared: Results) -> list[ResultFile]:
     if not files:
         raise SourceError(f"{place}: holds no result file; a name such as {_EXPECTED} was expected")
     for key in ("model", "input"):
-        files = _chosen(place, key, getattr(declared, key), files)
+        files = _chosen(place, key, declared.option(key), files)
     _check_runs(place, files)
     return files
 
@@ -164,3 +167,28 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         quantisation="8bit" if file.is_int8 else "none",
         made_by=file.model,
     )
+
+
+def _text_or_none(read: Reader, key: str) -> str | None:
+    return read.optional(key, read.text)
+
+
+def _read(
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    answers: list[ImportedAnswer] = []
+    rows: list[QuarantinedRow] = []
+    for file in find_results(place, declared):
+        aside = Aside(file.path.name)
+        answers += read_result_file(file, questions, aside)
+        rows += aside.rows
+    return answers, rows
+
+
+FORMAT = AnswerFormat(
+    read=_read,
+    files=lambda place, declared: [file.path for file in find_results(place, declared)],
+    tells_shots=True,
+    keys={"model": _text_or_none, "input": _text_or_none},
+)
+"""`model` and `input` choose among the files of a folder, as the files' names write them."""

@@ -14,12 +14,11 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.imports.adaptive_retrieval import find_results, read_result_file
-from dagster_project.core.imports.lm_eval import find_log, read_log
-from dagster_project.core.imports.records import Aside, file_hashes
+from dagster_project.core.imports.formats import AnswerFormat
+from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.study.imports import ADAPTIVE_RETRIEVAL, Results, slice_of
+from dagster_project.core.study.imports import Results, load_format, slice_of
 from dagster_project.core.study.study import Model, Study
 
 
@@ -30,7 +29,9 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     """
     model = study.model(model_name)
     prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
-    files = [[slice_of(r), file_hashes(_read_from(study, r))] for r in model.results]
+    files = [
+        [slice_of(one), file_hashes(_format(one).files(_place(study, one), one))] for one in model.results
+    ]
     stamp = fingerprint(
         "imported_answers",
         model.name,
@@ -43,11 +44,13 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     return lake.materialise("imported_answers", stamp, lambda: _read(study, lake, model, log), model.name)
 
 
-def _read_from(study: Study, results: Results) -> list[Path]:
-    place = results.place.find(study.path)
-    if results.format == ADAPTIVE_RETRIEVAL:
-        return [file.path for file in find_results(place, results)]
-    return [find_log(place)]
+def _format(results: Results) -> AnswerFormat:
+    found: AnswerFormat = load_format(results.kind, results.format)
+    return found
+
+
+def _place(study: Study, results: Results) -> Path:
+    return results.place.find(study.path)
 
 
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
@@ -55,7 +58,7 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     kept: dict[tuple[str, ...], dict[str, Any]] = {}
     aside: list[QuarantinedRow] = []
     for results in model.results:
-        found, put_aside = _read_results(study, results, questions[results.dataset])
+        found, put_aside = _format(results).read(_place(study, results), results, questions[results.dataset])
         aside += put_aside
         for answer in found:
             row = _row(study, model, results, answer)
@@ -75,35 +78,12 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     return Computed(rows, aside, _coverage(rows, questions))
 
 
-def _read_results(
-    study: Study, results: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    place = results.place.find(study.path)
-    answers: list[ImportedAnswer] = []
-    aside: list[QuarantinedRow] = []
-    if results.format == ADAPTIVE_RETRIEVAL:
-        for file in find_results(place, results):
-            _check_method(study, file.method, file.path.name)
-            told = Aside(file.path.name)
-            answers += read_result_file(file, questions, told)
-            aside += told.rows
-    else:
-        log_file = find_log(place)
-        told = Aside(log_file.name)
-        answers += read_log(log_file, results, questions, told)
-        aside += told.rows
-    return answers, aside
-
-
-def _check_method(study: Study, method: str, name: str) -> None:
-    if method not in study.methods:
-        raise SourceError(
-            f"{study.path}: methods: {method} is missing, by which {name} was generated; add it, or name single files"
-            " by path of results"
-        )
-
-
 def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -> dict[str, Any]:
+    if answer.method not in study.methods:
+        raise SourceError(
+            f"{study.path}: methods: {answer.method} is missing, by which {answer.place} was generated; add it, or name"
+            " single files by path of results"
+        )
     own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
     return {
         **{name: value for name, value in own.items() if name != "shots"},

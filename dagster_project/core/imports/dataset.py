@@ -61,6 +61,15 @@ class ImportedDataset:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass
+class ImportedParaphrases:
+    """Question id → template_id → wording, for the questions of a dataset."""
+
+    wordings: dict[str, dict[int, str]] = field(default_factory=dict)
+    aside: list[QuarantinedRow] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
 def clean(text: str, longest: int = LONGEST_LABEL) -> str:
     """A text as it is stored: one line, without control characters, cut at `longest`."""
     return clean_term(text, longest).text

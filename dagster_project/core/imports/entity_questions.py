@@ -22,9 +22,12 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
+from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.relations.entity_questions import SUBJECT, TEMPLATES
+from dagster_project.core.relations.entity_questions import RELATION_NAMES, SUBJECT, TEMPLATES
+from dagster_project.core.study.imports import Import
 
+SPLITS = ("test", "dev", "train")
 _FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json")
 _LARGEST_FILE = 1 << 28
 
@@ -197,3 +200,15 @@ def _link(
         "gold_answers": answers,
     }
     return None
+
+
+def _read(place: Path, declared: Import, relations: tuple[str, ...], names: Names) -> ImportedDataset:
+    return read_entity_questions(place, declared.option("split"), relations, names())
+
+
+FORMAT = QuestionFormat(
+    relations=RELATION_NAMES,
+    read=_read,
+    files=lambda place, declared: find_files(place, declared.option("split")),
+    keys={"split": lambda read, key: read.choice(key, SPLITS, "test")},
+)

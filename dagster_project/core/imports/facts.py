@@ -2,7 +2,7 @@
 
 What belongs here: partition `imported` of lake tables triples and entities, and table imported_popularity. What does
 not: the source's own rows (`wikimedia.ingest`, partition `all`), and questions (`questions.build`). An entity that the
-source knows too keeps the source's row. EntityQuestions name no entities, and so bring none.
+source knows too keeps the source's row. Files that name no entities bring none.
 """
 
 from __future__ import annotations
@@ -16,17 +16,10 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
-from dagster_project.core.imports.entity_questions import find_files
-from dagster_project.core.imports.popqa import read_popqa
+from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.study.imports import (
-    ENTITY_QUESTIONS,
-    POPQA,
-    DatasetImport,
-    ParaphraseImport,
-    slice_of,
-)
+from dagster_project.core.study.imports import QUESTIONS, Import, load_format, slice_of
 from dagster_project.core.study.study import IMPORTED, Dataset, Study
 
 PARTITION = IMPORTED
@@ -40,7 +33,7 @@ def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcom
         rows = [
             dict(zip(("subject_id", "property_id", "object_id", "relation"), fact, strict=True))
             | {"source": SOURCE}
-            for fact in sorted({fact for found in _of_popqa(study).values() for fact in found.facts})
+            for fact in sorted({fact for found in _bringing_facts(study).values() for fact in found.facts})
             if fact[:3] not in known
         ]
         log.info("triples: %d out of imported files", len(rows))
@@ -79,40 +72,54 @@ def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("imported_popularity", stamp, compute)
 
 
-def popqa_of(study: Study, dataset: Dataset) -> ImportedDataset:
-    """The content of a dataset's PopQA file, read once a process. Errors: `SourceError`."""
-    path = place_of(study, dataset.imported)
-    stat = path.stat()
-    return _read_popqa(path, stat.st_mtime_ns, stat.st_size)
+def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> ImportedDataset:
+    """The content of a dataset's files; `names` gives entities to link subjects to. Errors: `SourceError`.
+
+    Files that name their entities are read once a process.
+    """
+    declared = dataset.imported
+    if declared is None:
+        raise StudyError(f"{study.path}: dataset {dataset.name} declares no file to import")
+    place, format_ = declared.place.find(study.path), format_of(declared)
+    if not format_.names_entities:
+        return format_.read(place, declared, dataset.relations, names)
+    files = [(str(file), file.stat()) for file in format_.files(place, declared)]
+    versions = tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
+    return _read_once(format_, place, declared, dataset.relations, versions)
 
 
 @functools.lru_cache(maxsize=4)
-def _read_popqa(path: Path, _modified: int, _size: int) -> ImportedDataset:
-    return read_popqa(path)
+def _read_once(
+    format_: QuestionFormat,
+    place: Path,
+    declared: Import,
+    relations: tuple[str, ...],
+    _versions: tuple[tuple[str, int, int], ...],
+) -> ImportedDataset:
+    return format_.read(place, declared, relations, dict)
 
 
-def place_of(study: Study, declared: DatasetImport | ParaphraseImport | None) -> Path:
-    """Where a declared file lies. Errors: `SourceError` where it is missing, `StudyError` where none is declared."""
-    if declared is None:
-        raise StudyError(f"{study.path}: datasets: no file is declared to import")
-    return declared.place.find(study.path)
+def format_of(declared: Import) -> QuestionFormat:
+    """The format of a dataset's questions."""
+    found: QuestionFormat = load_format(QUESTIONS, declared.format)
+    return found
 
 
 def file_slice(study: Study, dataset: Dataset) -> list[Any]:
     """What of a dataset's files decides its rows: their bytes, and how they are read."""
     return [
-        [slice_of(declared), file_hashes(_read_from(study, declared))]
+        [slice_of(declared), file_hashes(_files_of(study, declared))]
         for declared in (dataset.imported, dataset.paraphrases)
         if declared is not None
     ]
 
 
-def _read_from(study: Study, declared: DatasetImport | ParaphraseImport) -> list[Path]:
+def _files_of(study: Study, declared: Import) -> list[Path]:
     """The files that a declaration has read, and no others of their folder."""
-    place = place_of(study, declared)
-    if isinstance(declared, DatasetImport) and declared.format == ENTITY_QUESTIONS:
-        return find_files(place, declared.split or "test")
-    return [place]
+    found: list[Path] = load_format(declared.kind, declared.format).files(
+        declared.place.find(study.path), declared
+    )
+    return found
 
 
 def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Computed]) -> list[Outcome]:
@@ -124,21 +131,21 @@ def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Com
 
 
 def _files(study: Study) -> list[Any]:
-    return [[d.name, file_slice(study, d)] for d in study.datasets_of_files if _is_popqa(d)]
+    return [[d.name, file_slice(study, d)] for d in study.datasets_of_files if _brings_facts(d)]
 
 
-def _is_popqa(dataset: Dataset) -> bool:
-    return dataset.imported is not None and dataset.imported.format == POPQA
+def _brings_facts(dataset: Dataset) -> bool:
+    return dataset.imported is not None and format_of(dataset.imported).names_entities
 
 
-def _of_popqa(study: Study) -> Mapping[str, ImportedDataset]:
-    return {d.name: popqa_of(study, d) for d in study.datasets_of_files if _is_popqa(d)}
+def _bringing_facts(study: Study) -> Mapping[str, ImportedDataset]:
+    return {d.name: read_questions(study, d) for d in study.datasets_of_files if _brings_facts(d)}
 
 
 def _entities(study: Study) -> dict[str, tuple[ImportedEntity, str]]:
     """Entity id → the entity and the first dataset that names it, sorted."""
     found: dict[str, tuple[ImportedEntity, str]] = {}
-    for name, dataset in _of_popqa(study).items():
+    for name, dataset in _bringing_facts(study).items():
         for entity_id, entity in dataset.entities.items():
             found.setdefault(entity_id, (entity, name))
     return dict(sorted(found.items()))

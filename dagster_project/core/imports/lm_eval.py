@@ -13,9 +13,13 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.imports.formats import AnswerFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
+from dagster_project.core.study.reader import Reader
+from dagster_project.core.study.study import METHODS
 
 METRICS = ("exact_match", "em", "acc")
 """Metrics that say right or wrong, in the order of choice where results name none."""
@@ -41,9 +45,9 @@ def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) 
     the one that it names, or not its metric.
     """
     lines = list(read_json_lines(path, aside))
-    filter_ = _filter(path, declared.filter, {str(line.get("filter", "none")) for _, line in lines})
+    filter_ = _filter(path, declared.option("filter"), {str(line.get("filter", "none")) for _, line in lines})
     meant = [(number, line) for number, line in lines if str(line.get("filter", "none")) == filter_]
-    metric = _metric(path, declared.metric, [line for _, line in meant])
+    metric = _metric(path, declared.option("metric"), [line for _, line in meant])
     answers = []
     for number, line in meant:
         found = _answer(path, number, line, declared, metric, questions)
@@ -82,12 +86,12 @@ def _answer(
     questions: Questions,
 ) -> ImportedAnswer | str:
     """The line, or why it cannot be used."""
-    doc = line.get("doc")
-    if not isinstance(doc, dict) or declared.id_field not in doc:
-        return f"key doc: an object with {declared.id_field!r} was expected"
-    question_id = str(doc[declared.id_field]).strip()
+    doc, id_field = line.get("doc"), declared.option("id_field")
+    if not isinstance(doc, dict) or id_field not in doc:
+        return f"key doc: an object with {id_field!r} was expected"
+    question_id = str(doc[id_field]).strip()
     if question_id not in questions:
-        return f"key doc.{declared.id_field}: no question of the dataset has it"
+        return f"key doc.{id_field}: no question of the dataset has it"
     text = _text(line)
     if text is None:
         return "keys filtered_resps and resps: a generated text was expected (tasks of output type generate_until)"
@@ -97,7 +101,7 @@ def _answer(
         return f"key {metric}: {error}"
     return ImportedAnswer(
         question_id=question_id,
-        method=declared.method,
+        method=declared.option("method"),
         text=text,
         place=f"{path.name} line {number}",
         prompt_hash=prompt_hash(prompt) if (prompt := _prompt(line.get("arguments"))) else None,
@@ -126,3 +130,29 @@ def _prompt(arguments: object) -> str | None:
     if isinstance(found, list):
         found = json.dumps(found, ensure_ascii=False)
     return found if isinstance(found, str) else None
+
+
+def _text_or_none(read: Reader, key: str) -> str | None:
+    return read.optional(key, read.text)
+
+
+def _read(
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    log = find_log(place)
+    aside = Aside(log.name)
+    return read_log(log, declared, questions, aside), aside.rows
+
+
+FORMAT = AnswerFormat(
+    read=_read,
+    files=lambda place, _: [find_log(place)],
+    keys={
+        "method": lambda read, key: read.choice(key, METHODS, "closed_book"),
+        "id_field": lambda read, key: read.text(key, "id"),
+        "filter": _text_or_none,
+        "metric": _text_or_none,
+    },
+)
+"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id, `filter` and `metric`
+which filter and metric of the harness is meant where a log has several."""

@@ -20,6 +20,7 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
+from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.records import Aside, Record, json_texts, read_delimited
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.terms import LONGEST_LABEL, clean_term
@@ -209,3 +210,8 @@ def _finite(value: float, column: str) -> float:
     if math.isinf(value):
         raise _Refused(f"column {column}: a number of page views was expected, not infinity")
     return value
+
+
+FORMAT = QuestionFormat(
+    relations=tuple(_RELATIONS), read=lambda place, *_: read_popqa(place), names_entities=True
+)

@@ -7,26 +7,16 @@ questions (`popqa`). The rest of the file's columns repeat PopQA's; where it has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.dataset import LONGEST_QUESTION, clean, reasons
+from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
+from dagster_project.core.imports.formats import ParaphraseFormat
 from dagster_project.core.imports.records import Aside, Record, read_delimited
-from dagster_project.core.lake import QuarantinedRow
 
 COLUMNS = ("id", "template_id", "paraphrase")
 _MOST_TEMPLATES = 1_000
-
-
-@dataclass
-class ImportedParaphrases:
-    """Question id → template_id → wording, for the questions of a dataset."""
-
-    wordings: dict[str, dict[int, str]] = field(default_factory=dict)
-    aside: list[QuarantinedRow] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedParaphrases:
@@ -79,3 +69,6 @@ def _add(
         return f"columns id and template_id: question {question_id} has wording {template_id} already; the first is kept"
     known[template_id] = wording
     return None
+
+
+FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp)

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.entity_questions import by_name, read_entity_questions
-from dagster_project.core.imports.facts import place_of, popqa_of
-from dagster_project.core.imports.popqa_tp import ImportedParaphrases, read_popqa_tp
+from dagster_project.core.errors import StudyError
+from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
+from dagster_project.core.imports.entity_questions import by_name
+from dagster_project.core.imports.facts import read_questions
+from dagster_project.core.imports.formats import ParaphraseFormat
 from dagster_project.core.lake import Lake
 from dagster_project.core.relations.popqa import SUBJECT
-from dagster_project.core.study.imports import ENTITY_QUESTIONS
+from dagster_project.core.study.imports import PARAPHRASES, load_format
 from dagster_project.core.study.study import Dataset, Study
 
 
@@ -25,15 +26,10 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
 
     Errors: `SourceError` where the file is missing, is no such file, or holds nothing that can be used.
     """
-    if dataset.imported and dataset.imported.format == ENTITY_QUESTIONS:
-        found = linked_questions(study, dataset, lake)
-        log.info(
-            "%s: %.1f %% of the questions linked to an entity",
-            dataset.name,
-            100 * found.notes["linked_share"],
-        )
-    else:
-        found = popqa_of(study, dataset)
+    found = linked_questions(study, dataset, lake)
+    if "linked_share" in found.notes:
+        share = 100 * found.notes["linked_share"]
+        log.info("%s: %.1f %% of the questions linked to an entity", dataset.name, share)
     if found.aside:
         log.warning(
             "%s: %d rows put aside, see quarantine: %s",
@@ -45,18 +41,24 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
 
 
 def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
-    """The content of an EntityQuestions folder, its subjects linked to the lake's entities. Errors: `SourceError`."""
-    entities = by_name(lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist())
-    split = dataset.imported.split if dataset.imported else None
-    return read_entity_questions(
-        place_of(study, dataset.imported), split or "test", dataset.relations, entities
-    )
+    """The content of a dataset's files; subjects that they only name are linked to the lake's entities.
+
+    Errors: `SourceError`.
+    """
+
+    def names() -> dict[str, set[str]]:
+        return by_name(lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist())
+
+    return read_questions(study, dataset, names)
 
 
 def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> ImportedParaphrases:
     """A dataset's wordings out of its PopQA-TP file. Errors: `SourceError`."""
-    path = place_of(study, dataset.paraphrases)
-    found = read_popqa_tp(path, popqa_of(study, dataset).questions)
+    declared = dataset.paraphrases
+    if declared is None:
+        raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
+    format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
+    found = format_.read(declared.place.find(study.path), read_questions(study, dataset).questions)
     if found.aside:
         reasons = found.notes["paraphrase_reasons"]
         log.warning("%s: %d wordings put aside, see quarantine: %s", dataset.name, len(found.aside), reasons)

@@ -13,12 +13,11 @@ from typing import Any
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import LinkingCounts
-from dagster_project.core.imports.facts import file_slice
+from dagster_project.core.imports.facts import file_slice, format_of
 from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome
 from dagster_project.core.reference.mentions import NAMES, TAGME
 from dagster_project.core.reference.service import row_key
-from dagster_project.core.study.imports import ENTITY_QUESTIONS
 from dagster_project.core.study.study import Dataset, Study
 
 ALL = "all"
@@ -28,7 +27,7 @@ _ASIDE = f"reference_mentions|{WHOLE}"
 
 def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write table entity_linking. Errors: `LakeError` without entities, reference_questions or reference_mentions."""
-    datasets = [d for d in study.datasets_of_files if d.imported and d.imported.format == ENTITY_QUESTIONS]
+    datasets = [d for d in study.datasets_of_files if d.imported and not format_of(d.imported).names_entities]
     files = [[d.name, d.relations, file_slice(study, d)] for d in datasets]
     entities = [lake.content("entities", part) for part in lake.partitions("entities")] if datasets else []
     references = [lake.content("reference_questions"), lake.content("reference_mentions")]

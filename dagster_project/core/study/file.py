@@ -14,8 +14,8 @@ from typing import Any
 
 from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
-from dagster_project.core.study import import_checks as imports
-from dagster_project.core.study.imports import read_dataset_import, read_paraphrase_import
+from dagster_project.core.study import import_checks
+from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, load_format, read_import
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
@@ -76,7 +76,7 @@ def _study(read: Reader) -> Study:
             else (),
         ),
     )
-    imports.check(read, study)
+    import_checks.check(read, study)
     _check_whole(read, study)
     return study
 
@@ -158,8 +158,8 @@ def _month_number(month: str) -> int:
 
 def _dataset(read: Reader) -> Dataset:
     read.only("name", "relations", "max_questions_per_relation", "import", "paraphrases")
-    imported = read.optional("import", lambda key: read_dataset_import(read.child(key)))
-    relations = imports.relations_of(imported) if imported else RELATION_NAMES
+    imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
+    relations = load_format(QUESTIONS, imported.format).relations if imported else RELATION_NAMES
     return Dataset(
         name=read.slug("name"),
         relations=read.choices("relations", relations, relations),
@@ -167,7 +167,7 @@ def _dataset(read: Reader) -> Dataset:
             "max_questions_per_relation", lambda key: read.number(key, 1, 1)
         ),
         imported=imported,
-        paraphrases=read.optional("paraphrases", lambda key: read_paraphrase_import(read.child(key))),
+        paraphrases=read.optional("paraphrases", lambda key: read_import(read.child(key), PARAPHRASES)),
     )
 
 

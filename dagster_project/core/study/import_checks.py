@@ -1,24 +1,17 @@
 """What must hold in a study whose datasets or answers come from files of others.
 
-What belongs here: which keys go together. What does not: single values (`declared`), and the files themselves.
+What belongs here: which keys go together. What does not: single values (`imports`), and the files themselves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dagster_project.core.relations.entity_questions import RELATION_NAMES
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.study.imports import ENTITY_QUESTIONS, POPQA, DatasetImport
+from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, load_format
 from dagster_project.core.study.reader import Reader
 
 if TYPE_CHECKING:
     from dagster_project.core.study.study import Dataset, Model, Study
-
-
-def relations_of(imported: DatasetImport) -> tuple[str, ...]:
-    """The relations that a format's files may ask about."""
-    return RELATION_NAMES if imported.format == ENTITY_QUESTIONS else tuple(r.name for r in RELATIONS)
 
 
 def check(read: Reader, study: Study) -> None:
@@ -33,26 +26,40 @@ def check(read: Reader, study: Study) -> None:
             "the sandbox is a world of its own, whose identifiers mean other entities than those of imported files;"
             " leave source out, or use wikidata or rdf_file",
         )
-    has_popqa = any(d.imported and d.imported.format == POPQA for d in study.datasets)
-    if study.popularity.measure == "imported" and not has_popqa:
-        raise read.fail("popularity.measure", "imported goes with a dataset whose import has format popqa")
+    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
+    if study.popularity.measure == "imported" and not naming:
+        raise read.fail(
+            "popularity.measure",
+            "imported goes with a dataset whose import brings entities, as format popqa does",
+        )
     for i, dataset in enumerate(study.datasets):
-        _check_dataset(read, study, i, dataset, has_popqa)
+        _check_dataset(read, study, i, dataset, has_entities=bool(naming or study.datasets_of_source))
     for i, model in enumerate(study.models):
         _check_results(read, study, i, model)
 
 
-def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, has_popqa: bool) -> None:
-    if dataset.paraphrases and (dataset.imported is None or dataset.imported.format != POPQA):
-        raise read.fail(
-            f"datasets[{i}].paraphrases", "goes with an import of format popqa, whose ids it is joined by"
-        )
-    links = dataset.imported is not None and dataset.imported.format == ENTITY_QUESTIONS
-    if links and not has_popqa and not study.datasets_of_source:
+def _questions_of(dataset: Dataset) -> str | None:
+    return dataset.imported.format if dataset.imported else None
+
+
+def _names_entities(name: str) -> bool:
+    return bool(load_format(QUESTIONS, name).names_entities)
+
+
+def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_entities: bool) -> None:
+    name = _questions_of(dataset)
+    if dataset.paraphrases:
+        wanted = load_format(PARAPHRASES, dataset.paraphrases.format).of
+        if name != wanted:
+            raise read.fail(
+                f"datasets[{i}].paraphrases",
+                f"goes with an import of format {wanted}, whose ids it is joined by",
+            )
+    if name and not _names_entities(name) and not has_entities:
         raise read.fail(
             f"datasets[{i}].import",
-            "the files of entity_questions name no entity: a dataset of the source, or one of format popqa, must"
-            " bring the entities that their subjects are linked to",
+            f"the files of {name} name no entity: a dataset of the source, or one whose import brings entities (as format"
+            " popqa does), must bring the entities that their subjects are linked to",
         )
 
 
@@ -68,11 +75,13 @@ def _check_results(read: Reader, study: Study, i: int, model: Model) -> None:
                 f"{place}.prompt",
                 f"{results.prompt!r} is not a prompt that asks questions: {', '.join(prompts)}",
             )
-        if results.prompt is None and results.format == "lm_eval" and len(prompts) > 1:
+        tells_shots = load_format(results.kind, results.format).tells_shots
+        if results.prompt is None and not tells_shots and len(prompts) > 1:
             raise read.fail(
                 f"{place}.prompt", f"is missing; the log does not say which: {', '.join(prompts)}"
             )
-        if results.format == "lm_eval" and results.method not in study.methods:
+        method = dict(results.options).get("method")
+        if method is not None and method not in study.methods:
             raise read.fail(
-                f"{place}.method", f"{results.method!r} is not one of methods: {', '.join(study.methods)}"
+                f"{place}.method", f"{method!r} is not one of methods: {', '.join(study.methods)}"
             )

@@ -1,28 +1,41 @@
-"""What study.yaml says of files that others made: datasets, and answers of models.
+"""What study.yaml says about files that others made: questions, paraphrases, and answers of models.
 
-What belongs here: the keys, where a file lies, and their checks. What does not: what is in the files (one module a
-format), and what becomes of it (`facts`, `answers`, `questions.build`).
+What belongs here: which formats there are, the keys that all of them share, and where a file lies. What does not: the
+keys and the contents of one format (its module in `imports`), and what becomes of the rows.
+
+A format is a module in `imports` with a record `FORMAT` (`imports.formats`), and its line in `FORMATS`. Looking a format
+up imports its module alone.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import code_version
 from dagster_project.core.study.reader import Reader
 
-POPQA = "popqa"
-ENTITY_QUESTIONS = "entity_questions"
-POPQA_TP = "popqa_tp"
-ADAPTIVE_RETRIEVAL = "adaptive_retrieval"
-LM_EVAL = "lm_eval"
-DATASET_FORMATS = (POPQA, ENTITY_QUESTIONS)
-PARAPHRASE_FORMATS = (POPQA_TP,)
-RESULT_FORMATS = (ADAPTIVE_RETRIEVAL, LM_EVAL)
-SPLITS = ("test", "dev", "train")
+QUESTIONS, PARAPHRASES, ANSWERS = "questions", "paraphrases", "answers"
+_HERE = "dagster_project.core.imports"
+FORMATS: dict[str, dict[str, str]] = {
+    QUESTIONS: {"popqa": f"{_HERE}.popqa", "entity_questions": f"{_HERE}.entity_questions"},
+    PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
+    ANSWERS: {"adaptive_retrieval": f"{_HERE}.adaptive_retrieval", "lm_eval": f"{_HERE}.lm_eval"},
+}
+"""What files hold → the name of a format → the module that holds its record, `FORMAT`."""
+
+_PLACE_KEYS = ("format", "path", "path_env")
+
+
+class Format(Protocol):
+    """What all records of formats have: how to read each key of study.yaml that only this format knows."""
+
+    keys: Mapping[str, Callable[[Reader, str], Any]]
 
 
 @dataclass(frozen=True)
@@ -57,81 +70,73 @@ class Place:
 
 
 @dataclass(frozen=True)
-class DatasetImport:
-    """A dataset's questions out of a file: `popqa` (TSV) or `entity_questions` (the folder of its splits)."""
+class Import:
+    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values."""
 
+    kind: str
     format: str
     place: Place
-    split: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
-
-@dataclass(frozen=True)
-class ParaphraseImport:
-    """Paraphrases of a popqa dataset out of a PopQA-TP file (CSV), joined by id."""
-
-    format: str
-    place: Place
+    def option(self, key: str) -> Any:
+        """The value of one of the format's own keys."""
+        return dict(self.options)[key]
 
 
 @dataclass(frozen=True)
 class Results:
-    """Answers that others generated, of one dataset; a model may have several such entries.
+    """Answers that others generated to the questions of one dataset; a model may have several such entries.
 
-    `adaptive_retrieval`: result CSVs of that name's reference implementation, a file or a folder of them, of which
-    `model` and `input` choose (as their file names write them). `lm_eval`: a samples_*.jsonl of
-    lm-evaluation-harness; `method` says how it was asked, `id_field` which key of `doc` holds the question's id,
-    `filter` and `metric` which of the harness's filters and metrics is meant, where a file has several. `prompt` is
-    the study's prompt that the rows stand under; None: the one with the file's number of shots.
+    The rows stand under `prompt` of the study; None: under the prompt with the file's number of demonstrations.
     """
 
     format: str
     place: Place
     dataset: str
     prompt: str | None = None
-    model: str | None = None
-    input: str | None = None
-    method: str = "closed_book"
-    id_field: str = "id"
-    filter: str | None = None
-    metric: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    kind = ANSWERS
+
+    def option(self, key: str) -> Any:
+        """The value of one of the format's own keys."""
+        return dict(self.options)[key]
 
 
-def read_dataset_import(read: Reader) -> DatasetImport:
-    """The mapping under `import` of a dataset."""
-    format_ = read.choice("format", DATASET_FORMATS)
-    more = ("split",) if format_ == ENTITY_QUESTIONS else ()
-    read.only("format", "path", "path_env", *more)
-    split = read.choice("split", SPLITS, "test") if format_ == ENTITY_QUESTIONS else None
-    return DatasetImport(format_, read_place(read), split)
+def load_format(kind: str, name: str) -> Any:
+    """The record of a format."""
+    return importlib.import_module(FORMATS[kind][name]).FORMAT
 
 
-def read_paraphrase_import(read: Reader) -> ParaphraseImport:
-    """The mapping under `paraphrases` of a dataset."""
-    read.only("format", "path", "path_env")
-    return ParaphraseImport(read.choice("format", PARAPHRASE_FORMATS), read_place(read))
+def read_import(read: Reader, kind: str) -> Import:
+    """The mapping under `import` or `paraphrases` of a dataset."""
+    format_, options = _format(read, kind, _PLACE_KEYS)
+    return Import(kind, format_, read_place(read), options)
 
 
-def read_results(read: Reader, methods: tuple[str, ...]) -> Results:
+def read_results(read: Reader) -> Results:
     """One entry of the list under `results` of a model."""
-    format_ = read.choice("format", RESULT_FORMATS)
-    own = {"adaptive_retrieval": ("model", "input"), "lm_eval": ("method", "id_field", "filter", "metric")}[
-        format_
-    ]
-    read.only("format", "path", "path_env", "dataset", "prompt", *own)
-    texts = {key: read.optional(key, read.text) for key in ("prompt", "model", "input", "filter", "metric")}
+    format_, options = _format(read, ANSWERS, (*_PLACE_KEYS, "dataset", "prompt"))
     return Results(
         format=format_,
         place=read_place(read),
         dataset=read.text("dataset"),
-        method=read.choice("method", methods, "closed_book"),
-        id_field=read.text("id_field", "id"),
-        **texts,
+        prompt=read.optional("prompt", read.text),
+        options=options,
     )
 
 
-def slice_of(declared: DatasetImport | ParaphraseImport | Results) -> dict[str, object]:
-    """What of a declaration decides the rows, for a fingerprint: all but where the file lies."""
-    return {f.name: getattr(declared, f.name) for f in dataclasses.fields(declared) if f.name != "place"}
+def _format(read: Reader, kind: str, shared: tuple[str, ...]) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    """The format's name, and the values of its own keys."""
+    name = read.choice("format", tuple(FORMATS[kind]))
+    keys: Mapping[str, Callable[[Reader, str], Any]] = load_format(kind, name).keys
+    read.only(*shared, *keys)
+    return name, tuple((key, value(read, key)) for key, value in keys.items())
+
+
+def slice_of(declared: Import | Results) -> list[Any]:
+    """What decides the rows, for a fingerprint: all keys but where the file lies, and the code that reads it."""
+    own = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
+    return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 
 def read_place(read: Reader) -> Place:

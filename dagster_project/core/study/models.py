@@ -17,7 +17,6 @@ from dagster_project.core.study.study import (
     DEVICE_MAPS,
     DTYPES,
     IMPORTED,
-    METHODS,
     QUANTISATIONS,
     UNKNOWN,
     Model,
@@ -46,9 +45,7 @@ def read_model(read: Reader) -> Model:
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
-        results=tuple(read_results(r, METHODS) for r in read.children("results"))
-        if "results" in read.raw
-        else (),
+        results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )
     _check_model(read, model)
     return model

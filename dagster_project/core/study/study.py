@@ -13,7 +13,7 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.study.imports import DatasetImport, ParaphraseImport, Place, Results
+from dagster_project.core.study.imports import Import, Place, Results
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -101,8 +101,8 @@ class Dataset:
     name: str
     relations: tuple[str, ...] = RELATION_NAMES
     max_questions_per_relation: int | None = None
-    imported: DatasetImport | None = None
-    paraphrases: ParaphraseImport | None = None
+    imported: Import | None = None
+    paraphrases: Import | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import yaml
 from dagster_project.core.errors import BackendError, SourceError, StudyError
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.imports import DatasetImport, ParaphraseImport, Place, Results, slice_of
+from dagster_project.core.study.imports import Import, Place, Results, slice_of
 from dagster_project.core.study.study import Study
 
 VALID: dict[str, Any] = {
@@ -75,9 +76,11 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     popqa, entity_questions = study.datasets
     assert study.source.kind == "none"
-    assert popqa.imported == DatasetImport("popqa", Place("popqa.tsv"))
-    assert popqa.paraphrases == ParaphraseImport("popqa_tp", Place(None, "TP_CSV"))
-    assert entity_questions.imported == DatasetImport("entity_questions", Place("eq"), "dev")
+    assert popqa.imported == Import("questions", "popqa", Place("popqa.tsv"))
+    assert popqa.paraphrases == Import("paraphrases", "popqa_tp", Place(None, "TP_CSV"))
+    assert entity_questions.imported == Import(
+        "questions", "entity_questions", Place("eq"), (("split", "dev"),)
+    )
     assert (popqa.relations, entity_questions.relations) == (("father",), ("spouse",))
     model = study.models[0]
     assert (model.backend, model.path, model.dtype, model.rambles) == (
@@ -87,11 +90,25 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         True,
     )
     assert model.results == (
-        Results("adaptive_retrieval", Place("results"), "popqa", "shots", "org_m", "popQA"),
-        Results("lm_eval", Place("log.jsonl"), "eq", "plain", None, None, "bm25", "key", "none", "em"),
+        Results(
+            "adaptive_retrieval", Place("results"), "popqa", "shots", (("model", "org_m"), ("input", "popQA"))
+        ),
+        Results(
+            "lm_eval",
+            Place("log.jsonl"),
+            "eq",
+            "plain",
+            (("method", "bm25"), ("id_field", "key"), ("filter", "none"), ("metric", "em")),
+        ),
     )
-    assert slice_of(model.results[0])["model"] == "org_m"
-    assert "place" not in slice_of(model.results[0])
+
+
+def test_a_fingerprint_holds_every_key_but_the_place() -> None:
+    declared = Results("lm_eval", Place("a.jsonl"), "eq", "plain", (("method", "bm25"),))
+    moved = dataclasses.replace(declared, place=Place(None, "ELSEWHERE"))
+    assert slice_of(declared) == slice_of(moved)
+    for change in ({"dataset": "tp"}, {"prompt": None}, {"options": (("method", "dense"),)}):
+        assert slice_of(dataclasses.replace(declared, **change)) != slice_of(declared)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +156,7 @@ def test_the_imported_measure_needs_a_popqa_file(load: Callable[[object], Study]
     raw = changed("datasets", [{"name": "people"}])
     raw |= {"source": {"kind": "rdf_file", "snapshot": "2026-10"}, "models": [{"name": "m", "path": "x"}]}
     with pytest.raises(
-        StudyError, match=r"popularity.measure: imported goes with a dataset whose import has format popqa"
+        StudyError, match=r"popularity.measure: imported goes with a dataset whose import brings entities"
     ):
         load(raw)
 

@@ -21,13 +21,13 @@ from dagster_project.core.imports.records import Aside
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.reference.nq_open import read_nq_open
 from dagster_project.core.relations.entity_questions import RELATION_NAMES, TEMPLATES
-from dagster_project.core.study.imports import Place, Results
 from tests.imported_files import (
     log_lines,
     popqa_rows,
     popqa_tp_rows,
     result_name,
     result_rows,
+    results,
     write_log,
     write_popqa,
     write_popqa_tp,
@@ -57,7 +57,7 @@ def read_results(path: Path, questions: dict[str, Any]) -> Kept:
 
 def read_samples(path: Path, questions: dict[str, Any]) -> Kept:
     aside = Aside(path.name)
-    found = read_log(path, Results("lm_eval", Place("x"), "popqa"), questions, aside)
+    found = read_log(path, results("lm_eval"), questions, aside)
     return len(found), aside.rows
 
 

@@ -21,12 +21,12 @@ from dagster_project.core.imports.lm_eval import find_log, read_log
 from dagster_project.core.imports.popqa import COLUMNS, read_popqa
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
-from dagster_project.core.study.imports import Place, Results
 from tests.imported_files import (
     log_lines,
     popqa_rows,
     result_name,
     result_rows,
+    results,
     write_log,
     write_popqa,
     write_results,
@@ -34,8 +34,8 @@ from tests.imported_files import (
 
 ROWS = popqa_rows(("occupation",), 6)
 RIGHT = [True, False, True, False, True, True]
-CSV = Results("adaptive_retrieval", Place("x"), "popqa")
-LOG = Results("lm_eval", Place("x"), "popqa")
+CSV = results("adaptive_retrieval")
+LOG = results("lm_eval")
 
 
 @pytest.fixture
@@ -154,10 +154,10 @@ def test_a_folder_of_several_models_wants_a_choice(tmp_path: Path) -> None:
         SourceError, match="holds results of several: model: one, two; choose by key model of results"
     ):
         find_results(tmp_path, CSV)
-    chosen = find_results(tmp_path, Results("adaptive_retrieval", Place("x"), "popqa", model="two"))
+    chosen = find_results(tmp_path, results("adaptive_retrieval", model="two"))
     assert [file.model for file in chosen] == ["two"]
     with pytest.raises(SourceError, match="holds no results with model=three; there are: one, two"):
-        find_results(tmp_path, Results("adaptive_retrieval", Place("x"), "popqa", model="three"))
+        find_results(tmp_path, results("adaptive_retrieval", model="three"))
 
 
 def test_two_runs_of_one_method_are_not_mixed(tmp_path: Path) -> None:
@@ -234,14 +234,12 @@ def test_filters_and_metrics_are_chosen_not_guessed(
         SourceError, match="holds several filters: loose, strict; choose one by key filter of results"
     ):
         read_log(path, LOG, questions, Aside(""))
-    chosen = Results("lm_eval", Place("x"), "popqa", filter="loose")
+    chosen = results("lm_eval", filter="loose")
     assert len(read_log(path, chosen, questions, Aside(""))) == 6
     with pytest.raises(SourceError, match="has no filter 'other'; there are: loose, strict"):
-        read_log(path, Results("lm_eval", Place("x"), "popqa", filter="other"), questions, Aside(""))
+        read_log(path, results("lm_eval", filter="other"), questions, Aside(""))
     with pytest.raises(SourceError, match="no line has metric 'f1'"):
-        read_log(
-            path, Results("lm_eval", Place("x"), "popqa", filter="loose", metric="f1"), questions, Aside("")
-        )
+        read_log(path, results("lm_eval", filter="loose", metric="f1"), questions, Aside(""))
 
 
 def test_a_folder_of_several_logs(tmp_path: Path) -> None:

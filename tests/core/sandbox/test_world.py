@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import tracemalloc
 from collections import Counter
@@ -15,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.population import NAMESAKE, SHARED_KINDS
 from dagster_project.core.sandbox.randomness import Permutation, mix, uniform
 from dagster_project.core.sandbox.rdf import lines, write_ntriples
-from dagster_project.core.sandbox.world import WORLD_CODE, World, WorldEntity
+from dagster_project.core.sandbox.world import World, WorldEntity
 
 # What the shipped weights know by heart. A change here means: train them again.
 DEFAULT_WORLD_SHA256 = "e1594b78077e682ccb81766db58ebafdafa1222ce197c8c2a95f7e5720ffbab0"
@@ -238,31 +236,3 @@ def test_permutations_go_back_and_forth(size: int, key: int) -> None:
 def test_draws_are_numbers_between_zero_and_one(keys: list[int]) -> None:
     assert 0 < uniform(*keys) < 1
     assert mix(*keys) != mix(*keys, 0)
-
-
-def _imported(module: str) -> set[str]:
-    """The sandbox's modules that `sandbox/<module>` imports when it runs; those for types alone do not count."""
-    tree = ast.parse((PROJECT_ROOT / f"dagster_project/core/sandbox/{module}.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    folder = PROJECT_ROOT / "dagster_project/core/sandbox"
-    names = {name.removeprefix("dagster_project.core.sandbox.") for name in found if ".core.sandbox." in name}
-    return {name for name in names if (folder / f"{name}.py").exists()}
-
-
-def test_the_worlds_code_is_all_that_the_world_imports() -> None:
-    """Fingerprints of what the sandbox serves hash these modules: one left out would leave stale rows current."""
-    waiting, reached = {"world"}, set()
-    while waiting:
-        module = waiting.pop()
-        reached.add(module)
-        waiting |= _imported(module) - reached
-    assert {"population", "facts", "labels"} <= reached
-    assert set(WORLD_CODE) == {f"sandbox/{module}" for module in reached}

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError, StudyError
-from dagster_project.core.fingerprints import code_version
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.reference.views import ingest_reference_page_views
@@ -27,13 +25,6 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import page_view_origins as views
 from dagster_project.core.wikimedia.dump_store import page_view_dump, truthy_dump
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.origins import (
-    FACTS_CODE,
-    PAGE_VIEW_CODE,
-    PAGE_VIEW_DUMP_CODE,
-    TRUTHY_CODE,
-    facts_code,
-)
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.services import Services
@@ -273,15 +264,6 @@ def test_what_else_reads_a_replaced_page_view_dump_reads_it_again(
 
     found = [read_again(views) for views in (5, 5, 7)]
     assert found == [[(False, 5)] * 2, [(True, 5)] * 2, [(False, 7)] * 2]
-
-
-def test_facts_do_not_depend_on_the_code_of_page_views(make_study) -> None:
-    decides_views = {*PAGE_VIEW_CODE, *PAGE_VIEW_DUMP_CODE, "wikimedia/page_view_stage"} - set(TRUTHY_CODE)
-    assert len(decides_views) == 6
-    assert not decides_views & set(FACTS_CODE)
-    live = make_study("live", 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"')
-    assert facts_code(live.source) == code_version(*FACTS_CODE)
-    assert (PROJECT_ROOT / "dagster_project/core/wikimedia/page_view_stage.py").exists()
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:

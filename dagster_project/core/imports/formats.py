@@ -1,0 +1,66 @@
+"""What a format of imported files is: the records that the modules of formats fill in.
+
+What belongs here: the records. What does not: the formats (one module each), and their names (`study.imports.FORMATS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
+from dagster_project.core.imports.results import ImportedAnswer, Questions
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.study.imports import Import, Results
+from dagster_project.core.study.reader import Reader
+
+Keys = Mapping[str, Callable[[Reader, str], Any]]
+Names = Callable[[], Mapping[str, set[str]]]
+"""Gives the ids of the entities that bear a name."""
+
+
+def the_file(place: Path, _declared: Import | Results) -> list[Path]:
+    """The files of a format whose place is one file."""
+    return [place]
+
+
+@dataclass(frozen=True)
+class QuestionFormat:
+    """Questions of others. `relations` are all that its files may ask about.
+
+    `files` gives the files that are read at a place. `read` takes the place, the declaration, the relations that are
+    asked about, and names of entities to link subjects to. Files that `name_entities` bring entities, facts and
+    popularity; the subjects of others are linked to entities that are known from elsewhere.
+    """
+
+    relations: tuple[str, ...]
+    read: Callable[[Path, Import, tuple[str, ...], Names], ImportedDataset]
+    files: Callable[[Path, Import], list[Path]] = the_file
+    names_entities: bool = False
+    keys: Keys = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class ParaphraseFormat:
+    """Paraphrases of the questions of format `of`, joined by their ids."""
+
+    of: str
+    read: Callable[[Path, Questions], ImportedParaphrases]
+    files: Callable[[Path, Import], list[Path]] = the_file
+    keys: Keys = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """Answers of models. `read` gives the answers to the given questions, and the rows that it put aside.
+
+    Where files do not say how many demonstrations there were (`tells_shots`), and the study has several prompts, the
+    study must name one. Where files do not say the method, key `method` does.
+    """
+
+    read: Callable[[Path, Results, Questions], tuple[list[ImportedAnswer], list[QuarantinedRow]]]
+    files: Callable[[Path, Results], list[Path]] = the_file
+    tells_shots: bool = False
+    keys: Keys = field(default_factory=dict, hash=False)
