@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from dagster_project.core.months import newest_complete_month, newest_ended_month
-from dagster_project.core.study.study import IMPORTED, Model, Study
+from dagster_project.core.study.study import Model, Study
 
 WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
 _REFERENCES = ("lake/reference_questions", "lake/reference_mentions")
@@ -42,7 +42,7 @@ def plan(study: Study) -> list[Stage]:
         first, last = window(study)
         more = ("lake/reference_page_views",) if any(one.tagme for one in study.reference_questions) else ()
         stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views", *more), first, last))
-    generates = any(model.backend != IMPORTED for model in study.models)
+    generates = any(model.generates for model in study.models)
     stages += _texts(study) if generates else [Stage("questions, paraphrases", _QUESTIONS)]
     for model in study.models:
         stages += _generation(study, model)
@@ -64,7 +64,7 @@ def _generation(study: Study, model: Model) -> Iterator[Stage]:
     """All that one model writes; answers before the latency that a service's rows tell."""
     name = model.name
     methods = _multi_key(name, study.methods[0]), _multi_key(name, study.methods[-1])
-    is_imported = model.backend == IMPORTED
+    is_imported = not model.generates
     if is_imported:
         yield Stage(f"imported answers of {name}", ("lake/imported_answers",), name, name)
     if "genread" in study.methods:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
+
+from dagster_project.core.errors import LongtailError
 
 _ROOT = Path(__file__).parents[2]
 _CORE = "dagster_project.core"
@@ -43,10 +46,14 @@ def prompt_hash(text: str) -> str:
 def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROOT) -> str:
     """A hash of the code of `modules` (dotted names) and of what they import: changed code makes partitions stale.
 
-    A package stands for all its modules. `without` names modules that this stage imports and does not use for these
+    A package stands for all its modules. A module of `CANNOT_CHANGE_ROWS` that
+    is asked for counts with its package. `without` names modules that this stage imports and does not use for these
     rows. `root` is the folder that holds the package dagster_project.
     """
-    left_out = {f"{_CORE}.{name}" for name in CANNOT_CHANGE_ROWS} | set(without)
+    outside = (f"{_CORE}.{name}" for name in CANNOT_CHANGE_ROWS)
+    left_out = {name for name in outside if not any(_is_in(module, [name]) for module in modules)} | set(
+        without
+    )
     digest = hashlib.sha256()
     for module in sorted(imported_modules(modules, left_out, root)):
         digest.update(f"{module}\n{_code(_file(module, root))}\n".encode())
@@ -92,12 +99,19 @@ def _of_package(name: str, root: Path) -> Iterator[str]:
 
 
 def _file(module: str, root: Path) -> Path:
+    """The file of a module of the project, or of one from elsewhere (a format, backend or retriever of a user's own)."""
+    path = _inside(module, root)
+    if path.is_file():
+        return path
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise LongtailError(f"module {module} has no file: its code cannot be told from an earlier version")
+    return Path(found.origin)
+
+
+def _inside(module: str, root: Path) -> Path:
     path = root / module.replace(".", "/")
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-def _exists(module: str, root: Path) -> bool:
-    return _file(module, root).is_file()
 
 
 @functools.cache
@@ -109,7 +123,7 @@ def _imports(file: Path, root: Path) -> tuple[str, ...]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
-            found += [name if _exists(name, root) else node.module for name in inner]
+            found += [name if _inside(name, root).is_file() else node.module for name in inner]
     return tuple(dict.fromkeys(name for name in found if name.startswith(f"{_CORE}.")))
 
 

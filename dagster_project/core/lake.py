@@ -46,12 +46,13 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a partition's file says of itself."""
+    """What a partition's file says about itself; `columns` is a hash of the columns that the table had."""
 
     fingerprint: str
     content: str
     n_rows: int
     n_quarantined: int
+    columns: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Lake:
         aside = list(quarantined)
         if table != "quarantine":
             self._write_quarantine(table, partition, aside, fingerprint)
-        stamp = Stamp(_of_columns(table, fingerprint), content_hash(data), data.num_rows, len(aside))
+        stamp = Stamp(fingerprint, content_hash(data), data.num_rows, len(aside), _columns(table))
         data = data.replace_schema_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
         with atomic_file(self.path(table, partition)) as temporary:
             pq.write_table(data, temporary, compression="zstd")
@@ -187,7 +188,8 @@ class Lake:
     def current(self, table: str, fingerprint: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition that was made from exactly these inputs; None where it must be computed."""
         stamp = self.stamp(table, partition)
-        return stamp if stamp and stamp.fingerprint == _of_columns(table, fingerprint) else None
+        is_current = stamp and (stamp.fingerprint, stamp.columns) == (fingerprint, _columns(table))
+        return stamp if is_current else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing."""
@@ -227,9 +229,9 @@ class Lake:
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
 
 
-def _of_columns(table: str, inputs: str) -> str:
-    """The fingerprint of a table's partition: that of its inputs, and the table's columns."""
-    return fingerprint_of(inputs, str(TABLES[table].schema))
+def _columns(table: str) -> str:
+    """A hash of the table's columns: a partition with other ones is not current."""
+    return fingerprint_of(str(TABLES[table].schema))
 
 
 def _schema_of(path: Path) -> pa.Schema | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Computed, Lake, QuarantinedRow, content_hash
 from dagster_project.core.tables import TABLES
+from dagster_project.core.tables.schema import column
 
 SOME = {
     "subject_id": "Q1",
@@ -268,6 +270,7 @@ _WRITER = """
 import json, resource, signal, sys
 from pathlib import Path
 from dagster_project.core.errors import LakeError
+from dagster_project.core.tables.schema import column
 from dagster_project.core.lake import Lake
 import random
 lake, limit, n = Lake(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
@@ -345,3 +348,16 @@ def test_leftovers_of_killed_writers_are_removed_and_no_others(lake: Lake) -> No
         assert temporary.exists()
     left = {path.name for path in staging.iterdir()}
     assert left == {f"{os.getpid()}-{name}", f"1-{name}", "note.txt"}
+
+
+def test_a_partition_with_other_columns_is_not_current(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.write("triples", _rows(1), fingerprint="f")
+    assert lake.current("triples", "f")
+    before = TABLES["triples"]
+    more = dataclasses.replace(
+        before, columns=(*before.columns, column("added", pa.string(), "new", null=True))
+    )
+    monkeypatch.setitem(TABLES, "triples", more)
+    assert lake.current("triples", "f") is None
+    monkeypatch.setitem(TABLES, "triples", before)
+    assert lake.current("triples", "f")

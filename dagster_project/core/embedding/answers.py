@@ -16,7 +16,7 @@ from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.study.study import IMPORTED, Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 
 _TABLE = "answer_embeddings"
@@ -44,8 +44,7 @@ def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     waiting = [
         model.name
         for model in study.models
-        if model.backend != IMPORTED
-        and any((table, model.name) not in answered for table in _asked_tables(study))
+        if model.generates and any((table, model.name) not in answered for table in _asked_tables(study))
     ]
     stamp = fingerprint(
         [(table, model, lake.content(table, model)) for table, model in answered],

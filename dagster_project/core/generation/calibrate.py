@@ -35,7 +35,7 @@ from typing import Any
 from dagster_project.core.blob_store import BlobStore, remove_store
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.generation.backends.base import GENERATE, Backend, Failure
+from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.session import ModelSession
@@ -51,7 +51,8 @@ from dagster_project.core.generation.rounds import (
 )
 from dagster_project.core.generation.run import answer_inputs
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.study.study import IMPORTED, Model, Study
+from dagster_project.core.study.backends import GENERATE
+from dagster_project.core.study.study import Model, Study
 from dagster_project.core.threads import thread_count
 
 _TABLE = "single_latencies"
@@ -116,7 +117,7 @@ def calibrate_latency(
     cannot be loaded or answers none of the questions of a method and prompt.
     """
     model = study.model(model_name)
-    if model.backend == IMPORTED:
+    if not model.generates:
         return without_rows(lake, _TABLE, model_name)
     entry(model, GENERATE)
     c = _Calibration(study, lake, model, session, run_id, log)

@@ -17,7 +17,8 @@ from dagster_project.core.generation.prompts.build import background_passage_id,
 from dagster_project.core.imports.results import Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
-from dagster_project.core.study.study import IMPORTED, Model, Study
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.study import Model, Study
 from dagster_project.core.tables import TABLES
 
 

@@ -30,7 +30,8 @@ from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession, model_lock
 from dagster_project.core.generation.plan import Plan, PlannedRow
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.study.study import IMPORTED, Model, Study
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.study import Model, Study
 from dagster_project.core.tables import TABLES
 
 _CHUNK_ROWS = 4096

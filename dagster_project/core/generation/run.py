@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.generation.backends.base import GENERATE, SAMPLE, Decoding
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.imported import import_passages, score_answers
@@ -28,7 +28,8 @@ from dagster_project.core.generation.plan import (
 from dagster_project.core.generation.prompts.build import background_passage_id, cut_answer, kept_answer
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
-from dagster_project.core.study.study import IMPORTED, RETRIEVERS, Model, Study
+from dagster_project.core.study.backends import GENERATE, SAMPLE
+from dagster_project.core.study.study import RETRIEVERS, Model, Study
 
 
 def answer_questions(
@@ -47,7 +48,7 @@ def answer_questions(
     input is missing, `BackendError` where the model cannot be loaded or asked; what was generated before is
     kept. Of a model whose answers are imported nothing is generated: its rows come from table imported_answers.
     """
-    if study.model(model_name).backend == IMPORTED:
+    if not study.model(model_name).generates:
         return score_answers(study, lake, study.model(model_name), method, run_id=run_id, log=log)
     model = _model(study, model_name, GENERATE)
     return materialise(
@@ -78,7 +79,7 @@ def answer_paraphrases(
     Without a prompt that asks paraphrases the partition is empty, and so it is of a model whose answers are imported.
     Errors as in `answer_questions`.
     """
-    if study.model(model_name).backend == IMPORTED:
+    if not study.model(model_name).generates:
         return without_rows(lake, "paraphrase_answers", model_name)
     model = _model(study, model_name, GENERATE)
     return materialise(
@@ -109,7 +110,7 @@ def sample_answers(
     Without a prompt that asks samples the partition is empty, and so it is of a model whose answers are imported.
     Errors as in `answer_questions`, and where the model's backend cannot sample.
     """
-    if study.model(model_name).backend == IMPORTED:
+    if not study.model(model_name).generates:
         return without_rows(lake, "sampled_answers", model_name)
     temperature = study.sampling.temperature
     model = _model(study, model_name, SAMPLE)
@@ -140,7 +141,7 @@ def generate_passages(
 
     Its first line is what later stands before the question. Errors as in `answer_questions`.
     """
-    if study.model(model_name).backend == IMPORTED:
+    if not study.model(model_name).generates:
         return import_passages(study, lake, study.model(model_name), run_id=run_id)
     return materialise(
         Partition(

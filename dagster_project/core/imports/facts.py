@@ -19,8 +19,9 @@ from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, Import
 from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import QUESTIONS, Import, load_format, slice_of
-from dagster_project.core.study.study import IMPORTED, Dataset, Study
+from dagster_project.core.study.study import Dataset, Study
 
 PARTITION = IMPORTED
 

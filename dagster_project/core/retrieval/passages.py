@@ -18,7 +18,8 @@ from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.splitting import passages_of
-from dagster_project.core.study.study import IMPORTED, Study
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dumps.articles import ArticleText, read_articles
 from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import open_services

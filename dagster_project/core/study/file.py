@@ -15,6 +15,7 @@ from typing import Any
 from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.study import import_checks
+from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, load_format, read_import
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
@@ -24,7 +25,6 @@ from dagster_project.core.study.study import (
     ASKS,
     DEMONSTRATION_POOLS,
     DRAWS,
-    IMPORTED,
     MEASURES,
     METHODS,
     NO_SOURCE,

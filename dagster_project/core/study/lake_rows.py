@@ -22,7 +22,7 @@ from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.scoring.sentences import SPLITTER
 from dagster_project.core.study.prices import prices_of
-from dagster_project.core.study.study import BOUNDS, IMPORTED, PARAMETRIC, Model, Study
+from dagster_project.core.study.study import BOUNDS, PARAMETRIC, Model, Study
 
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
@@ -164,7 +164,7 @@ def count_parameters(folder: Path) -> int:
 
 def _counted(model: Model) -> int | None:
     """Parameters of local weights; None for weights that are elsewhere."""
-    if model.backend == IMPORTED:
+    if not model.generates:
         return None
     if model.path.startswith(_SANDBOX):
         folder = reference_model_path(model.path.removeprefix(_SANDBOX))

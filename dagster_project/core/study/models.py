@@ -1,7 +1,7 @@
 """Reading key `models` of study.yaml.
 
 What belongs here: the keys of a model and of its service, their defaults, and what does not go together. What does
-not: what backends can do (`generation.capabilities`).
+not: which keys a backend understands (`backends`), and what a study asks of it (`generation.backends.capabilities`).
 """
 
 from __future__ import annotations
@@ -9,36 +9,32 @@ from __future__ import annotations
 import dataclasses
 from urllib.parse import urlsplit
 
+from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.imports import read_results
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import (
-    APIS,
-    BACKENDS,
-    DEVICE_MAPS,
-    DTYPES,
-    IMPORTED,
-    QUANTISATIONS,
-    UNKNOWN,
-    Model,
-    Service,
-)
+from dagster_project.core.study.study import APIS, DEVICE_MAPS, Model, Service
+
+_ALL_KEYS = frozenset().union(*(backend.keys for backend in BACKENDS.values()))
+_NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.needs}
+"""A key that only one backend has, and that it needs → that backend."""
 
 
 def read_model(read: Reader) -> Model:
     """One entry of `models`. Errors: `StudyError`."""
     read.only(*(f.name for f in dataclasses.fields(Model)))
     name = read.slug("name")
-    backend = read.choice("backend", BACKENDS, "transformers")
-    dtype, quantisation = _precision(read, backend)
-    model = Model(
+    name_of_backend = read.choice("backend", tuple(BACKENDS), "transformers")
+    _check_keys(read, name_of_backend)
+    backend = BACKENDS[name_of_backend]
+    return Model(
         name=name,
-        path=read.text("path", IMPORTED if backend == IMPORTED else None),
-        backend=backend,
+        path=read.text("path", None if backend.generates else IMPORTED),
+        backend=name_of_backend,
         family=read.text("family", name),
         n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
         revision=read.optional("revision", read.text),
-        dtype=dtype,
-        quantisation=quantisation,
+        dtype=read.choice("dtype", backend.dtypes, backend.dtype),
+        quantisation=read.choice("quantisation", backend.quantisations, backend.quantisation),
         device=read.text("device", "auto"),
         device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
         batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
@@ -47,42 +43,19 @@ def read_model(read: Reader) -> Model:
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )
-    _check_model(read, model)
-    return model
 
 
-def _precision(read: Reader, backend: str) -> tuple[str, str]:
-    """Number format and quantisation: of a service unknown, unless the study says what it serves."""
-    is_served = backend == "openai"
-    dtypes, schemes = (*DTYPES, UNKNOWN), (*QUANTISATIONS, UNKNOWN)
-    if backend == IMPORTED:
-        return UNKNOWN, read.choice("quantisation", QUANTISATIONS, "none")
-    return (
-        read.choice("dtype", dtypes if is_served else DTYPES, UNKNOWN if is_served else "float32"),
-        read.choice(
-            "quantisation", schemes if is_served else QUANTISATIONS, UNKNOWN if is_served else "none"
-        ),
-    )
-
-
-def _check_model(read: Reader, model: Model) -> None:
-    """Keys that contradict each other: none may be silently without effect."""
-    if (model.backend == "openai") != (model.service is not None):
-        raise read.fail("service", "goes with backend openai, and says where its server is (base_url)")
-    if (model.backend == IMPORTED) != bool(model.results):
-        raise read.fail("results", f"goes with backend {IMPORTED}, and names the files of its answers")
-    if model.backend == "transformers":
-        return
-    idle = {
-        "openai": ("batch_tokens",),
-        "fake": ("quantisation",),
-        IMPORTED: ("quantisation", "path", "dtype", "revision", "batch_tokens", "device_hour_usd"),
-    }
-    for key in ("device", "device_map", *idle[model.backend]):
+def _check_keys(read: Reader, name: str) -> None:
+    """Keys that the backend does not understand are refused: none may be silently without effect."""
+    backend = BACKENDS[name]
+    for key in sorted(_ALL_KEYS - backend.keys):
         if read.raw.get(key) is not None:
-            raise read.fail(key, f"has no meaning for backend {model.backend}; leave it out")
-    if model.service is not None and model.device_hour_usd is not None:
-        raise read.fail("device_hour_usd", "prices local devices; a service's prices are keys of service")
+            owner = _NEEDED.get(key)
+            if owner:
+                raise read.fail(key, f"goes with backend {owner}, and {BACKENDS[owner].because}")
+            raise read.fail(key, f"has no meaning for backend {name}; leave it out")
+    if backend.needs and read.raw.get(backend.needs) is None:
+        raise read.fail(backend.needs, f"goes with backend {name}, and {backend.because}")
 
 
 def _service(read: Reader) -> Service:

@@ -13,6 +13,7 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.imports import Import, Place, Results
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
@@ -22,11 +23,6 @@ VIEW_ORIGINS = ("auto", "api", "dump")
 FREQUENCIES = ("popularity", "text")
 MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
-IMPORTED = "imported"
-BACKENDS = ("transformers", "openai", "fake", IMPORTED)
-DTYPES = ("float32", "bfloat16", "float16")
-QUANTISATIONS = ("none", "8bit", "4bit")
-UNKNOWN = "unknown"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
@@ -173,6 +169,11 @@ class Model:
     rambles: bool = False
     service: Service | None = None
     results: tuple[Results, ...] = ()
+
+    @property
+    def generates(self) -> bool:
+        """Whether the platform asks this model; the answers of others come out of files."""
+        return self.backend not in BACKENDS or BACKENDS[self.backend].generates
 
 
 @dataclass(frozen=True)

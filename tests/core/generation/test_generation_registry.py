@@ -14,12 +14,12 @@ import pytest
 from small_study import small_study
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.generation.backends import base, registry
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.capabilities import check_models
 from dagster_project.core.generation.backends.registry import entry, identify, load_backend
+from dagster_project.core.study.backends import BACKENDS, CAPABILITIES, GENERATE, LOCAL_KEYS, STREAM, Backend
 from dagster_project.core.study.imports import Place, Results
-from dagster_project.core.study.study import BACKENDS, IMPORTED, Model, Prompt
+from dagster_project.core.study.study import Model, Prompt
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,14 +28,10 @@ def fake(path: str) -> Model:
     return Model(name="f", path=path, backend="fake")
 
 
-def test_the_study_allows_exactly_the_registered_backends() -> None:
-    assert set(BACKENDS) - {IMPORTED} == set(registry.ENTRIES)
-
-
-@pytest.mark.parametrize("name", sorted(registry.ENTRIES))
+@pytest.mark.parametrize("name", sorted(name for name, backend in BACKENDS.items() if backend.generates))
 def test_declared_capabilities_are_the_classes_own(name: str) -> None:
-    declared = registry.ENTRIES[name]
-    assert declared.load().capabilities == declared.capabilities <= base.CAPABILITIES
+    declared = BACKENDS[name]
+    assert declared.load().capabilities == declared.capabilities <= CAPABILITIES
 
 
 def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
@@ -43,7 +39,8 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
     code = (
         "import sys\n"
-        "from dagster_project.core.generation import run, registry, hf, fake\n"
+        "from dagster_project.core.generation import run\n"
+        "from dagster_project.core.generation.backends import registry, hf, fake\n"
         "from dagster_project.core.study.study import Model\n"
         f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
         "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
@@ -58,8 +55,8 @@ def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
     with pytest.raises(
         BackendError, match="backend transformers cannot stream; backends that can: fake, openai"
     ):
-        entry(Model(name="m", path="/no/such"), base.STREAM)
-    assert entry(fake("fake:echo")).capabilities == base.CAPABILITIES
+        entry(Model(name="m", path="/no/such"), STREAM)
+    assert entry(fake("fake:echo")).capabilities == CAPABILITIES
 
 
 @pytest.mark.parametrize(
@@ -135,8 +132,8 @@ def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
 
 def test_a_script_that_does_not_stream_says_so() -> None:
     silent, streaming = (load_backend(fake(f"fake:echo{option}")) for option in ("", "?stream=true"))
-    assert base.STREAM not in silent.capabilities
-    assert streaming.capabilities == base.CAPABILITIES
+    assert STREAM not in silent.capabilities
+    assert streaming.capabilities == CAPABILITIES
     with pytest.raises(BackendError, match="add the option stream=true"):
         list(silent.stream(["x"], Decoding(2), None, names=["n"], budget_usd=None))  # type: ignore[attr-defined]
 
@@ -154,8 +151,8 @@ def test_a_script_that_does_not_stream_says_so() -> None:
 def test_what_the_study_asks_is_checked_before_anything_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asks: tuple[str, ...], message: str | None
 ) -> None:
-    writes_only = registry.Entry("no.such.module:Backend", frozenset({base.GENERATE}))
-    monkeypatch.setitem(registry.ENTRIES, "writes_only", writes_only)
+    writes_only = Backend("no.such.module:Backend", frozenset({GENERATE}), LOCAL_KEYS)
+    monkeypatch.setitem(BACKENDS, "writes_only", writes_only)
     study = small_study(tmp_path, "/no/such", backend=kind)
     study = dataclasses.replace(study, prompts=(Prompt("p", asks=asks),))
     with pytest.raises(BackendError, match=message) if message else contextlib.nullcontext():

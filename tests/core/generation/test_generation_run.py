@@ -25,7 +25,8 @@ from small_study import (
 from dagster_project.core.errors import BackendError, LakeError, StudyError
 from dagster_project.core.generation.engine.session import model_lock
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import IMPORTED, Prompt, Study
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.study import Prompt, Study
 
 
 @pytest.fixture

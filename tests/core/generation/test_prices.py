@@ -23,7 +23,7 @@ def _model(path: str, prompt: float | None = None, completion: float | None = No
 
 
 def test_every_row_of_the_table_is_whole_and_has_its_source() -> None:
-    file = importlib.resources.files("dagster_project.core.generation") / "prices.csv"
+    file = importlib.resources.files("dagster_project.core.study") / "prices.csv"
     with file.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     assert len({(row["host"], row["path"], row["valid_from"]) for row in rows}) == len(rows)

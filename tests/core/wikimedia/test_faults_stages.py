@@ -237,7 +237,7 @@ def test_a_month_is_over_when_it_is_in_utc(make_study) -> None:
         "    def now(cls, tz=None):\n"
         "        there = datetime.datetime(2026, 3, 2, 23, 30, tzinfo=datetime.UTC)\n"
         "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
-        "from dagster_project.core import study_file\n"
+        "from dagster_project.core.study import file as study_file\n"
         "from dagster_project.core.lake import Lake\n"
         "from dagster_project.core.wikimedia import page_view_stage\n"
         "study = study_file.load_study(Path(sys.argv[1]))\n"

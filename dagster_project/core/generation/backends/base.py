@@ -19,12 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-GENERATE = "generate"
-SAMPLE = "sample"
-SCORE = "score"
-STREAM = "stream"
-CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM})
-
 Secret = Callable[[str], str | None]
 """The value of an environment variable that holds a key; None where it is not set."""
 

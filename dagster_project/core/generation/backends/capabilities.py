@@ -6,9 +6,9 @@ is in the files.
 
 from __future__ import annotations
 
-from dagster_project.core.generation.backends.base import GENERATE, SAMPLE
 from dagster_project.core.generation.backends.registry import entry
-from dagster_project.core.study.study import IMPORTED, Study
+from dagster_project.core.study.backends import GENERATE, SAMPLE
+from dagster_project.core.study.study import Study
 
 
 def asked_capabilities(study: Study) -> frozenset[str]:
@@ -26,7 +26,7 @@ def check_models(study: Study) -> None:
     names nothing that is there; `SourceError` where the files of imported answers are not.
     """
     for model in study.models:
-        if model.backend == IMPORTED:
+        if not model.generates:
             for results in model.results:
                 results.place.find(study.path)
             continue

@@ -17,8 +17,6 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
-    CAPABILITIES,
-    STREAM,
     Decoding,
     Failure,
     Generation,
@@ -35,6 +33,7 @@ from dagster_project.core.generation.backends.fake_script import (
     read_script,
     text_of,
 )
+from dagster_project.core.study.backends import CAPABILITIES, STREAM
 from dagster_project.core.study.study import Model
 
 _DOLLAR_ERROR = 1e-9

@@ -20,9 +20,6 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
-    GENERATE,
-    SAMPLE,
-    SCORE,
     Decoding,
     Failure,
     Generation,
@@ -47,6 +44,7 @@ from dagster_project.core.generation.backends.local.texts import Texts
 from dagster_project.core.generation.backends.local.usage import Gauge
 from dagster_project.core.generation.backends.settings import read_settings
 from dagster_project.core.generation.backends.weights import find_weights
+from dagster_project.core.study.backends import GENERATE, SAMPLE, SCORE
 from dagster_project.core.study.study import Model
 from dagster_project.core.threads import thread_count
 

@@ -31,9 +31,6 @@ from fractions import Fraction
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.backends.base import (
-    GENERATE,
-    SAMPLE,
-    STREAM,
     Decoding,
     Failure,
     Generation,
@@ -51,6 +48,7 @@ from dagster_project.core.generation.backends.service.redaction import Redactor
 from dagster_project.core.generation.backends.service.replies import Interpreter
 from dagster_project.core.generation.backends.service.wire import PATHS
 from dagster_project.core.http import Clock, RetryPolicy
+from dagster_project.core.study.backends import GENERATE, SAMPLE, STREAM
 from dagster_project.core.study.prices import price_on
 from dagster_project.core.study.study import Model, Service
 

@@ -15,12 +15,13 @@ import time
 from collections.abc import Sequence
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import STREAM, Backend, Failure, Generation
+from dagster_project.core.generation.backends.base import Backend, Failure, Generation
 from dagster_project.core.generation.engine.batching import Distinct, Prompted, batches, distinct_requests
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
+from dagster_project.core.study.backends import STREAM
 
 
 def complete_prompts(job: Job, rows: Sequence[Prompted]) -> Completed:

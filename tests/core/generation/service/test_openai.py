@@ -16,9 +16,10 @@ from served import GREEDY, QUICK, WARM, service_model
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Postponed
 from dagster_project.core.generation.backends.openai import OpenAIBackend
-from dagster_project.core.generation.backends.registry import ENTRIES, identify
+from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.prompts.build import cut_answer
 from dagster_project.core.http import RetryPolicy
+from dagster_project.core.study.backends import BACKENDS
 from tests.dripping import DRIPS, Drip, dripping
 
 Open = Callable[..., OpenAIBackend]
@@ -28,7 +29,7 @@ PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
 
 
 def test_the_registry_names_the_backend() -> None:
-    entry = ENTRIES["openai"]
+    entry = BACKENDS["openai"]
     assert entry.load() is OpenAIBackend
     assert entry.capabilities == OpenAIBackend.capabilities
 

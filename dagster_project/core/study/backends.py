@@ -1,0 +1,112 @@
+"""The backends that may generate a study's answers: one record each.
+
+What belongs here: where a backend's class is, what it can do, and which keys of a model in study.yaml it understands.
+What does not: the backends themselves (`generation.backends`), and what keys mean (`study`).
+
+A new backend is a module in `generation.backends` and its record here. Reading the records imports no engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+GENERATE = "generate"
+SAMPLE = "sample"
+SCORE = "score"
+STREAM = "stream"
+CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM})
+
+IMPORTED = "imported"
+UNKNOWN = "unknown"
+DTYPES = ("float32", "bfloat16", "float16")
+QUANTISATIONS = ("none", "8bit", "4bit")
+LOCAL_KEYS = frozenset(
+    {"path", "revision", "dtype", "quantisation", "device", "device_map", "batch_tokens", "device_hour_usd"}
+)
+"""The keys of a model whose weights this machine loads."""
+
+_HERE = "dagster_project.core.generation.backends"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend: its class as `module:class`, its capabilities (the class declares the same), and its keys.
+
+    A backend without a class loads no model: its answers come out of files.
+
+    `check` is a function, also as `module:name`, that looks at once whether what a model's `path` names is there.
+    `keys` are the keys of a model that have a meaning for this backend, beside those that all have. Key `needs` must be
+    given, and `because` says what it holds. `dtype` and `quantisation` are the defaults of these keys.
+    """
+
+    import_string: str | None
+    capabilities: frozenset[str]
+    keys: frozenset[str]
+    check: str | None = None
+    needs: str | None = None
+    because: str = ""
+    dtypes: tuple[str, ...] = DTYPES
+    quantisations: tuple[str, ...] = QUANTISATIONS
+    dtype: str = DTYPES[0]
+    quantisation: str = QUANTISATIONS[0]
+
+    @property
+    def generates(self) -> bool:
+        """Whether this backend loads a model and generates answers."""
+        return self.import_string is not None
+
+    def load(self) -> Any:
+        """The class, with `identify(model)` and a constructor that takes the model and a `Secret`."""
+        if self.import_string is None:
+            raise ValueError("a backend whose answers come out of files has no class")
+        return _imported(self.import_string)
+
+    def check_path(self, model: Any) -> None:
+        """Look for what the model's path names. Errors: `BackendError` where it is not there."""
+        if self.check is not None:
+            found: Callable[[Any], object] = _imported(self.check)
+            found(model)
+
+
+BACKENDS: dict[str, Backend] = {
+    "transformers": Backend(
+        f"{_HERE}.hf:TransformersBackend",
+        frozenset({GENERATE, SAMPLE, SCORE}),
+        LOCAL_KEYS,
+        check=f"{_HERE}.weights:check_folder",
+    ),
+    "openai": Backend(
+        f"{_HERE}.openai:OpenAIBackend",
+        frozenset({GENERATE, SAMPLE, STREAM}),
+        frozenset({"path", "revision", "dtype", "quantisation", "service"}),
+        needs="service",
+        because="says where its server is (base_url)",
+        dtypes=(*DTYPES, UNKNOWN),
+        quantisations=(*QUANTISATIONS, UNKNOWN),
+        dtype=UNKNOWN,
+        quantisation=UNKNOWN,
+    ),
+    "fake": Backend(
+        f"{_HERE}.fake:FakeBackend",
+        CAPABILITIES,
+        LOCAL_KEYS - {"device", "device_map", "quantisation"},
+        check=f"{_HERE}.fake_script:read_script",
+    ),
+    IMPORTED: Backend(
+        None,
+        frozenset(),
+        frozenset({"results"}),
+        needs="results",
+        because="names the files of its answers",
+        dtypes=(UNKNOWN,),
+        dtype=UNKNOWN,
+    ),
+}
+
+
+def _imported(import_string: str) -> Any:
+    module, name = import_string.split(":")
+    return getattr(importlib.import_module(module), name)
