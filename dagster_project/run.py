@@ -29,7 +29,7 @@ from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
-from dagster_project.stages import WAREHOUSE, Stage, plan
+from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -74,12 +74,12 @@ def materialise(study: Study) -> int:
         from dagster_project.definitions import defs
 
         definitions = defs()
-        stages = plan(study)
+        stages = plan(study, definitions.resolve_asset_graph())
         inputs = ""
         for number, stage in enumerate(stages, 1):
             started = time.monotonic()
             _say(f"[{number}/{len(stages)}] {stage.title}")
-            if stage.keys == WAREHOUSE:
+            if stage.is_output:
                 inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
                 if _is_published(study, inputs):
                     continue
@@ -122,21 +122,13 @@ def run_stage(
     with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
         outcome = job.execute_in_process(
             instance=instance,
-            asset_selection=_selection(definitions, stage),
+            asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
             tags={**tags, "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )
     forget_run(study.home.locks, outcome.run_id)
     return None if outcome.success else _why(outcome.all_events)
-
-
-def _selection(definitions: dg.Definitions, stage: Stage) -> list[dg.AssetKey]:
-    if stage.keys != WAREHOUSE:
-        return [dg.AssetKey.from_user_string(key) for key in stage.keys]
-    graph = definitions.resolve_asset_graph()
-    groups = {"warehouse", "report"}
-    return [key for key in graph.materializable_asset_keys if graph.get(key).group_name in groups]
 
 
 def _why(events: Sequence[Any]) -> str:

@@ -1,22 +1,41 @@
 """The stages of a study, in order: which assets one run of `make run` materialises, and which of their partitions.
 
-What belongs here: the plan. What does not: running it (`run`), and the assets themselves (`defs`).
+What belongs here: the plan, which follows from the groups, the dependencies and the partitions of the assets. What does
+not: running it (`run`), and the assets themselves (`defs`).
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 import dagster as dg
 
 from dagster_project.core.months import newest_complete_month, newest_ended_month
 from dagster_project.core.study.study import Model, Study
 
-WAREHOUSE = ("warehouse",)  # stands for all assets of the groups warehouse and report
-_REFERENCES = ("lake/reference_questions", "lake/reference_mentions")
-_QUESTIONS = ("lake/questions", "lake/paraphrases", "lake/paraphrase_similarities", "lake/entity_linking")
+OUTPUTS = frozenset({"warehouse", "report"})
+"""The groups that read the whole lake: the last stage materialises them together."""
+
+_NEEDS: Mapping[str, Callable[[Study], bool]] = {
+    "page_views": lambda study: study.popularity.measure == "page_views",
+    "reference_page_views": lambda study: any(one.tagme for one in study.reference_questions),
+    "passages": lambda study: _generates(study),
+    "retrieved_passages": lambda study: _generates(study) and bool(study.retrievers),
+    "answer_embeddings": lambda study: (
+        _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
+    ),
+}
+_NEEDS_OF_MODEL: Mapping[str, Callable[[Study, Model], bool]] = {
+    "imported_answers": lambda _, model: not model.generates,
+    "generated_passages": lambda study, _: "genread" in study.methods,
+    "paraphrase_answers": lambda study, model: model.generates and bool(study.paraphrase_prompts),
+    "sampled_answers": lambda study, model: model.generates and bool(study.sample_prompts),
+    "single_latencies": lambda _, model: model.generates,
+}
+"""Assets that not every study, or not every model, needs. An asset that is not named here is always materialised."""
 
 
 @dataclass(frozen=True)
@@ -27,56 +46,111 @@ class Stage:
     keys: tuple[str, ...]
     first: str | None = None
     last: str | None = None
+    is_output: bool = False
 
 
-def plan(study: Study) -> list[Stage]:
-    """The stages of a study, in order. Partition ranges are products by dimension: a model with all its methods."""
-    lake = [
-        f"lake/{name}"
-        for name in ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
+def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
+    """The stages of a study, in order: group after group, and within a group what has the same partitions together.
+
+    Partition ranges are products by dimension: a model with all its methods is one range. All that one model generates
+    comes before the next model, so that a run loads each model once.
+    """
+    stages: list[Stage] = []
+    for groups, keys in _by_group(graph):
+        stages += _outputs(keys) if groups <= OUTPUTS else _of_group(study, graph, groups, keys)
+    return stages
+
+
+def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
+    """Groups in the order of their dependencies, each with its assets: those first that most others depend on."""
+
+    def group(key: dg.AssetKey) -> frozenset[str]:
+        name = graph.get(key).group_name
+        return OUTPUTS if name in OUTPUTS else frozenset({name})
+
+    own = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))
+    before: dict[frozenset[str], set[frozenset[str]]] = {group(key): set() for key in own}
+    for key in own:
+        before[group(key)] |= {group(parent) for parent in graph.get(key).parent_keys if parent in own}
+    for groups, others in before.items():
+        others.discard(groups)
+    for groups in TopologicalSorter(before).static_order():
+        yield groups, [key for key in own if group(key) == groups]
+
+
+def _n_descendants(graph: dg.AssetGraph, key: dg.AssetKey) -> int:
+    return len(dg.AssetSelection.assets(key).downstream(include_self=False).resolve(graph))
+
+
+def _of_group(
+    study: Study, graph: dg.AssetGraph, groups: Iterable[str], keys: Iterable[dg.AssetKey]
+) -> Iterator[Stage]:
+    searched = study.retrievers if _generates(study) else ()
+    needed = [
+        key
+        for key in keys
+        if _NEEDS.get(_name(key), lambda _: True)(study)
+        and (key.path[0] != "indexes" or _name(key) in searched)
     ]
-    facts = ("lake/triples", "lake/entities", "lake/imported_popularity", *_REFERENCES)
-    sample = ("lake/subject_frequencies", "lake/candidate_triples")  # no rows where all facts are asked about
-    stages = [Stage("study, facts, entities", (*lake, *facts, *sample))]
-    if study.popularity.measure == "page_views":
-        first, last = window(study)
-        more = ("lake/reference_page_views",) if any(one.tagme for one in study.reference_questions) else ()
-        stages.append(Stage(f"page views of {first} to {last}", ("lake/page_views", *more), first, last))
-    generates = any(model.generates for model in study.models)
-    stages += _texts(study) if generates else [Stage("questions, paraphrases", _QUESTIONS)]
+    kinds: dict[str, list[dg.AssetKey]] = {}
+    for key in needed:
+        kinds.setdefault(_partitions(graph.get(key).partitions_def, study), []).append(key)
+    title = ", ".join(groups).replace("_", " ")
+    for kind in _in_order(graph, kinds):
+        some = tuple(key.to_user_string() for key in kinds[kind])
+        if kind == "model":
+            yield from _of_models(study, graph, kinds[kind])
+        elif kind == "month":
+            first, last = window(study)
+            yield Stage(f"{title} of {first} to {last}", some, first, last)
+        elif kind:
+            first, last = kind.split(" ")
+            yield Stage(f"{title} by {', '.join(study.retrievers)}", some, first, last)
+        else:
+            yield Stage(title, some)
+
+
+def _in_order(graph: dg.AssetGraph, kinds: Mapping[str, list[dg.AssetKey]]) -> Iterator[str]:
+    """The kinds of partitions of a group, each after those that its assets depend on."""
+    of_key = {key: kind for kind, keys in kinds.items() for key in keys}
+    before = {
+        kind: {of_key[parent] for key in keys for parent in graph.get(key).parent_keys if parent in of_key}
+        - {kind}
+        for kind, keys in kinds.items()
+    }
+    yield from TopologicalSorter(before).static_order()
+
+
+def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
     for model in study.models:
-        stages += _generation(study, model)
-    if generates and (study.paraphrase_prompts or study.sample_prompts):
-        stages.append(Stage("answer embeddings", ("lake/answer_embeddings",)))
-    return [*stages, Stage("warehouse: dbt, tests, publication, report", WAREHOUSE)]
+        for key in keys:
+            if not _NEEDS_OF_MODEL.get(_name(key), lambda *_: True)(study, model):
+                continue
+            first = last = model.name
+            if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
+                first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
+            title = f"{_name(key).replace('_', ' ')} of {model.name}"
+            yield Stage(title, (key.to_user_string(),), first, last)
 
 
-def _texts(study: Study) -> Iterator[Stage]:
-    """Questions, and what is read to answer them; imported answers were given without our passages."""
-    indexes = [f"indexes/{name}" for name in study.retrievers if name != "oracle"]
-    yield Stage("questions, paraphrases, passages, indexes", (*_QUESTIONS, "lake/passages", *indexes))
-    if study.retrievers:
-        first, last = study.retrievers[0], study.retrievers[-1]
-        yield Stage("retrieval", ("lake/retrieved_passages",), first, last)
+def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
+    yield Stage(
+        "warehouse: dbt, tests, publication, report",
+        tuple(key.to_user_string() for key in keys),
+        is_output=True,
+    )
 
 
-def _generation(study: Study, model: Model) -> Iterator[Stage]:
-    """All that one model writes; answers before the latency that a service's rows tell."""
-    name = model.name
-    methods = _multi_key(name, study.methods[0]), _multi_key(name, study.methods[-1])
-    is_imported = not model.generates
-    if is_imported:
-        yield Stage(f"imported answers of {name}", ("lake/imported_answers",), name, name)
-    if "genread" in study.methods:
-        yield Stage(f"generated passages of {name}", ("lake/generated_passages",), name, name)
-    yield Stage(f"answers of {name}", ("lake/answers",), *methods)
-    if is_imported:
-        return
-    if study.paraphrase_prompts:
-        yield Stage(f"paraphrase answers of {name}", ("lake/paraphrase_answers",), name, name)
-    if study.sample_prompts:
-        yield Stage(f"sampled answers of {name}", ("lake/sampled_answers",), name, name)
-    yield Stage(f"latency of {name}", ("lake/single_latencies",), name, name)
+def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str:
+    """The kind of an asset's partitions: none, months, models, or any other keys from the first to the last."""
+    if partitions is None:
+        return ""
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return "month"
+    keys = partitions.get_partition_keys()
+    is_by_model = isinstance(partitions, dg.MultiPartitionsDefinition)
+    is_by_model = is_by_model or set(keys) == {model.name for model in study.models}
+    return "model" if is_by_model else f"{keys[0]} {keys[-1]}"
 
 
 def window(study: Study) -> tuple[str, str]:
@@ -86,6 +160,14 @@ def window(study: Study) -> tuple[str, str]:
     last = study.popularity.last_month or newest(today)
     months = int(last[:4]) * 12 + int(last[5:]) - 1 - (study.popularity.n_months - 1)
     return f"{months // 12:04d}-{months % 12 + 1:02d}", last
+
+
+def _generates(study: Study) -> bool:
+    return any(model.generates for model in study.models)
+
+
+def _name(key: dg.AssetKey) -> str:
+    return key.path[-1]
 
 
 def _multi_key(model: str, method: str) -> str:

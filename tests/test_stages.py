@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 
+import dagster as dg
+
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from dagster_project.stages import WAREHOUSE, plan, window
+from dagster_project.definitions import defs
+from dagster_project.defs import partitions
+from dagster_project.stages import Stage, plan, window
 
 
 def _default() -> Study:
     return load_study(PROJECT_ROOT / "study.yaml")
 
 
+def stages_of(study: Study) -> list[Stage]:
+    return plan(study, defs().resolve_asset_graph())
+
+
 def test_facts_come_first_and_the_warehouse_last() -> None:
-    stages = plan(_default())
+    stages = stages_of(_default())
     assert "lake/triples" in stages[0].keys
-    assert stages[-1].keys == WAREHOUSE
+    assert [stage.is_output for stage in stages] == [False] * (len(stages) - 1) + [True]
+    assert {"published_warehouse", "report/report_page"} <= set(stages[-1].keys)
     keys = [key for stage in stages for key in stage.keys]
     order = [
+        "lake/triples",
         "lake/page_views",
         "lake/questions",
         "lake/retrieved_passages",
@@ -31,18 +41,18 @@ def test_facts_come_first_and_the_warehouse_last() -> None:
 
 def test_a_model_takes_all_its_methods_in_one_run() -> None:
     # Dagster joins the dimensions of a key in alphabetical order: method, model
-    (answers,) = [stage for stage in plan(_default()) if stage.title == "answers of reference_m"]
+    (answers,) = [stage for stage in stages_of(_default()) if stage.title == "answers of reference_m"]
     assert {answers.first, answers.last} == {"closed_book|reference_m", "oracle|reference_m"}
 
 
 def test_all_methods_of_a_model_are_timed_together() -> None:
-    (timed,) = [stage for stage in plan(_default()) if stage.title == "latency of reference_m"]
+    (timed,) = [stage for stage in stages_of(_default()) if stage.title == "single latencies of reference_m"]
     assert (timed.keys, timed.first, timed.last) == (("lake/single_latencies",), "reference_m", "reference_m")
 
 
 def test_without_retrieval_nothing_is_indexed() -> None:
     study = dataclasses.replace(_default(), methods=("closed_book",))
-    keys = {key for stage in plan(study) for key in stage.keys}
+    keys = {key for stage in stages_of(study) for key in stage.keys}
     assert "lake/retrieved_passages" not in keys
     assert not any(key.startswith("indexes/") for key in keys)
 
@@ -51,3 +61,21 @@ def test_a_window_may_begin_in_the_year_before() -> None:
     study = _default()
     popularity = dataclasses.replace(study.popularity, n_months=3, last_month="2026-01")
     assert window(dataclasses.replace(study, popularity=popularity)) == ("2025-11", "2026-01")
+
+
+def test_a_new_asset_is_a_stage_of_its_group_without_a_word_here() -> None:
+    """The plan follows from the asset graph: nothing names the asset but its own definition."""
+    definitions = defs()
+
+    @dg.asset(
+        key_prefix="lake",
+        group_name="generation",
+        partitions_def=partitions.models,
+        deps=[["lake", "answers"]],
+    )
+    def quip_scores() -> None: ...
+
+    graph = dg.Definitions.merge(definitions, dg.Definitions(assets=[quip_scores])).resolve_asset_graph()
+    titles = [stage.title for stage in plan(_default(), graph)]
+    assert titles.index("answers of reference_s") < titles.index("quip scores of reference_s")
+    assert titles.index("quip scores of reference_s") < titles.index("answers of reference_m")

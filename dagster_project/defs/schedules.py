@@ -12,33 +12,11 @@ import datetime
 
 import dagster as dg
 
-from dagster_project.defs.ingest.assets import page_views
 from dagster_project.defs.partitions import chosen_study
-from dagster_project.defs.reference.assets import reference_page_views
-from dagster_project.defs.report.assets import report_page
-from dagster_project.defs.warehouse.assets import (
-    adaptive_gains,
-    method_comparisons,
-    published_warehouse,
-    warehouse_adaptive,
-    warehouse_models,
-)
-from dagster_project.defs.warehouse.beside import parquet_export, warehouse_docs
 
 refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
-    selection=dg.AssetSelection.assets(
-        page_views,
-        reference_page_views,
-        warehouse_models,
-        adaptive_gains,
-        method_comparisons,
-        warehouse_adaptive,
-        published_warehouse,
-        report_page,
-        warehouse_docs,
-        parquet_export,
-    ),
+    selection=dg.AssetSelection.groups("page_views", "warehouse", "report"),
     description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
 

@@ -1,7 +1,7 @@
 """Page views of articles that reference questions name and the lake has no entity of: table reference_page_views.
 
 What belongs here: which titles are asked for. What does not: asking (`wikimedia.views`), and the entities' own views
-(`wikimedia.page_view_stage`). Missing is not zero, as there.
+(`wikimedia.page_views`). Missing is not zero, as there.
 """
 
 from __future__ import annotations

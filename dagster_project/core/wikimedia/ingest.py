@@ -1,7 +1,7 @@
 """The lake's facts: tables triples and entities, from a study's source.
 
 What belongs here: which rows are fetched, and their way into the lake. What does not: how services are asked
-(`wikidata`), page views (`page_view_stage`), how facts become questions (`questions`), popularity (joined in dbt).
+(`wikidata`), page views (`page_views`), how facts become questions (`questions`), popularity (joined in dbt).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What decides the rows of a source, for fingerprints: its slice of the study, its files' bytes, the code that reads it.
 
-What belongs here: what makes rows stale. What does not: fetching them (`ingest`, `page_view_stage`).
+What belongs here: what makes rows stale. What does not: fetching them (`ingest`, `page_views`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Monthly page views of articles from wherever the study takes them: the API, or the monthly dumps.
 
 What belongs here: which of the two is asked, for which titles an article is counted, and that both give the same.
-What does not: the protocols (`pageviews`, `pageview_dumps`, `redirects`), fingerprints and the lake (`ingest`).
+What does not: the protocols and the dumps, fingerprints and the lake (`ingest`).
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def fetch_views(
     study: Study, services: Services, articles: Sequence[Resolved], months: Sequence[str], log: logging.Logger
 ) -> dict[str, MonthViews]:
     """Month → views of `articles`, those of all their titles added up. Errors: `SourceError`."""
-    if services.pageviews_url is None:
+    if services.page_views_url is None:
         raise SourceError(NO_VIEWS)
     titles = list(dict.fromkeys(title for article in articles for title in article.counted))
     if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
         return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
     aside: list[QuarantinedRow] = []
-    url = services.pageviews_url
+    url = services.page_views_url
     found = fetch_page_views(services.client, url, titles, months, log, aside) if titles else []
     by_title = dict(zip(titles, found, strict=True))
     return {

@@ -43,7 +43,7 @@ class Services:
     client: HttpClient
     sparql_url: str
     entities_url: str
-    pageviews_url: str | None = None
+    page_views_url: str | None = None
     titles_url: str | None = None
     articles_url: str | None = None
     truthy_url: str | None = None
@@ -75,7 +75,7 @@ def open_services(
                 http,
                 _SPARQL,
                 _ENTITIES,
-                pageviews_url=f"{_METRICS}{_PAGE_VIEWS}",
+                page_views_url=f"{_METRICS}{_PAGE_VIEWS}",
                 titles_url=_TITLES,
                 truthy_url=f"{_DUMPS}{_TRUTHY}",
                 page_view_dumps_url=f"{_DUMPS}{_PAGE_VIEW_DUMPS}",
@@ -125,7 +125,7 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             client=client,
             sparql_url=f"{server.base_url}/sparql",
             entities_url=f"{server.base_url}/w/api.php",
-            pageviews_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
+            page_views_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
             titles_url=f"{server.base_url}{mediawiki.PATH}" if is_world else None,
             articles_url=f"{server.base_url}{DUMP}" if is_world else None,
             truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,

@@ -53,7 +53,7 @@ def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset(
     key_prefix="lake",
-    group_name="ingest",
+    group_name="page_views",
     kinds={"parquet", "wikipedia"},
     partitions_def=months,
     backfill_policy=dg.BackfillPolicy.single_run(),

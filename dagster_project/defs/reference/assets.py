@@ -29,7 +29,7 @@ def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset(
     key_prefix="lake",
-    group_name="reference",
+    group_name="page_views",
     kinds={"parquet", "wikipedia"},
     partitions_def=months,
     backfill_policy=dg.BackfillPolicy.single_run(),
@@ -44,7 +44,7 @@ def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource
 
 @dg.asset(
     key_prefix="lake",
-    group_name="reference",
+    group_name="questions",
     kinds={"parquet"},
     deps=[questions, entities, reference_mentions],
 )

@@ -11,7 +11,7 @@ from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ,
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
-from dagster_project.defs.resources import LOG, StudyResource, dbt_project, dbt_resource
+from dagster_project.defs.resources import LOG, StudyResource, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.warehouse.dbt_events import with_columns
 
@@ -103,13 +103,4 @@ def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
             ),
         },
         data_version=dg.DataVersion(report.invocation_id),
-    )
-
-
-@dg.definitions
-def resources() -> dg.Definitions:
-    """What all assets are given; one process a run, so that a model stays loaded across its steps."""
-    return dg.Definitions(
-        resources={"study": StudyResource(), "dbt": dbt_resource(_PROJECT)},
-        executor=dg.in_process_executor,
     )

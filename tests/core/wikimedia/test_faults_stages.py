@@ -49,7 +49,7 @@ from pathlib import Path
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.wikimedia import ingest, services
-from dagster_project.core.wikimedia import page_views as page_view_stage
+from dagster_project.core.wikimedia import page_views as page_views
 study_path, stage, *addresses = sys.argv[1:]
 for pair in addresses:
     name, _, value = pair.partition("=")
@@ -58,7 +58,7 @@ study, log = load_study(Path(study_path)), logging.getLogger("child")
 lake = Lake(study.home.lake)
 lake.ensure_schemas()
 if stage == "page_views":
-    page_view_stage.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
+    page_views.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
 else:
     getattr(ingest, f"ingest_{stage}")(study, lake, log)
 """
@@ -239,10 +239,10 @@ def test_a_month_is_over_when_it_is_in_utc(make_study) -> None:
         "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
         "from dagster_project.core.study import file as study_file\n"
         "from dagster_project.core.lake import Lake\n"
-        "from dagster_project.core.wikimedia import page_view_stage\n"
+        "from dagster_project.core.wikimedia import page_views\n"
         "study = study_file.load_study(Path(sys.argv[1]))\n"
-        "page_view_stage.datetime = Moment\n"
-        "page_view_stage.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
+        "page_views.datetime = Moment\n"
+        "page_views.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
     )
     study = make_study()
     done = subprocess.run(

@@ -290,7 +290,7 @@ def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
         ingest_triples(study, _lake(study), log)
     monkeypatch.setenv("LONGTAIL_TEST_CONTACT", "mailto:someone@example.org")
     with open_services(study.source, study.home) as services:
-        urls = [services.sparql_url, services.entities_url, services.pageviews_url]
+        urls = [services.sparql_url, services.entities_url, services.page_views_url]
     assert all(url.startswith("https://") for url in urls)
     assert services.label == "wikidata"
 

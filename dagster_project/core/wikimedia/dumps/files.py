@@ -1,7 +1,7 @@
 """Large dump files as chunks of whole lines: plain, gzip, or bzip2 of one or of many streams, in bounded memory.
 
 What belongs here: opening, decompressing ahead of the reader, cutting at line breaks, and naming where a file
-breaks off. What does not: what the lines mean (`truthy`, `pageview_dumps`), downloading (`dumps`).
+breaks off. What does not: what the lines mean (`truthy`, `dumps.page_views`), downloading (`dumps`).
 """
 
 from __future__ import annotations

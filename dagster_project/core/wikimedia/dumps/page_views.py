@@ -1,7 +1,7 @@
 """Monthly page views of articles, from the `pageview_complete` dumps of Wikimedia.
 
 What belongs here: the lines of such a dump, and what of them counts. What does not: opening and cutting it
-(`dump_files`), the API (`pageviews`), where rows go (`ingest`).
+(`dump_files`), the API (`protocols.page_views`), where rows go (`ingest`).
 
 A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
 id may be `null`; the days (a character a day, A to _, and its views) are not read. Some files leave out the page id,

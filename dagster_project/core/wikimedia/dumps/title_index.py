@@ -1,7 +1,7 @@
 """Finding the lines of wanted titles among millions, without a look at each line in Python.
 
 What belongs here: the fields of well-formed lines as arrays, and titles as numbers. What does not: what a line
-says, and broken ones (`pageview_dumps`).
+says, and broken ones (`dumps.page_views`).
 
 A title is known by its length and its last 16 bytes, mixed into one number. Different titles may share a number:
 whoever asks compares the titles that are found.

@@ -31,7 +31,7 @@ _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 
 def fetch_page_views(
     client: HttpClient,
-    pageviews_url: str,
+    page_views_url: str,
     titles: Sequence[str],
     months: Sequence[str],
     log: logging.Logger,
@@ -47,7 +47,7 @@ def fetch_page_views(
     progress = Progress(log, f"page views of {span}", len(titles))
 
     def fetch(title: str) -> dict[str, int | None]:
-        url = per_article_url(pageviews_url, title, wanted[0], wanted[-1])
+        url = per_article_url(page_views_url, title, wanted[0], wanted[-1])
         views: Mapping[str, int] = {}
         try:
             if title in _NO_TITLES:
@@ -67,11 +67,11 @@ def fetch_page_views(
     return found
 
 
-def per_article_url(pageviews_url: str, title: str, first_month: str, last_month: str) -> str:
+def per_article_url(page_views_url: str, title: str, first_month: str, last_month: str) -> str:
     """The request for whole months: spaces become underscores, all but letters, digits, `_.-~` is quoted."""
     article = quote(title.replace(" ", "_"), safe="")
     start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
-    return f"{pageviews_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"
+    return f"{page_views_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"
 
 
 def _views(url: str, document: Any) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """The one HTTP client of the platform: operator's contact, limits, time-outs, retries, one clear error.
 
 What belongs here: everything that is the same for all Wikimedia services. What does not: what their answers
-mean (`wikidata`, `pageviews`, `dumps`), the sending itself (`transport`). Services are met as they are: slow, down,
+mean (`protocols`, `dumps`), the sending itself (`transport`). Services are met as they are: slow, down,
 refusing, answering with HTML or with half a JSON document. Each of these is tried again a bounded number of times and
 then becomes one `SourceError`.
 """
