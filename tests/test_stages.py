@@ -30,7 +30,6 @@ def test_facts_come_first_and_the_warehouse_last() -> None:
     keys = [key for stage in stages for key in stage.keys]
     order = [
         "lake/triples",
-        "lake/page_views",
         "lake/questions",
         "lake/retrieved_passages",
         "lake/answers",
