@@ -1,4 +1,4 @@
--- PopQA, Figures 4, 16 and 17: per relation, how right is memory, and how does that go with log popularity?
+-- PopQA, Figures 4, 16 and 17: how accurate is memory per relation, and how does that correlate with log popularity?
 select
     accuracy.dataset,
     accuracy.prompt,

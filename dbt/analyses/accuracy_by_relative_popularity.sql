@@ -1,5 +1,5 @@
--- PopQA, Figure 8: accuracy against how popular a subject is among those of its own relation, in standard deviations
--- of log popularity. Bins under 40 rows are left out.
+-- PopQA, Figure 8: accuracy by the popularity of a subject relative to its own relation, in standard deviations of log
+-- popularity. Bins with fewer than 40 rows are left out.
 select
     dataset,
     prompt,

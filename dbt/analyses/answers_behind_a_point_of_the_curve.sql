@@ -1,4 +1,4 @@
--- PopQA, Figure 4, from the curve to the raw answers: what stands behind one point (the least popular bin of every
+-- PopQA, Figure 4, from the curve to the raw answers: which answers make up one point (the least popular bin of every
 -- model)?
 select
     answers.dataset,
@@ -19,7 +19,7 @@ inner join {{ ref('fct_answers') }} as answers
         and curve.model = answers.model
         and curve.method = answers.method
         and curve.bin_low <= answers.subject_popularity
-        -- Where popularity does not vary there is one bin, closed on both sides.
+        -- If popularity does not vary, there is one bin, which includes both edges.
         and (curve.bin_high > answers.subject_popularity or curve.bin_low = curve.bin_high)
 where curve.relation = 'all' and curve.bin = 0 and curve.method = 'closed_book'
 order by answers.dataset, answers.prompt, answers.model, answers.subject_popularity, answers.question_id

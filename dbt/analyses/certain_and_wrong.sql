@@ -1,5 +1,5 @@
--- PopQA-TP, Table 4: questions whose sampled answers agree although the answer is wrong: the model is sure of a
--- mistake.
+-- PopQA-TP, Table 4: for which questions do the sampled answers agree although they are wrong? The model is certain of
+-- a mistake.
 select
     consistency.dataset,
     consistency.prompt,

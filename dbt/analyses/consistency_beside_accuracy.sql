@@ -1,5 +1,5 @@
--- PopQA-TP, Figures 1 to 3: per relation, how often do paraphrases of a question get the same meaning as answer, and
--- does that go with accuracy?
+-- PopQA-TP, Figures 1 to 3: how often do paraphrases of a question get answers with the same meaning, per relation, and
+-- does that correlate with accuracy?
 select
     dataset,
     prompt,

@@ -1,7 +1,7 @@
--- PopQA, Figure 11: how long does one user wait for an answer when retrieving always, never, or below the threshold,
--- and what does a service bill? Null where a model was not timed, or has no price. What adaptive retrieval saves is the
--- median difference of both methods on the same questions (n_timed), with its 95 % interval; claim says whether that
--- excludes zero. n_reused of the answers came from the row cache.
+-- PopQA, Figure 11: how long does one user wait for an answer if retrieving always, never, or below the threshold, and
+-- what does a service bill? Null if a model was not timed or has no price. The saving of adaptive retrieval comes from
+-- the median difference of both methods on the same questions (n_timed), with its 95 % interval; claim says whether the
+-- interval excludes zero. n_reused answers came from the row cache.
 select
     dataset,
     prompt,

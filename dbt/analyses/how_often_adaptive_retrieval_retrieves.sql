@@ -1,5 +1,5 @@
--- PopQA, Figures 10 and 15: for which share of the questions does each model want a passage? Larger models want
--- fewer.
+-- PopQA, Figures 10 and 15: for which share of the questions does adaptive retrieval give each model a passage? Larger
+-- models get fewer.
 select
     usage.dataset,
     usage.prompt,

@@ -1,5 +1,4 @@
--- PopQA, Figure 3: how is the popularity of the questions' subjects distributed, in each dataset and the reference
--- ones?
+-- PopQA, Figure 3: how is the popularity of the subjects distributed, in each dataset and in the reference questions?
 select
     dataset,
     is_reference,

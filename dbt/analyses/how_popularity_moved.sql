@@ -1,6 +1,6 @@
--- PopQA, limitations (popularity is of one moment): whose readers grew or fell most, from the earlier half of the
--- months to the later one? Medians, since a single month may be empty, and ten views a month in either half at least:
--- below that a few readers more would lead the list.
+-- PopQA, limitations (popularity is measured at one moment): which subjects gained or lost most readers, from the
+-- earlier half of the months to the later half? The query compares medians, because a single month may be empty. It
+-- asks for at least ten views per month in either half, because otherwise a few more readers would lead the list.
 with halves as (
 
     select

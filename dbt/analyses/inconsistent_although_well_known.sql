@@ -1,5 +1,5 @@
--- PopQA-TP, Table 3: well-known subjects (the more popular half of the dataset's questions) whose paraphrased questions
--- get different answers.
+-- PopQA-TP, Table 3: for which well-known subjects (the more popular half of the dataset's questions) do paraphrased
+-- questions get different answers?
 with questions as (
 
     select

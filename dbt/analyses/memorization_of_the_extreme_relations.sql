@@ -1,5 +1,5 @@
--- PopQA, Figure 6: the curves of the relations whose accuracy goes most and least with popularity, from memory. Bins
--- under five rows are left out, as in the paper's plots of single relations.
+-- PopQA, Figure 6: the curves of the relations whose accuracy from memory correlates most and least with popularity.
+-- Bins with fewer than five rows are left out, as in the paper's plots of single relations.
 with ranked as (
 
     select

@@ -1,5 +1,5 @@
 -- PopQA, Table 3: which questions does the model answer right from memory and wrong with a passage? Most popular
--- first. A passage of a namesake misleads although it was found by the right name.
+-- first. A passage about a namesake misleads although it has the right name.
 select
     effects.dataset,
     effects.prompt,

@@ -1,4 +1,4 @@
--- PopQA, Table 1: where only memory, or only the passage, is right: how often did the passage hold the answer?
+-- PopQA, Table 1: if only memory or only the passage is right, how often did the passage contain the answer?
 select
     dataset,
     prompt,

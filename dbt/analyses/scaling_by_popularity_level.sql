@@ -1,5 +1,5 @@
--- PopQA, Figure 5: does a larger model know more of everything, or mostly more of what is popular? Level 'below':
--- under ten views a month.
+-- PopQA, Figure 5: does a larger model know more about everything, or mostly more about popular subjects? Level 'below'
+-- means under ten views per month.
 select
     dataset,
     prompt,

@@ -1,4 +1,5 @@
--- PopQA, section 4.2 and Figure 5: how right is each model on the least popular questions alone (the paper: 4,000)?
+-- PopQA, section 4.2 and Figure 5: how accurate is each model on the least popular questions alone (4,000 in the
+-- paper)?
 select
     least.dataset,
     least.prompt,

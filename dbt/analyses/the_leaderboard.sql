@@ -1,6 +1,7 @@
--- PopQA, Figures 9 and 13: what answers a dataset best: which adaptive pair, and which method alone? Pairs are scored
--- on the questions with popularity and both answers, methods on all that they answered: each has places of its own,
--- and gain compares a pair with its better method on the same questions. Bounds (oracle) stand last, without a place.
+-- PopQA, Figures 9 and 13: which adaptive pair answers a dataset best, and which single method? Pairs are scored on the
+-- questions with popularity and both answers, methods on all questions that they answered. So both are ranked
+-- separately, and gain compares a pair with its better method on the same questions. Bounds (oracle) come last, without
+-- a rank.
 select
     dataset,
     is_bound,

@@ -1,4 +1,4 @@
--- PopQA, section 6.1: below which popularity does each relation want a passage? Some want one always, some never.
+-- PopQA, section 6.1: below which popularity does each relation need a passage? Some always need one, some never.
 select
     dataset,
     prompt,

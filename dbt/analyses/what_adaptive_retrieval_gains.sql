@@ -1,5 +1,5 @@
--- PopQA, Figure 9: adaptive retrieval against the better fixed method, on held-out questions, the gain with its
--- interval.
+-- PopQA, Figure 9: how much does adaptive retrieval gain over the better fixed method, on held-out questions? The gain
+-- has an interval.
 select
     dataset,
     prompt,

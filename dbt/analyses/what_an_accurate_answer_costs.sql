@@ -1,7 +1,8 @@
--- PopQA, Figures 11 and 12: what does an accurate answer cost, by each method and by adaptive retrieval? Dollars and
--- device seconds per right answer, and what one user waits for any. Adaptive: held-out, on questions with popularity.
--- Each method counts as if it ran alone; n_reused answers (of either method, where adaptive) came from the row cache.
--- Seconds and waits are measured: which of two is less, how_long_one_user_waits says with an interval.
+-- PopQA, Figures 11 and 12: what does an accurate answer cost, by each method and by adaptive retrieval? The query
+-- shows dollars and device seconds per right answer, and the time that one user waits for any answer. Adaptive
+-- retrieval is held-out, on questions with popularity. Each method counts as if it ran alone. n_reused answers (of both
+-- methods for adaptive retrieval) came from the row cache. Seconds and waits are measured: to decide which of two is
+-- less, use how_long_one_user_waits, which has an interval.
 with fixed_methods as (
 
     select

@@ -1,5 +1,5 @@
--- PopQA, Figures 7, 13 and 14: how right is each model with each method, and how sure is that? Beside it what
--- guessing gives: always the relation's most frequent answer.
+-- PopQA, Figures 7, 13 and 14: how accurate is each model with each method, and how certain is that? Beside it is the
+-- accuracy of guessing, which always gives the relation's most frequent answer.
 select
     accuracy.dataset,
     accuracy.prompt,

@@ -1,5 +1,5 @@
--- PopQA, Figure 1: accuracy by popularity from memory and with a passage. From which popularity on does memory do
--- better? Bins under 40 rows are left out, as in the paper's plots.
+-- PopQA, Figure 1: accuracy by popularity, from memory and with a passage. Above which popularity is memory better?
+-- Bins with fewer than 40 rows are left out, as in the paper's plots.
 select
     memory.dataset,
     memory.prompt,

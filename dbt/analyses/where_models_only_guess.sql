@@ -1,5 +1,5 @@
--- PopQA, section 4.2 and appendix C.1: in which relations is a model no better than a guesser who always gives the
--- most frequent answer, or who reads it off the subject's name?
+-- PopQA, section 4.2 and appendix C.1: in which relations is a model no better than guessing, either the most frequent
+-- answer or the subject's name?
 select
     accuracy.dataset,
     accuracy.prompt,

@@ -1,4 +1,4 @@
--- PopQA, section 3.1 (a gold answer stands in the prediction): how many verdicts would other rules turn round?
+-- PopQA, section 3.1 (the prediction contains a gold answer): how many verdicts would other rules change?
 select
     dataset,
     prompt,

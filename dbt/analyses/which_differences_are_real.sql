@@ -1,5 +1,6 @@
--- PopQA, Figures 7 and 9, tested: on the same questions, which method or model beats which, and is that chance? Exact
--- McNemar test, Holm's correction over all comparisons of a dataset, bootstrap interval of the difference.
+-- PopQA, Figures 7 and 9, tested: which method or model is better than which on the same questions, or is the
+-- difference chance? Exact McNemar test, Holm's correction over all comparisons of a dataset, bootstrap interval of the
+-- difference.
 select
     dataset,
     prompt,

@@ -1,4 +1,4 @@
--- PopQA, Tables 3 and 4, counted: is a passage that changes the verdict about the subject, a namesake, or something
+-- PopQA, Tables 3 and 4, counted: if a passage changes the verdict, is it about the subject, a namesake, or something
 -- else?
 select
     dataset,

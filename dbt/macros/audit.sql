@@ -1,7 +1,7 @@
 {#-
-  What the last run of each node came to, kept in the build beside the tables themselves (schema audit), so that
-  publishing can refuse a build whose tests failed, whichever command ran them, and whichever was killed. When the run
-  began that built a model, and what it was made from, shows which models are older than those above them.
+  The result of each node's last run, kept in the build beside the tables (schema audit). Publishing reads it and
+  refuses a build with failed tests, whichever command ran them, and a build whose run was killed. The start of the run
+  that built a model, and the models that it read, show which models are older than their parents.
 -#}
 {% macro start_audit() -%}
     create schema if not exists audit;
@@ -14,7 +14,7 @@
     );
     alter table audit.results add column if not exists built_at timestamptz;
     alter table audit.results add column if not exists upstream varchar[];
-    -- A run that was killed rebuilt nobody knows what.
+    -- After a killed run it is not known which models it rebuilt.
     update audit.results set status = 'not known', message = 'not known since a dbt run was killed', built_at = null
     where exists (from audit.invocations where finished_at is null);
     insert into audit.invocations values ('{{ invocation_id }}', '{{ dbt_version }}', now(), null);
@@ -23,7 +23,7 @@
 {% macro finish_audit(results) -%}
     {%- if execute -%}
     {%- set known = graph.nodes.keys() | list + graph.get('unit_tests', {}).keys() | list -%}
-    {#- One statement each: hundreds of them would be synced to the disk one by one. -#}
+    {#- One statement for all results: hundreds of statements would be synced to the disk one by one. -#}
     insert or replace into audit.results
     select unique_id, resource_type, name, status, message, invocation_id, built_at, upstream::varchar[] from (values
         {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}

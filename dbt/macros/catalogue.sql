@@ -1,4 +1,4 @@
-{#- What the marts' yml says of them, as SQL literals: what model catalogue is made of. -#}
+{#- The yml files of the marts as SQL literals, for model catalogue. -#}
 
 {#- The marts of the project, by name. -#}
 {% macro marts() -%}
@@ -9,11 +9,11 @@
     {{ return(found | sort(attribute='name')) }}
 {%- endmacro %}
 
-{#- The lake tables that a model is computed from, through whatever stands between. -#}
+{#- The lake tables that a model is computed from, directly or through other models. -#}
 {% macro lake_tables(node) -%}
     {%- set reached, tables = [node.unique_id], [] -%}
     {%- for unique_id in reached -%}
-        {#- The list grows while it is read: what is appended here is visited too. -#}
+        {#- The list grows while it is read, so the loop also visits the nodes that are appended here. -#}
         {%- for parent in graph.nodes.get(unique_id, {}).get('depends_on', {}).get('nodes', []) -%}
             {%- if parent not in reached -%}{%- do reached.append(parent) -%}{%- endif -%}
         {%- endfor -%}
@@ -27,7 +27,7 @@
     {%- if text -%}'{{ text.split() | join(' ') | replace("'", "''") }}'{%- else -%}null{%- endif -%}
 {%- endmacro %}
 
-{#- One row of literals per mart, each with a comma behind it; none where there is no graph: when dbt parses. -#}
+{#- One row of literals per mart, each followed by a comma. No rows while dbt parses, because there is no graph yet. -#}
 {% macro catalogue_rows() -%}
     {%- if execute and graph is defined -%}
     {%- for mart in marts() %}

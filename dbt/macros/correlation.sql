@@ -1,4 +1,4 @@
-{#- Pearson correlation; null under `minimum` rows or where either side does not vary. -#}
+{#- Pearson correlation; null with fewer than `minimum` rows or if a side does not vary. -#}
 {% macro correlation(x, y, minimum=2) -%}
     case
         when count({{ x }}) >= {{ minimum }} and min({{ x }}) < max({{ x }}) and min({{ y }}) < max({{ y }})
@@ -7,8 +7,8 @@
 {%- endmacro %}
 
 {#-
-  Rank from 1 within `partition`, ties sharing the mean of their ranks: what Spearman's correlation is made of. Both
-  windows have one order, and so one sort.
+  Rank from 1 within `partition`; ties share the mean of their ranks, as Spearman's correlation needs it. Both windows
+  have the same order, so DuckDB sorts once.
 -#}
 {% macro average_rank(value, partition) -%}
     rank() over (partition by {{ partition }} order by {{ value }})

@@ -1,4 +1,4 @@
-{#- Schemas are named as configured: marts, not main_marts. -#}
+{#- Schemas have their configured names: marts, not main_marts. -#}
 {% macro generate_schema_name(custom_schema_name, node) -%}
     {{ custom_schema_name | trim if custom_schema_name else target.schema }}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#-
-  Mean pairwise cosine of `n` answers (SPEC §7): null under two of them, where one of the `n_asked` is missing, or where
-  one is not embedded, which shows in the number of pairs.
+  Mean pairwise cosine of `n` answers (SPEC §7). Null with fewer than two answers, if one of the `n_asked` is missing,
+  or if one is not embedded; the number of pairs shows the last case.
 -#}
 {% macro int_sim(n, n_asked, similarities) -%}
     case

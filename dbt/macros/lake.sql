@@ -1,6 +1,6 @@
-{#- What staging has in common: only what the study declares is read, and generations come with the same columns. -#}
+{#- Shared by staging models: they read only what the study declares, and all generations have the same columns. -#}
 
-{#- Holds in the rows of a lake table whose `columns` the study declares; a prompt counts only where it `asks` so. -#}
+{#- True for rows of a lake table whose `columns` the study declares. A prompt counts only if it asks for `asks`. -#}
 {% macro is_declared(columns, asks=none) -%}
     {%- for column in columns %}
     {%- set declared = 'method' if column == 'retriever' else column %}
@@ -11,7 +11,7 @@
     {%- endfor %}
 {%- endmacro %}
 
-{#- Of a generation: the answer and its scores (GENERATION in core/tables/generation.py, the accounts left out). -#}
+{#- The answer of a generation and its scores (GENERATION in core/tables/generation.py, without the accounts). -#}
 {% macro scored_columns() -%}
     prediction,
     raw_text,
@@ -24,9 +24,9 @@
 {%- endmacro %}
 
 {#-
-  Of a generation: what it took, and who made it (ACCOUNTS there). `attributed` cuts time and cost to the row's part of
-  work that rows of other partitions have in common with it (column share_of_work); a service's request took its time
-  whoever waits for it.
+  The time and cost of a generation, and what computed it (ACCOUNTS in core/tables/generation.py). `attributed` reduces
+  time and cost to this row's part of the work that it shares with rows of other partitions (column share_of_work). The
+  time of a request to a service is never divided.
 -#}
 {% macro account_columns(attributed=false) -%}
     prompt_hash,
@@ -56,7 +56,7 @@
     code_version
 {%- endmacro %}
 
-{#- What tells one generation from all others, however many rows it serves; null of what was imported. -#}
+{#- The key of one generation, which may serve several rows. Null for imported answers. -#}
 {% macro generation_key() -%}
     md5(generated_for || prompt_hash || coalesce(seed::varchar, ''))
 {%- endmacro %}

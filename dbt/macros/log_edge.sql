@@ -1,6 +1,6 @@
 {#-
-  Edge number `index` of `n_bins` bins that are of equal width in the logarithm, from `low` to `high` (both > 0).
-  The outer edges are exactly `low` and `high`, so that filtering by an edge gives the bin's rows again.
+  Edge number `index` of `n_bins` bins with equal width in the logarithm, from `low` to `high` (both > 0). The outer
+  edges are exactly `low` and `high`, so that a filter by the edges returns the rows of the bin.
 -#}
 {% macro log_edge(low, high, index, n_bins) -%}
     case

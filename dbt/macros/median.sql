@@ -1,6 +1,6 @@
 {#-
   Medians of `value` by `key`, with their 95 % intervals between two order statistics: x(r) and x(n + 1 - r) for the
-  greatest r with P(Binomial(n, 1/2) < r) ≤ 0.025. That is free of assumptions on the distribution; the interval covers
+  greatest r with P(Binomial(n, 1/2) < r) ≤ 0.025. This makes no assumptions about the distribution. The interval covers
   95 % or more, and is null below six values. `also`: further aggregates.
 -#}
 {% macro medians(relation, key, value, also=[]) -%}
@@ -30,7 +30,7 @@
     group by {{ key }}
 {%- endmacro %}
 
-{#- The probability that of n_values throws of a coin `heads` are heads. -#}
+{#- The probability of exactly `heads` heads in n_values throws of a coin. -#}
 {% macro coin_mass(heads) -%}
     exp(
         lgamma(n_values + 1) - lgamma({{ heads }} + 1) - lgamma(n_values - ({{ heads }}) + 1) - n_values * ln(2)

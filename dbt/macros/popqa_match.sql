@@ -1,7 +1,8 @@
 {#-
-  PopQA's rule (SPEC §5, core/scoring/match.py) for one gold answer: as written, lower-cased or capitalised it is part of
-  the prediction. Letters whose lower or title case is longer, or another than the upper one (as of the German sharp s),
-  keep the case they are given here: only a text that holds such a letter can be judged otherwise than in Python.
+  PopQA's rule (SPEC §5, core/scoring/match.py) for one gold answer: the prediction contains it as written, in lower
+  case or capitalised. Some letters keep their case here: those whose lower or title case is longer, or whose title case
+  differs from the upper case (like the German sharp s). Only for texts with such a letter can the verdict differ from
+  Python's.
 -#}
 {% macro popqa_match(prediction, gold) -%}
     (trim({{ gold }}) != '' and (

@@ -1,30 +1,32 @@
 {#-
-  Prompts by the rule of core/generation/prompts.py, rebuilt in SQL: what model fct_prompts is made of. A blank text has
-  nothing but spaces; `trim` alone would take other white space too.
+  Prompts by the rule of core/generation/prompts, rebuilt in SQL for model fct_prompts. A blank text has nothing but
+  spaces; `trim` alone would take other white space too.
 -#}
 
 {#-
-  A published table, named without its database: a view keeps the name as it is, and the file may be attached under any.
+  A published table, named without its database. A view stores the name, and the file may be attached under any name.
 -#}
 {% macro published(model) -%}
     {%- set relation = ref(model) -%}
     {{ relation if relation is string else relation.include(database=false) }}
 {%- endmacro %}
 
-{#- A template with its question; what the question holds is not searched for the placeholder again. -#}
+{#- A template with its question. A placeholder inside the question is not replaced. -#}
 {% macro filled(template, question) -%}
     replace({{ template }}, '{question}', {{ question }})
 {%- endmacro %}
 
-{#- What dense leaves of a passage: all but its last piece, unless that is nothing; verbalised ones stay whole. -#}
+{#-
+  The part of a passage that dense keeps: all but the last piece, if that is not empty. Verbalised passages stay whole.
+-#}
 {% macro dense_text(text, source) -%}
     {%- set kept = "array_to_string(string_split(" ~ text ~ ", '. ')[:-2], '. ')" -%}
     if({{ source }} != 'verbalised' and trim({{ kept }}, ' ') != '', {{ kept }} || '.', {{ text }})
 {%- endmacro %}
 
 {#-
-  The question of a row in its template, behind the row's passage; without a passage, or behind a blank one, it stands
-  bare. Null where the passage is in neither of the tables that the query joins, `passages` and `generated_passages`.
+  The question of a row in its template, after the passage of the row. A question without a passage, or with a blank
+  one, appears alone. Null if neither `passages` nor `generated_passages`, which the query joins, has the passage.
 -#}
 {% macro prompt_block(row, question) -%}
     {%- set text -%}
@@ -37,8 +39,8 @@
 {%- endmacro %}
 
 {#-
-  The demonstrations of a row of `answers`, answered, each with a blank line behind it; empty without any. Where they are
-  not known, or one cannot be rebuilt, null is left, rather than a wrong prompt.
+  The demonstrations of a row of `answers` with their answers, each followed by a blank line; empty without any. Null if
+  they are not known or one cannot be rebuilt, because a wrong prompt would be worse.
 -#}
 {% macro demonstration_blocks() -%}
     if(answers.demonstration_ids is not null, (

@@ -1,25 +1,27 @@
-{#- A mean a question, or null where one of them is not known: a mean over some would pass for that of all. -#}
+{#-
+  The mean per question; null if a value is unknown, because a mean over the others would look like the mean of all.
+-#}
 {% macro whole_mean(value) -%}
     case when count({{ value }}) = count(*) then avg({{ value }}) end
 {%- endmacro %}
 
-{#- A sum in the same way. -#}
+{#- The sum; null if a value is unknown. -#}
 {% macro whole_sum(value) -%}
     case when count({{ value }}) = count(*) then sum({{ value }}) end
 {%- endmacro %}
 
 {#-
-  How many times as many tokens would have been processed, had each row computed its whole prompt. Prompt and new tokens
-  count alike; a new one takes longer, so device time scaled by this is at most what sharing saves.
+  The factor by which more tokens would have been processed if each row had computed its whole prompt. Prompt tokens and
+  new tokens count alike. New tokens take longer, so device time multiplied by this factor is an upper bound.
 -#}
 {% macro unshared_ratio() -%}
     sum(prompt_tokens + new_tokens) / nullif(sum(prompt_tokens - shared_tokens + new_tokens), 0)
 {%- endmacro %}
 
 {#-
-  The rows of a table of generations with column share_of_work: the part that each bears of what its partition's
-  rows are told to have taken. Rows of several partitions may have one generation in common (a row cache serves all
-  methods): all of these rows bear equal parts of it, so that sums are what was spent.
+  The rows of a table of generations with column share_of_work: the part of the recorded time and cost that counts for
+  the row. Rows of several partitions may share one generation (the row cache serves all methods). Each of these rows
+  gets an equal part of it, so that sums are what was spent.
 -#}
 {% macro with_share_of_work(relation, table_name) -%}
     select

@@ -1,4 +1,4 @@
-{#- Why macro `correlation` gives null: fewer than `minimum` rows, called `rows`, or a side that does not vary. -#}
+{#- The reason why macro `correlation` gives null: fewer than `minimum` `rows`, or a side that does not vary. -#}
 {% macro why_undefined(x, y, x_name, y_name, rows, minimum=2) -%}
     case
         when count({{ x }}) < {{ minimum }} then 'too few {{ rows }}'

@@ -1,4 +1,4 @@
-{#- Wilson 95 % interval of a proportion, z = 1.959963984540054 (SPEC §6); null without rows or successes unknown. -#}
+{#- Wilson 95 % interval of a proportion, z = 1.959963984540054 (SPEC §6). Null without rows or known successes. -#}
 {% macro wilson_low(n_successes, n) -%}{{ wilson_bound(n_successes, n, '-') }}{%- endmacro %}
 
 {% macro wilson_high(n_successes, n) -%}{{ wilson_bound(n_successes, n, '+') }}{%- endmacro %}

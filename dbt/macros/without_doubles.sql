@@ -1,9 +1,9 @@
 {#-
-  A lake table should hold a key once. Where files hold it several times with one and the same text, one copy is kept;
-  where they hold different texts, none is, since nobody knows which is right. fct_lake_reconciliation counts both.
+  A lake table should have each key once. If files have a key several times with the same text, one copy is kept. If the
+  texts differ, none is kept, because it is not known which is right. fct_lake_reconciliation counts both cases.
 -#}
 
-{#- The keys that occur several times, with their number of rows, and whether all of these hold the same text. -#}
+{#- The keys that occur several times, with their number of rows, and whether all these rows have the same text. -#}
 {% macro doubled_keys(relation, key, text='prediction') -%}
     select
         {{ key }},

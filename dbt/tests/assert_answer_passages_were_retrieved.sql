@@ -1,6 +1,6 @@
 {{ config(severity='warn', meta={'dagster': {'ref': {'name': 'fct_answers'}}}) }}
 
--- An answer that read a passage which is no longer retrieved is older than its index.
+-- An answer is older than its index if the index no longer retrieves its passage.
 select
     dataset,
     question_id,

@@ -1,6 +1,6 @@
 {{ config(meta={'dagster': {'ref': {'name': 'fct_answers'}}}) }}
 
--- Answers to questions that the lake no longer holds are stale: their partition must be materialised again.
+-- Answers to questions that are no longer in the lake are stale. Materialise their partition again.
 with answers as (
     {% for name in ['answers', 'paraphrase_answers', 'sampled_answers', 'generated_passages'] %}
     select distinct

@@ -1,4 +1,4 @@
--- Freshness: the newest month of page views is the window's last one at least; an older one would pass for popularity.
+-- Freshness: the newest month of page views is at least the last month of the window.
 with popularity_window as (
 
     select last_month

@@ -1,6 +1,6 @@
 {{ config(severity='warn', meta={'dagster': {'ref': {'name': 'fct_prompts'}}}) }}
 
--- A prompt that is not the one given: a question or passage has changed since, and its partition is stale.
+-- Prompts that differ from those the models read. A question or passage has changed, and its partition is stale.
 select
     table_name,
     dataset,

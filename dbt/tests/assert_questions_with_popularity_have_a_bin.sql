@@ -1,6 +1,7 @@
 {{ config(meta={'dagster': {'ref': {'name': 'int_question_bins'}}}) }}
 
--- Every question above 0 falls into one bin of its relation and one of all; the key of int_question_bins says no more.
+-- Every question above 0 has a bin in its relation and one in all. The key of int_question_bins says only "at most
+-- one".
 select
     questions.dataset,
     questions.question_id,

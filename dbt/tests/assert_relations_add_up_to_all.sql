@@ -1,4 +1,4 @@
--- What holds for all relations together is the sum over relations.
+-- The values for all relations together are the sums over the relations.
 select
     dataset,
     prompt,

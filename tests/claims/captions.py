@@ -21,7 +21,7 @@ def _in_query(key: str, pattern: str) -> Computed:
     """Number `n`, as the figure's query has it."""
     (sql,) = (figure.sql for figure in FIGURES if figure.key == key)
     found = re.search(pattern, sql)
-    assert found, f"{key}: its query holds no {pattern}"
+    assert found, f"{key}: its query has no {pattern}"
     return constant(n=found[1])
 
 
@@ -48,12 +48,12 @@ CLAIMS = (
     ),
     Claim(
         caption("scaling_by_level"),
-        "[3,4) holds the questions from {low:,.0f} to under {high:,.0f}, `below` those under {least:.0f}",
+        "[3,4) has the questions from {low:,.0f} to under {high:,.0f}, `below` those under {least:.0f}",
         _LEVELS,
     ),
     Claim(
         caption("headline"),
-        "fitted per relation on {train:p0} % of the questions",
+        "are fitted per relation on {train:p0} % of the questions",
         constant(train=_TRAIN),
     ),
     Claim(
@@ -69,12 +69,12 @@ CLAIMS = (
     ),
     Claim(
         caption("misled_by_a_passage"),
-        "At most {n} a model",
+        "At most {n} per model",
         _in_query("misled_by_a_passage", r"place <= (\d+)"),
     ),
     Claim(
         caption("rescued_by_a_passage"),
-        "At most {n} a model",
+        "At most {n} per model",
         _in_query("rescued_by_a_passage", r"place <= (\d+)"),
     ),
     Claim(

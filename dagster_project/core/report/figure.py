@@ -1,13 +1,13 @@
-"""What a figure of the report is: a query on the published marts, a chart, a table, and words.
+"""A figure of the report: a query on the published marts, a chart, a table, and words.
 
-What belongs here: the form of a definition. What does not: the definitions (`figures`), reading their rows (`rows`),
-drawing them (`charts`, `pictures`, `page`).
+What belongs here: the classes of a definition. What does not: the definitions (`figures`), code that reads their rows
+(`rows`) or draws them (`charts`, `pictures`, `page`).
 
-A chart is a Vega-Lite specification without data, in which four placeholders stand for what is known only when rows
-are at hand; `charts.resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules:
+A chart is a Vega-Lite specification without data. It has four placeholders for values that are known only with the
+rows. `charts.resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules:
 
-    {"$present": "model"}   the values of a column among the rows shown, in the order of the study
-    {"$all": "method"}      the values of a column in the whole study: colours stay the same whatever is picked
+    {"$present": "model"}   the values of a column in the shown rows, in the order of the study
+    {"$all": "method"}      the values of a column in the whole study, so that colours do not change with the selection
     {"$label": "popularity"}  a word that depends on the study
     usermeta.panels         how a faceted chart fits into a width (see `charts.fitted`)
 """
@@ -20,8 +20,8 @@ from typing import Any
 
 Spec = Mapping[str, Any]
 PANEL = "panel_place"
-"""A column that drawing adds to the rows: the place of a row's panel. A facet is ordered by it, never by a list of
-labels, which Vega-Lite would write into an expression."""
+"""A column that the drawing code adds to the rows: the position of a row's panel. It gives the order of the facets. A
+list of labels would not do, because Vega-Lite would write it into an expression."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Column:
     """A column of the table behind a figure.
 
     `kind`: text, count (1,234), share (0.123), number (4 digits), signed (+0.123), flag (yes, no), p (p value).
-    `interval`: the two columns that hold the bounds shown beside the value.
+    `interval`: the two columns with the bounds that are shown beside the value.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. Its query reads `tables` of schema `marts`; where one is missing or empty, it is not shown.
+    """One figure. Its query reads `tables` of schema `marts`. If one of them is missing or empty, the figure is not shown.
 
     `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
-    stands for the study's measure, as `$label` does in a chart.
-    `source`: where the paper has it. `choose`: columns of which one value is shown at a time.
+    stands for the study's measure, like `$label` in a chart.
+    `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
     `kind`: chart, table (no chart), or examples (cards of text).
     """
 
@@ -64,7 +64,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter of the report. The first one opens the page, and shows neither title nor lead."""
+    """A chapter of the report. The first one opens the page without title and lead."""
 
     key: str
     title: str

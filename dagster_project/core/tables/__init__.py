@@ -23,11 +23,15 @@ _QUARANTINE = (
         "quarantine",
         "One row per row that was put aside.",
         (
-            column("table_name", pa.string(), "lake table the row was meant for"),
-            column("partition", pa.string(), "its partition; empty where there is none"),
+            column("table_name", pa.string(), "lake table that the row was meant for"),
+            column("partition", pa.string(), "partition of that table; empty if it has none"),
             column("row_key", pa.string(), "line number, entity id or other key in the source"),
             column("reason", pa.string(), "what was wrong"),
-            column("raw", pa.string(), "the original, cut at 2,000 characters, control characters escaped"),
+            column(
+                "raw",
+                pa.string(),
+                "the original row, cut after 2,000 characters, with control characters escaped",
+            ),
         ),
         partitioned_by=("table_name", "partition"),
     ),

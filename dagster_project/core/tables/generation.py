@@ -1,4 +1,4 @@
-"""Lake tables of what models wrote, what it cost, and what is computed from it."""
+"""Lake tables of what models wrote, what that cost, and what is computed from it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dagster_project.core.tables.schema import (
     DATASET,
     METHOD,
     MODEL,
+    PARAPHRASE_ID,
     PROMPT,
+    PROMPT_HASH,
     QUESTION_ID,
     TEXTS,
     Table,
     column,
 )
 
-# What the files of imported answers do not say is null there, never zero.
+# If a file of imported answers does not say a value, the value is null, never zero.
 ACCOUNTS = (
     column(
         "prompt_tokens", pa.int32(), "tokens of the prompt as given to the model; null if imported", null=True
@@ -23,67 +25,77 @@ ACCOUNTS = (
     column(
         "shared_tokens",
         pa.int32(),
-        "prompt tokens that were not computed for this row: others had them in common; null if imported",
+        "prompt tokens that were not computed for this row, because other rows share them; null if imported",
         null=True,
     ),
-    column("new_tokens", pa.int32(), "tokens generated, the end token left out; null if imported", null=True),
+    column("new_tokens", pa.int32(), "generated tokens, without the end token; null if imported", null=True),
     column(
         "n_truncated_tokens",
         pa.int32(),
-        "prompt tokens cut from the left to fit the model; null if imported",
+        "tokens cut from the left of the prompt so that it fits the model; null if imported",
         null=True,
     ),
     column(
         "latency_ms",
         pa.float64(),
-        "this row's share of its batch's wall time, of a service its request's time; milliseconds; null if imported",
+        "this row's share of the wall time of its batch, or the time of its request to a service, in milliseconds;"
+        " null if imported",
         null=True,
     ),
     column("batch_size", pa.int32(), "rows in the batch that computed this row; null if imported", null=True),
     column(
         "device_seconds",
         pa.float64(),
-        "this row's share of local devices' time; null for a service",
+        "this row's share of the time of the local devices, in seconds; null for a service",
         null=True,
     ),
     column(
         "cost_usd",
         pa.float64(),
-        "device_seconds at the model's device_hour_usd, or what the service billed; null without a price",
+        "device_seconds at the model's device_hour_usd, or what the service billed, in US dollars; null without a"
+        " price",
         null=True,
     ),
-    column("engine", pa.string(), "backend that computed the row; imported = others did, by a file"),
+    column(
+        "engine", pa.string(), "generation backend that computed the row; imported = it comes from a file"
+    ),
     column(
         "revision",
         pa.string(),
-        "exact weights: hub commit, SHA-256 of the files, or as the service or imported file names it",
+        "exact weights: commit on the hub, SHA-256 of the files, or what the service or the imported file calls them",
     ),
     column(
         "dtype",
         pa.string(),
-        "number format of the weights; unknown if imported, or a service's and not declared",
+        "number format of the weights; unknown if imported, or if the study does not declare it for a service",
     ),
-    column("quantisation", pa.string(), "none, or the scheme; unknown if a service's and not declared"),
+    column(
+        "quantisation",
+        pa.string(),
+        "none, or the scheme; unknown if the study does not declare it for a service",
+    ),
     column(
         "decoding",
         pa.string(),
-        "how the text was decoded, as in the row cache's key: method, limit, the checkpoint's own settings that it "
-        "follows; null if imported",
+        "how the text was decoded: greedy or temperature, where it ends, and the settings of the checkpoint that were"
+        " followed (forced, forbidden or penalised tokens); null if imported",
         null=True,
     ),
     column(
         "seed",
         pa.int64(),
-        "seed of the demonstrations' draw, or of the sample; null if imported",
+        "seed of the draw of demonstrations, or of the sample; null if imported",
         null=True,
     ),
     column(
-        "is_reused", pa.bool_(), "the generation was taken from the row cache of an earlier run or partition"
+        "is_reused",
+        pa.bool_(),
+        "the generation came from the row cache: an earlier run or another partition had computed it",
     ),
     column(
         "generated_for",
         pa.string(),
-        "fingerprint of the partition that the generation was computed for; null if imported",
+        "fingerprint of the partition that this generation was computed for; null if imported",
         null=True,
     ),
     column("run_id", pa.string(), "Dagster run that wrote this row"),
@@ -91,28 +103,31 @@ ACCOUNTS = (
 )
 
 GENERATION = (
-    column(
-        "prompt_hash",
-        pa.string(),
-        "SHA-256 of the exact prompt text; null where an imported file has no prompts",
-        null=True,
-    ),
+    PROMPT_HASH,
     column(
         "prediction",
         pa.string(),
-        "the answer kept: first line of the generation, of a rambling model its first sentence (SPEC §3)",
+        "the answer: the first line of the generation, or only its first sentence if the model rambles (SPEC §3)",
     ),
     column("raw_text", pa.string(), "the generation before it was cut"),
+    column("is_correct", pa.bool_(), "the prediction contains a gold answer: PopQA's rule (SPEC §5, popqa)"),
     column(
-        "is_correct", pa.bool_(), "some gold answer stands in the prediction: PopQA's rule (SPEC §5, popqa)"
+        "is_correct_case_sensitive",
+        pa.bool_(),
+        "the prediction contains a gold answer in the same upper and lower case",
     ),
     column(
-        "is_correct_case_sensitive", pa.bool_(), "some gold answer stands in the prediction as it is written"
+        "is_correct_normalized",
+        pa.bool_(),
+        "the prediction contains a gold answer, both as SQuAD-normalised words",
     ),
-    column("is_correct_normalized", pa.bool_(), "so on SQuAD-normalised words"),
-    column("is_exact_match", pa.bool_(), "prediction equals some gold answer, both SQuAD-normalised"),
-    column("token_f1", pa.float64(), "token F1, maximum over the gold answers, SQuAD-normalised"),
-    column("rouge_l", pa.float64(), "ROUGE-L F-measure, maximum over the gold answers"),
+    column("is_exact_match", pa.bool_(), "the prediction equals a gold answer, both SQuAD-normalised"),
+    column(
+        "token_f1",
+        pa.float64(),
+        "token F1 of the prediction, SQuAD-normalised: the maximum over the gold answers",
+    ),
+    column("rouge_l", pa.float64(), "ROUGE-L F-measure of the prediction: the maximum over the gold answers"),
     *ACCOUNTS,
 )
 
@@ -126,7 +141,12 @@ GENERATION_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
-            column("passage_id", pa.string(), "passage before the question; null for closed_book", null=True),
+            column(
+                "passage_id",
+                pa.string(),
+                "passage before the question; null if there is none or it is not known",
+                null=True,
+            ),
             column(
                 "demonstration_ids",
                 TEXTS,
@@ -136,7 +156,8 @@ GENERATION_TABLES = (
             column(
                 "demonstration_passage_ids",
                 TEXTS,
-                "passages before the demonstrations, in the same order; null inside where one has none, null if imported",
+                "passages before the demonstrations, in the same order, null for a demonstration without one; null if"
+                " imported",
                 null=True,
             ),
             *GENERATION,
@@ -149,7 +170,7 @@ GENERATION_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column("paraphrase_id", pa.int32(), "0 = the question itself"),
+            PARAPHRASE_ID,
             MODEL,
             PROMPT,
             *GENERATION,
@@ -172,24 +193,28 @@ GENERATION_TABLES = (
     ),
     Table(
         "generated_passages",
-        "One row per (dataset, question, model): the background text that stands before a question of method genread.",
+        "One row per (dataset, question, model): the background text that method genread puts before the question.",
         (
             DATASET,
             QUESTION_ID,
             MODEL,
-            column("passage_id", pa.string(), "genread, model and question, joined by colons"),
             column(
-                "text", pa.string(), "the first line of the background text: what takes the passage's place"
+                "passage_id",
+                pa.string(),
+                "genread, model and question, joined by colons: unique within a dataset",
             ),
+            column("text", pa.string(), "the first line of the background text, used as the passage"),
             column(
                 "has_answer",
                 pa.bool_(),
-                "a gold answer stands in text as a token sequence (DPR's rule, SPEC §4)",
+                "the passage contains a gold answer as a token sequence (DPR's rule, SPEC §4)",
             ),
-            column("has_answer_popqa", pa.bool_(), "so by PopQA's substring rule"),
             column(
-                "prompt_hash", pa.string(), "SHA-256 of the exact prompt text; null if imported", null=True
+                "has_answer_popqa",
+                pa.bool_(),
+                "the passage contains a gold answer by PopQA's substring rule",
             ),
+            PROMPT_HASH,
             column("raw_text", pa.string(), "the background text before it was cut"),
             *ACCOUNTS,
         ),
@@ -197,28 +222,34 @@ GENERATION_TABLES = (
     ),
     Table(
         "single_latencies",
-        "One row per (dataset, question, model, method, prompt) that was asked alone: what one user waits.",
+        "One row per (dataset, question, model, method, prompt) that was asked alone: the time that one user waits.",
         (
             DATASET,
             QUESTION_ID,
             MODEL,
             METHOD,
             PROMPT,
-            column("single_latency_ms", pa.float64(), "time of this one answer, milliseconds"),
+            column("single_latency_ms", pa.float64(), "time of this one answer, in milliseconds"),
             column(
                 "round_number",
                 pa.int32(),
-                "place of the question in the calibration, from 0: all methods are asked it in turn; null for a service",
+                "place of the question in the calibration, from 0 (all methods answer a question before the next one"
+                " is asked); null for a service",
                 null=True,
             ),
             column(
                 "turn",
                 pa.int32(),
-                "place of the prompt in its round, from 0; equal prompts are asked once and share it; null for a service",
+                "place of the prompt in its round, from 0 (equal prompts are asked once and share a place); null for a"
+                " service",
                 null=True,
             ),
-            column("device", pa.string(), "what the model ran on"),
-            column("engine", pa.string(), "backend that was timed"),
+            column(
+                "device",
+                pa.string(),
+                "what the model ran on; service = the times are those of the requests that answered the questions",
+            ),
+            column("engine", pa.string(), "generation backend that was timed"),
             column("run_id", pa.string(), "Dagster run that wrote this row"),
         ),
         partitioned_by=("model",),
@@ -228,7 +259,7 @@ GENERATION_TABLES = (
         "One row per distinct answer text of paraphrase_answers and sampled_answers.",
         (
             column("text", pa.string(), "answer text; an empty answer is embedded as the empty string"),
-            column("embedding", pa.list_(pa.float32(), 384), "unit vector of the sentence encoder"),
+            column("embedding", pa.list_(pa.float32(), 384), "unit vector from the sentence encoder"),
             column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
         ),
     ),

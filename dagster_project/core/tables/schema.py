@@ -45,13 +45,23 @@ DATASET = column("dataset", pa.string(), "dataset, as named in the study")
 QUESTION_ID = column(
     "question_id",
     pa.string(),
-    "question within its dataset: subject and property, as in Q42-P19, or an imported file's own id",
+    "question within its dataset: subject and property, as in Q42-P19, or the id in an imported file",
 )
 MODEL = column("model", pa.string(), "model, as named in the study")
 METHOD = column(
     "method",
     pa.string(),
-    "closed_book, genread (a passage that the model wrote), or the retriever whose first passage stands before the"
-    " question",
+    "closed_book (no passage), genread (a background text that the model wrote), or the retriever whose first passage"
+    " is put before the question",
 )
 PROMPT = column("prompt", pa.string(), "prompt, as named in the study")
+RELATION = column("relation", pa.string(), "name of the relation that is asked about (SPEC §1)")
+PROMPT_HASH = column(
+    "prompt_hash",
+    pa.string(),
+    "SHA-256 of the exact prompt text; null if it comes from a file without prompts",
+    null=True,
+)
+PARAPHRASE_ID = column(
+    "paraphrase_id", pa.int32(), "number of the paraphrase within its relation; 0 = the question itself"
+)

@@ -1,4 +1,4 @@
-"""Lake tables of bootstraps, which numpy computes from models of the warehouse's first pass."""
+"""Lake tables of bootstraps: numpy computes them from models of the warehouse's first pass."""
 
 from __future__ import annotations
 
@@ -14,25 +14,39 @@ STATISTICS_TABLES = (
             DATASET,
             PROMPT,
             MODEL,
-            column("parametric_method", pa.string(), "method used at and above the threshold"),
-            column("retrieval_method", pa.string(), "method used below the threshold"),
-            column("search", pa.string(), "exact or binned10 (SPEC §6)"),
-            column("threshold_scope", pa.string(), "per_relation or all"),
+            column(
+                "parametric_method",
+                pa.string(),
+                "method that answers from the model's memory (closed_book, genread): used at and above the threshold",
+            ),
+            column("retrieval_method", pa.string(), "method that reads a passage: used below the threshold"),
+            column(
+                "search",
+                pa.string(),
+                "how thresholds are searched: exact (every distinct popularity) or binned10 (the edges of ten bins of"
+                " equal width in log popularity; SPEC §6)",
+            ),
+            column(
+                "threshold_scope",
+                pa.string(),
+                "per_relation = each relation has its own threshold; all = one threshold for all relations",
+            ),
             column("n_questions", pa.int64(), "questions with popularity and both answers"),
             column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
             column(
                 "n_deciding",
                 pa.float64(),
-                "so many equally large gains and losses of single questions would vary as much as theirs do",
+                "effective number of deciding questions: this many equally large gains and losses would vary as much"
+                " as the real ones",
             ),
             column(
                 "share_departing",
                 pa.float64(),
-                "of the questions that one method alone has right, share that adaptive retrieval decides otherwise "
-                "than the better fixed method, held out",
+                "share of the questions that only one method answers right for which adaptive retrieval, held out,"
+                " chooses otherwise than the better fixed method",
             ),
             column("gain_standard_error", pa.float64(), "standard error of the held-out gain", null=True),
-            column("undefined", pa.string(), "why there is no standard error", null=True),
+            column("undefined", pa.string(), "reason why there is no standard error", null=True),
         ),
     ),
     Table(
@@ -41,24 +55,34 @@ STATISTICS_TABLES = (
         (
             DATASET,
             PROMPT,
-            column("comparison", pa.string(), "methods (of one model) or models (by one method)"),
+            column(
+                "comparison",
+                pa.string(),
+                "methods = two methods with one model; models = two models with one method",
+            ),
             column("model_a", pa.string(), "model of the first side"),
             column("method_a", pa.string(), "method of the first side"),
             column("model_b", pa.string(), "model of the second side"),
             column("method_b", pa.string(), "method of the second side"),
             column("n", pa.int64(), "questions that both sides answered"),
-            column("n_a_only", pa.int64(), "questions that the first side alone has right"),
-            column("n_b_only", pa.int64(), "questions that the second side alone has right"),
+            column("n_a_only", pa.int64(), "questions that only the first side answers right"),
+            column("n_b_only", pa.int64(), "questions that only the second side answers right"),
             column(
-                "p_value", pa.float64(), "exact two-sided McNemar test; 1 where no question is discordant"
+                "p_value",
+                pa.float64(),
+                "exact two-sided McNemar test; 1 if no question is right on one side only",
             ),
             column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
             column(
                 "difference_low",
                 pa.float64(),
-                "2.5th percentile over resamples of accuracy of the first side minus that of the second",
+                "accuracy of the first side minus that of the second: 2.5th percentile over the resamples",
             ),
-            column("difference_high", pa.float64(), "its 97.5th percentile"),
+            column(
+                "difference_high",
+                pa.float64(),
+                "accuracy of the first side minus that of the second: 97.5th percentile over the resamples",
+            ),
         ),
     ),
 )

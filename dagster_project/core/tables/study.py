@@ -1,4 +1,4 @@
-"""Lake tables that say what the study asks for, so that SQL can."""
+"""Lake tables that say what the study asks for, so that SQL can read it."""
 
 from __future__ import annotations
 
@@ -12,33 +12,43 @@ STUDY_TABLES = (
         "One row per model of the study.",
         (
             MODEL,
-            column("family", pa.string(), "models of one family differ in size only"),
+            column("family", pa.string(), "family of the model: models of one family differ only in size"),
             column(
                 "n_parameters", pa.int64(), "number of parameters; null if the study does not say", null=True
             ),
             column("backend", pa.string(), "generation backend"),
             column("path", pa.string(), "where the weights come from"),
-            column("revision", pa.string(), "revision asked for; null = what the path holds", null=True),
+            column(
+                "revision",
+                pa.string(),
+                "revision that the study asks for; null = what the path holds",
+                null=True,
+            ),
             column("dtype", pa.string(), "number format of the weights, or unknown"),
             column("quantisation", pa.string(), "none, or the scheme"),
-            column("rambles", pa.bool_(), "its answers are cut to their first sentence"),
+            column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
             column(
                 "sentence_splitter",
                 pa.string(),
-                "rules that say where a sentence ends, by name; null for a model that does not ramble",
+                "name and version of the rules for where a sentence ends; null for a model that does not ramble",
                 null=True,
             ),
-            column("device_hour_usd", pa.float64(), "price of an hour of one local device", null=True),
+            column(
+                "device_hour_usd",
+                pa.float64(),
+                "price of one hour on one local device, in US dollars; null without a price",
+                null=True,
+            ),
         ),
     ),
     Table(
         "model_prices",
-        "One row per (model, valid_from): what a service bills for the study's models, dated.",
+        "One row per (model, valid_from): the price that a service bills for a model of the study from that day.",
         (
             MODEL,
             column("valid_from", pa.string(), "first day of the price, YYYY-MM-DD"),
-            column("prompt_usd_per_million", pa.float64(), "US dollars a million prompt tokens"),
-            column("completion_usd_per_million", pa.float64(), "US dollars a million new tokens"),
+            column("prompt_usd_per_million", pa.float64(), "US dollars per million prompt tokens"),
+            column("completion_usd_per_million", pa.float64(), "US dollars per million new tokens"),
             column("source", pa.string(), "study, or where the price was published"),
         ),
     ),
@@ -47,23 +57,24 @@ STUDY_TABLES = (
         "One row per method of the study.",
         (
             METHOD,
-            column("is_parametric", pa.bool_(), "answers from the model's memory alone"),
+            column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
             column(
                 "is_bound",
                 pa.bool_(),
-                "its passage is chosen because it holds the answer: an upper bound, no method to use",
+                "the passage is chosen because it contains the answer: an upper bound, which no leaderboard ranks",
             ),
             column("description", pa.string(), "what the method gives the model"),
             column(
                 "background_template",
                 pa.string(),
-                "what genread asks for its background text, {question} in the question's place; null for the others",
+                "prompt that asks for the background text of genread, with {question} for the question; null for other"
+                " methods",
                 null=True,
             ),
             column(
                 "background_tokens",
                 pa.int32(),
-                "new tokens of a background text of genread, at most; null for the others",
+                "the study's limit of new tokens for a background text of genread; null for other methods",
                 null=True,
             ),
         ),
@@ -73,21 +84,19 @@ STUDY_TABLES = (
         "One row per prompt of the study.",
         (
             PROMPT,
-            column("format", pa.string(), "name of the template"),
-            column("template", pa.string(), "the template, {question} in the question's place"),
+            column("format", pa.string(), "name of the template of question and answer"),
+            column("template", pa.string(), "the template, with {question} for the question"),
             column("shots", pa.int32(), "number of demonstrations"),
             column("draw", pa.string(), "how demonstrations are drawn; null without any", null=True),
             column("demonstrations_from", pa.string(), "pool of the draw: other_relations or all_questions"),
             column(
                 "reference_demos",
                 pa.bool_(),
-                "demonstrations carry passages only where the reference finds them",
+                "demonstrations have passages only if the reference implementation finds them",
             ),
-            column("max_new_tokens", pa.int32(), "new tokens of an answer, at most"),
-            column("asks", TEXTS, "what it is used for: questions, paraphrases, samples"),
-            column(
-                "n_samples", pa.int32(), "samples drawn of each question; null where it asks none", null=True
-            ),
+            column("max_new_tokens", pa.int32(), "the study's limit of new tokens for an answer"),
+            column("asks", TEXTS, "what the prompt is used for: questions, paraphrases, samples"),
+            column("n_samples", pa.int32(), "samples per question; null if the prompt draws none", null=True),
             column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),
         ),
     ),
@@ -99,13 +108,17 @@ STUDY_TABLES = (
             column(
                 "source",
                 pa.string(),
-                "where its facts come from: sandbox, wikidata, rdf_file; of an import the file's format",
+                "where the facts come from: sandbox, wikidata or rdf_file; for an import, the format of the file",
             ),
-            column("relations", TEXTS, "relations asked about, of an import those that it may ask about"),
+            column(
+                "relations",
+                TEXTS,
+                "relations that the dataset asks about; for an import, those that it may ask about",
+            ),
             column(
                 "snapshot",
                 pa.string(),
-                "month of the facts, as the study pins it; null for an import",
+                "month of the facts, as pinned in the study; null for an import",
                 null=True,
             ),
         ),
@@ -114,15 +127,24 @@ STUDY_TABLES = (
         "popularity_windows",
         "One row: the popularity that the study's analyses use.",
         (
-            column("measure", pa.string(), "page_views, sitelinks, or imported"),
-            column("n_months", pa.int32(), "months of the window"),
             column(
-                "last_month", pa.string(), "last month, YYYY-MM; null = the latest in the lake", null=True
+                "measure",
+                pa.string(),
+                "what popularity is: page_views (mean monthly views of the English Wikipedia article, by users),"
+                " sitelinks (of the Wikidata item), or imported (a number from an imported file)",
+            ),
+            column("n_months", pa.int32(), "number of months in the window"),
+            column(
+                "last_month",
+                pa.string(),
+                "last month of the window, YYYY-MM; null = the latest in the lake",
+                null=True,
             ),
             column(
                 "redirects",
                 pa.string(),
-                "views of redirects: resolve (of the title where the article stands now), sum (all titles), ignore",
+                "which page views count: resolve (those of the article's present title), sum (those of all titles that"
+                " lead to it), or ignore (those of the title that the entity links to)",
             ),
         ),
     ),

@@ -1,19 +1,25 @@
-"""dbt's declaration of the lake, written from `core.tables`.
+"""What dbt says about the lake, generated from `core.tables`: its sources, and docs blocks for their columns.
 
-What belongs here: the text of `dbt/models/staging/_lake__sources.yml`. What does not: the columns. After
-a change of `tables`, `python -m dagster_project.core.warehouse.sources` rewrites it; a test compares.
+What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt/models/staging`. What does not: the
+columns and what they mean (`core.tables`). After a change of `core.tables`, run
+`python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
+
+The description of a lake column is thus written once. A model that passes the column on describes it with the docs
+block: `{{ doc('lake_prompt_hash') }}`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
 
 import pyarrow as pa
 
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES, Column, Table
 
-SOURCES_FILE = PROJECT_ROOT / "dbt" / "models" / "staging" / "_lake__sources.yml"
+_STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"
+SOURCES_FILE = _STAGING / "_lake__sources.yml"
+DOCS_FILE = _STAGING / "_lake__docs.md"
 
 # The path ends up in an SQL literal, where quotes are doubled, after str.format, where braces are.
 _LOCATION = (
@@ -27,12 +33,16 @@ version: 2
 
 sources:
   - name: lake
-    description: "Parquet files, one a partition; each table has one writer, an asset of the same name."
+    description: "Parquet files, one per partition. Only the asset of the same name writes a table."
     config:
       meta:
         external_location: >-
           {location}
     tables:
+"""
+_DOCS_HEAD = """\
+Descriptions of the lake's columns.
+Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.
 """
 _TYPES = {
     pa.string(): "varchar",
@@ -49,6 +59,31 @@ def sources_yaml() -> str:
     return _HEAD.replace("{location}", _LOCATION) + "".join(_table(table) for table in TABLES.values())
 
 
+def lake_docs() -> str:
+    """One docs block per column, named as `docs_block` says."""
+    blocks = {
+        docs_block(table.name, column.name): column.description
+        for table in TABLES.values()
+        for column in table.columns
+    }
+    lines = [f"{{% docs {name} %}}{text}{{% enddocs %}}" for name, text in sorted(blocks.items())]
+    return "\n".join([_DOCS_HEAD, *lines]) + "\n"
+
+
+def docs_block(table: str, column: str) -> str:
+    """The name of the docs block that describes a lake column.
+
+    It is `lake_<column>` for the description that several tables share, or that the only table with the column has.
+    Any other description has a block of its own, `lake_<table>__<column>`.
+    """
+    descriptions = {
+        name: found.description for name, t in TABLES.items() for found in t.columns if found.name == column
+    }
+    ((most_used, n_tables),) = Counter(descriptions.values()).most_common(1)
+    is_shared = n_tables > 1 or len(descriptions) == 1
+    return f"lake_{column}" if is_shared and descriptions[table] == most_used else f"lake_{table}__{column}"
+
+
 def duckdb_type(type_: pa.DataType) -> str:
     """The DuckDB type that an Arrow type is read as."""
     if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
@@ -56,9 +91,10 @@ def duckdb_type(type_: pa.DataType) -> str:
     return _TYPES[type_]
 
 
-def write_sources(path: Path = SOURCES_FILE) -> None:
-    """Write the file again."""
-    path.write_text(sources_yaml(), encoding="utf-8")
+def write_sources() -> None:
+    """Write both files again."""
+    SOURCES_FILE.write_text(sources_yaml(), encoding="utf-8")
+    DOCS_FILE.write_text(lake_docs(), encoding="utf-8")
 
 
 def _table(table: Table) -> str:

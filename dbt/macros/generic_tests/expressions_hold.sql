@@ -1,4 +1,4 @@
-{#- Every expression holds in every row; where it is null it passes. A row comes once for each that it violates. -#}
+{#- Every expression is true in every row; null passes. A row appears once for each expression that it violates. -#}
 {% test expressions_hold(model, expressions) %}
 select *
 from (

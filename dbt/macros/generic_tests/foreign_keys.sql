@@ -1,6 +1,6 @@
 {#-
-  Every value of a column of `to` stands in the model given for it, in the field of the same name or in that of
-  `fields`; nulls pass. One node and one scan for all keys of a model; a row names the column.
+  Every value of a column in `to` occurs in the model given for it, in the field of the same name or the one given in
+  `fields`; nulls pass. One node and one scan test all keys of a model. A failing row names the column.
 -#}
 {% test foreign_keys(model, to, fields={}) %}
 with keys as materialized (

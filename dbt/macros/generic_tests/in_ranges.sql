@@ -1,6 +1,7 @@
 {#-
-  Values lie in the range of their column, [low], [low, high] or [null, high]; nulls pass, NaN does not. One node and one
-  scan for all columns of a model, since dbt spends more on a node than DuckDB does on its query; a row names the column.
+  Values are in the range of their column, [low], [low, high] or [null, high]; nulls pass, NaN does not. One node and
+  one scan test all columns of a model, because dbt needs more time for a node than DuckDB for its query. A failing row
+  names the column.
 -#}
 {% test in_ranges(model, columns) %}
 select outside.column_name, outside.value, count(*) as n_rows
@@ -23,7 +24,7 @@ where outside is not null
 group by all
 {% endtest %}
 
-{#- NaN is greater than any number, and so needs a word of its own where no upper bound stands. -#}
+{#- NaN is greater than any number, so without an upper bound it needs its own condition. -#}
 {% macro is_outside(column, low, high=none) -%}
     (isnan({{ column }}::double)
     {%- if low is not none %} or {{ column }} < {{ low }}{% endif %}

@@ -1,4 +1,6 @@
-{#- The columns of every chain rise from left to right in every row, up to rounding; nulls pass. A row names the two. -#}
+{#-
+  In every row the columns of each chain rise from left to right, up to rounding; nulls pass. A failing row names both.
+-#}
 {% test ordered(model, chains) %}
 {%- set pairs = [] %}
 {%- for chain in chains %}{% do pairs.extend(zip(chain[:-1], chain[1:])) %}{% endfor %}

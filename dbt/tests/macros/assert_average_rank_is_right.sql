@@ -1,4 +1,4 @@
--- Ranks of 10, 20, 20, 30 are 1, 2.5, 2.5, 4; each group is ranked by itself.
+-- The ranks of 10, 20, 20, 30 are 1, 2.5, 2.5, 4. Each group has its own ranks.
 with cases as (
 
     select

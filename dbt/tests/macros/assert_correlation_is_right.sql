@@ -1,4 +1,4 @@
--- By hand: a perfect line, a perfect inverse, one side constant, the other side constant, too few rows.
+-- Computed by hand: a perfect line, a perfect inverse, one side constant, the other side constant, too few rows.
 with cases as (
 
     select

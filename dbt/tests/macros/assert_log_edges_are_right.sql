@@ -1,4 +1,4 @@
--- From 1 to 10,000 in four bins; and, without variance, both ends of the one bin.
+-- From 1 to 10,000 in four bins, and both ends of the single bin without variance.
 with cases as (
 
     select

@@ -1,6 +1,6 @@
 {{ config(meta={'dagster': {'ref': {'name': 'fct_guessing_baselines'}}}) }}
 
--- PopQA's rule: as written, lower-cased, capitalised; parts of words count, blanks do not.
+-- PopQA's rule: as written, in lower case, or capitalised. Parts of words count, blanks do not.
 with cases as (
 
     select listed.*

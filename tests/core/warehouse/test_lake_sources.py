@@ -1,7 +1,10 @@
-"""dbt's declaration of the lake and the lake's own columns do not drift apart."""
+"""What dbt says about the lake follows from the lake's own columns: sources, types and descriptions."""
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -11,13 +14,69 @@ import yaml
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.sources import SOURCES_FILE, duckdb_type, sources_yaml
+from dagster_project.core.warehouse.described import ModelDescription, describe_models
+from dagster_project.core.warehouse.sources import (
+    DOCS_FILE,
+    SOURCES_FILE,
+    docs_block,
+    duckdb_type,
+    lake_docs,
+    sources_yaml,
+)
+from tests.warehouses import UNANSWERED, built_study
+
+MODELS = PROJECT_ROOT / "dbt" / "models"
 
 
-def test_the_file_is_what_tables_say() -> None:
-    assert SOURCES_FILE.read_text(encoding="utf-8") == sources_yaml(), (
-        "run `python -m dagster_project.core.warehouse.sources`"
-    )
+def test_the_files_are_what_tables_say() -> None:
+    written = SOURCES_FILE.read_text(encoding="utf-8"), DOCS_FILE.read_text(encoding="utf-8")
+    assert written == (sources_yaml(), lake_docs()), "run `python -m dagster_project.core.warehouse.sources`"
+
+
+def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
+    build = built_study(UNANSWERED, monkeypatch).home.build
+    manifest = json.loads((build / "dbt/target/manifest.json").read_text(encoding="utf-8"))
+    names = [name for name, node in manifest["nodes"].items() if node["resource_type"] == "model"]
+    tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
+    compiled = build / "dbt/target/compiled"
+    models = describe_models(manifest, compiled, build / "warehouse.duckdb", names, logging.getLogger())
+    typed, n_found = [], 0
+    for name, model in models.items():
+        for column in model.columns:
+            blocks = {docs_block(t, column.name) for t in _origins(name, column.name, models, tables)}
+            if column.description and len(blocks) == 1:
+                n_found += 1
+                if not column.description.startswith(_lake_texts()[blocks.pop()]):
+                    typed.append((name, column.name))
+    assert n_found > 250
+    assert typed == []
+
+
+def test_no_description_of_the_lake_is_typed_again_in_dbt() -> None:
+    texts = {text for text in _lake_texts().values() if len(text) > 25}
+    for file in [*MODELS.rglob("*.yml"), MODELS / "docs.md"]:
+        if file != SOURCES_FILE:
+            written = file.read_text(encoding="utf-8")
+            assert [text for text in texts if text in written] == [], file.name
+
+
+def _lake_texts() -> dict[str, str]:
+    return {docs_block(t.name, c.name): c.description for t in TABLES.values() for c in t.columns}
+
+
+def _origins(
+    model: str, column: str, models: Mapping[str, ModelDescription], tables: Mapping[str, str]
+) -> set[str]:
+    """The lake tables that a model's column comes from, if it has the same name all the way; else none."""
+    if model in tables:
+        return {tables[model]}
+    lineage = models[model].lineage if model in models else None
+    steps = (lineage or {}).get(column, frozenset())
+    found = [_origins(parent, name, models, tables) if name == column else set() for parent, name in steps]
+    return set().union(*found) if all(found) else set()
 
 
 def test_every_table_maps_to_its_asset_and_lists_its_columns() -> None:

@@ -1,6 +1,6 @@
 """The figures of the report, in the order of the page.
 
-What belongs here: which figures and sections there are. A new figure is a `Figure` in the module of its topic.
+What belongs here: the lists of figures and sections. A new figure is a `Figure` in the module of its topic.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ SECTIONS = (
     Section(
         "memory",
         "What models remember",
-        "Models answer from memory what is asked about often, and fail in the tail. How steep is the fall, "
-        "in which relations, and does size mend it?",
+        "Models know popular subjects from memory and fail in the long tail. How steep is the fall, in which relations, "
+        "and do larger models fall less?",
     ),
     Section(
         "retrieval",
-        "What retrieval mends, and breaks",
-        "A passage helps where memory fails, and misleads where memory was right and the passage is not.",
+        "Where retrieval helps and hurts",
+        "A passage helps if memory fails. It misleads if memory is right and the passage is not.",
     ),
     Section(
         "adaptive",
-        "When to trust which",
-        "Below a threshold of popularity look it up, above it trust the memory: what that gains, and where the "
-        "threshold lies.",
+        "When to retrieve",
+        "Adaptive retrieval reads a passage for subjects below a threshold of popularity, and trusts memory above it. How "
+        "much does that gain, and where are the thresholds?",
     ),
     Section(
         "cost",
         "Latency and cost",
-        "What it takes to be right, and whether not looking things up saves any of it.",
+        "The time and money that answers take, and whether retrieving less saves any.",
     ),
     Section(
         "consistency",
@@ -50,9 +50,9 @@ SECTIONS = (
         "Does a model give the same answer to the same question in other words?",
     ),
     Section(
-        "questions", "What was asked", "The questions behind every number: how popular their subjects are."
+        "questions", "The questions", "The questions behind every number: how popular their subjects are."
     ),
-    Section("audit", "Trust", "Where every row went, and what rests on the choice of a rule."),
+    Section("audit", "Audit", "What happened to every row, and how much depends on the rule of correctness."),
 )
 
 FIGURES: tuple[Figure, ...] = (

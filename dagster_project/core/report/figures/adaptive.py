@@ -1,4 +1,4 @@
-"""Figures of adaptive retrieval: what it gains, where its thresholds lie, what it costs."""
+"""Figures of adaptive retrieval: its accuracy, its gain, its thresholds, and how often it retrieves."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ ACCURACY = Figure(
     section="adaptive",
     title="Adaptive retrieval against always and never",
     shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). "
-    "`best of both` is right where either answer is: no choice can exceed it. The bar on `adaptive` spans "
-    "the central 95 % of splits: their spread, not a confidence interval; that of the gain stands in the next figure.",
+    "`best of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
+    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the next figure has the "
+    "confidence interval of the gain.",
     source="PopQA, Figures 9 and 12",
     tables=("fct_adaptive_accuracy",),
     sql=f"""with policies as (
@@ -86,8 +87,8 @@ GAIN = Figure(
     section="adaptive",
     title="What adaptive retrieval gains",
     shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
-    "intervals, from a bootstrap of the held-out gain over questions; there is none where one fixed method is nearly "
-    "always best or too few questions decide the gain. Right of zero: choosing by popularity pays.",
+    "intervals, from a bootstrap of the held-out gain over questions. There is no interval if one fixed method is nearly "
+    "always best or too few questions decide the gain. To the right of zero, choosing by popularity is better.",
     source="PopQA, section 6.2",
     tables=("fct_adaptive_accuracy",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
@@ -134,10 +135,11 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
 THRESHOLDS = Figure(
     key="adaptive_thresholds",
     section="adaptive",
-    title="Where the thresholds lie",
-    shows="Below its threshold a question is looked up, from it on memory is trusted; fitted on all questions with both "
-    "answers (search `exact`). Points at the right edge of a panel: nearly all is looked up; at the left: nearly "
-    "nothing. Pairs that look up all or none have no point; the table says `always` or `never`.",
+    title="Where the thresholds are",
+    shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
+    "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
+    "means that nearly all questions are retrieved for, at the left edge nearly none. Pairs that retrieve for all or for "
+    "no questions have no point; the table says `always` or `never`.",
     source="PopQA, section 6.1",
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
@@ -187,8 +189,8 @@ order by dataset, prompt, model, retrieval_method, relation""",
 USAGE = Figure(
     key="share_retrieved",
     section="adaptive",
-    title="How often adaptive retrieval looks things up",
-    shows="Share of held-out questions that adaptive retrieval looks up, means over splits, by relation and model.",
+    title="How often adaptive retrieval retrieves",
+    shows="Share of held-out questions for which adaptive retrieval retrieves, means over splits, by relation and model.",
     source="PopQA, Figures 10 and 15",
     tables=("fct_adaptive_usage",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, relation, n,
@@ -203,7 +205,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
         Column("n_splits", "splits", "count"),
         Column("share_retrieved", "retrieved", "share"),
         Column("accuracy_adaptive", "accuracy", "share"),
-        Column("undefined", "why not"),
+        Column("undefined", "why undefined"),
     ),
     spec=panels(
         "retrieval_method",

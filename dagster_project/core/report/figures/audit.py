@@ -1,4 +1,4 @@
-"""Tables that let a reader trust the rest: where rows went, and how far rules of correctness disagree."""
+"""Tables for the audit: what happened to every row, and how much the rules of correctness disagree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ RECONCILIATION = Figure(
     key="reconciliation",
     section="audit",
     title="Every row accounted for",
-    shows="Rows in the lake, in the mart made of it, and those put aside because they could not be read. Rows outside "
-    "the study belong to models or datasets that have left it.",
+    shows="Rows in the lake table, rows in the mart made from it, and rows put aside because they could not be read. Rows "
+    "outside the study belong to models or datasets that the study no longer has.",
     source="Longtail's own",
     tables=("fct_lake_reconciliation",),
     sql="""select table_name, mart, n_lake, n_outside_study, n_mart, n_quarantined
@@ -30,7 +30,7 @@ QUARANTINE = Figure(
     key="quarantine",
     section="audit",
     title="Rows put aside",
-    shows="Rows that could not be read or did not fit, by reason, with one example of each.",
+    shows="Rows that could not be read or did not fit the table, by reason, with one example each.",
     source="Longtail's own",
     tables=("fct_quarantine",),
     sql="""select table_name, partition, reason, n, example_row_key
@@ -50,8 +50,8 @@ DISAGREEMENT = Figure(
     key="rules_of_correctness",
     section="audit",
     title="Do the rules of correctness agree?",
-    shows="Every answer is judged by four rules at once; all other figures use `popqa` (some gold answer stands in the "
-    "prediction, with or without its capitals). Rows with different verdicts show how much rests on that choice.",
+    shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in upper or "
+    "lower case). Rows with different verdicts show how much depends on that choice.",
     source="SPEC, section 5",
     tables=("fct_correctness_disagreement",),
     sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,
@@ -73,8 +73,8 @@ order by dataset, prompt, model, method, n desc""",
 COVERAGE = Figure(
     key="answer_coverage",
     section="audit",
-    title="What the study asked for, and what is there",
-    shows="Rows that the study asks for by table, model and method, and how many of them are missing, or were put aside.",
+    title="Expected and missing rows",
+    shows="Rows that the study asks for, by table, model and method, and how many of them are missing or were put aside.",
     source="Longtail's own",
     tables=("fct_answer_coverage",),
     sql="""select dataset, prompt, model, method, table_name, n_expected, n_missing, n_quarantined, state

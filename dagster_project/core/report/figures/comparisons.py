@@ -11,8 +11,8 @@ COMPARISON = Figure(
     section="retrieval",
     title="Methods and models, compared on the same questions",
     shows="Difference in accuracy between A and B on the questions that both answered, with a bootstrap 95 % interval "
-    "(10,000 resamples of questions). The p value is McNemar's exact test, adjusted after Holm within the dataset; "
-    "hollow points: not significant at 0.05 after the adjustment.",
+    "(10,000 resamples of questions). The p value is from McNemar's exact test, with Holm's adjustment within the "
+    "dataset. Hollow points are not significant at 0.05 after the adjustment.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
     tables=("fct_method_comparison",),
     sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
@@ -24,7 +24,7 @@ from marts.fct_method_comparison
 order by dataset, prompt, comparison, within, difference desc""",
     columns=(
         *KEY[:2],
-        Column("comparison", "of"),
+        Column("comparison", "comparison of"),
         Column("within", "within"),
         Column("pair", "A − B"),
         N,
@@ -33,7 +33,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("n_b_only", "only B right", "count"),
         Column("p_value", "McNemar p", "p"),
         Column("p_holm", "p after Holm", "p"),
-        Column("undefined", "why not"),
+        Column("undefined", "why undefined"),
     ),
     spec=single(
         {

@@ -35,9 +35,9 @@ BY_RELATION = Figure(
     key="consistency_by_relation",
     section="consistency",
     title="Consistency and certainty by relation",
-    shows="Consistency: mean cosine similarity of a model's answers to paraphrases of one question. Certainty: the same "
-    "of answers sampled to one wording. Means over the questions that have the measure (n); 1 is agreement in all. High "
-    "is not right: a model may be sure of a wrong answer.",
+    shows="Consistency is the mean cosine similarity of a model's answers to paraphrases of one question. Certainty is the "
+    "same for answers sampled for one wording. Both are means over the questions that have the measure (n); 1 means that "
+    "all answers agree. A high value does not mean a right answer: a model may be certain of a wrong one.",
     source="PopQA-TP, sections 3.2 and 4.1, Figure 2",
     tables=("fct_semantic_consistency",),
     sql="""select dataset, prompt, model, relation, measure,
@@ -90,7 +90,7 @@ AGAINST_ACCURACY = Figure(
     key="consistency_against_accuracy",
     section="consistency",
     title="Consistency against accuracy",
-    shows="A point for each relation. Where the points rise, a model that agrees with itself is more often right.",
+    shows="One point per relation. If the points rise, a model that agrees with itself is more often right.",
     source="PopQA-TP, Figure 3",
     tables=("fct_semantic_consistency",),
     sql=_SQL,
@@ -125,8 +125,9 @@ PARAPHRASES = Figure(
     key="paraphrase_quality",
     section="consistency",
     title="How close the paraphrases are",
-    shows="Cosine of the sentence embeddings of a paraphrase and its question, mean by relation and then over "
-    "relations; the paper reports 0.914 for its own. Low values would make inconsistent answers no fault of a model.",
+    shows="Cosine of the sentence embeddings of a paraphrase and its question: the mean per relation, then over "
+    "relations. The paper reports 0.914 for its own paraphrases. If the values were low, inconsistent answers would not be "
+    "a fault of the model.",
     source="PopQA-TP, section 2",
     tables=("fct_paraphrase_quality",),
     sql="""select dataset, relation, encoder, n_questions, n_paraphrases, mean_cosine, least_cosine
@@ -139,7 +140,7 @@ order by dataset, relation <> 'all', relation""",
         Column("n_questions", "questions", "count"),
         Column("n_paraphrases", "paraphrases", "count"),
         Column("mean_cosine", "mean cosine", "share"),
-        Column("least_cosine", "least", "share"),
+        Column("least_cosine", "lowest", "share"),
     ),
     kind="table",
 )

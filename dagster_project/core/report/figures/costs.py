@@ -26,10 +26,10 @@ LATENCY = Figure(
     key="latency",
     section="cost",
     title="How long one user waits",
-    shows="Median time of one answer, from up to 50 questions that the model was asked one at a time with nothing "
-    "shared, all methods in turn on each question. Searching for the passage is not in it. Bars are 95 % intervals of "
-    "the median, between order statistics. The next figure compares methods, question by question; models were timed "
-    "at different moments.",
+    shows="Median time of one answer, from up to 50 questions that the model was asked one at a time, with nothing "
+    "shared. All methods answered a question before the next one was asked. The search for the passage is not included. "
+    "Bars are 95 % intervals of the median, between order statistics. The next figure compares methods question by "
+    "question. Models were timed at different moments.",
     source="PopQA, Figure 11",
     tables=("fct_latency",),
     sql="""select prompt, model, method, device, n, median_ms, ci_low, ci_high, p95_ms, is_interleaved
@@ -48,7 +48,7 @@ order by prompt, model, method, device""",
     spec=panels(
         "model",
         points(
-            _amount("median_ms", "ms a question"),
+            _amount("median_ms", "milliseconds per question"),
             names("method"),
             series("method", "method"),
             tooltip(
@@ -77,11 +77,11 @@ SAVED = Figure(
     key="latency_saved",
     section="cost",
     title="Does adaptive retrieval save a user's time?",
-    shows="Milliseconds that one user waits less than when retrieving always: the median difference of the two methods "
-    "on the same question, times the share of questions that are not looked up. Bars are 95 % intervals of that median, "
-    "between order statistics. A saving, or a loss, is claimed only where the interval excludes zero and the methods "
-    "were asked in turn; all else is undecided. The n timed are the questions that both methods were asked, n reused "
-    "the answers of either that came from the row cache.",
+    shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
+    "methods on the same question, times the share of questions that are not retrieved for. Bars are 95 % intervals of "
+    "that median, between order statistics. A saving or a loss is claimed only if the interval excludes zero and the "
+    "methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were asked, "
+    "`n reused` the answers of both methods that came from the row cache.",
     source="PopQA, Figure 11",
     tables=("fct_adaptive_costs",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, n_questions,
@@ -111,7 +111,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
     spec=panels(
         "retrieval_method",
         points(
-            _amount("single_latency_ms_saved", "ms saved a question"),
+            _amount("single_latency_ms_saved", "milliseconds saved per question"),
             names("model"),
             fixed("latency_claim", "claim", _CLAIMS),
             tooltip(
@@ -141,12 +141,11 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
 COST = Figure(
     key="cost",
     section="cost",
-    title="Cost of a thousand questions",
-    shows="Dollars for a thousand questions: the tokens' price where a service has one, else the time on the device at "
-    "its price an hour, as study.yaml or the price list gives them. Methods without a price are left out. Each method "
-    "is counted as if it ran alone, and answers that were reused (n reused, of either method) with what they took when "
-    "they were computed. Time on a device is measured once, in batches that ran one after another: a saving of it is "
-    "claimed only where the figure before this one says the same.",
+    title="Cost per thousand questions",
+    shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its price "
+    "per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as if it ran "
+    "alone. Reused answers (`n reused`, of both methods) count with the cost of their first computation. Time on a device "
+    "is measured once, in batches that ran one after another: a saving is claimed only if the previous figure agrees.",
     source="PopQA, Figures 11 and 12",
     tables=("fct_adaptive_costs",),
     sql=f"""with policies as (
@@ -168,7 +167,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         Column("policy", "policy"),
         Column("n_questions", "n", "count"),
         _REUSED,
-        Column("amount", "USD a thousand questions", "number"),
+        Column("amount", "USD per 1,000 questions", "number"),
         Column("saved", "saving claimed", "number"),
         Column("share_retrieved", "retrieved", "share"),
     ),
@@ -179,13 +178,13 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
             "encoding": {
                 "y": names("model"),
                 "yOffset": {"field": "policy", "type": "nominal", "scale": {"domain": _POLICIES}},
-                "x": _amount("amount", "USD a thousand questions"),
+                "x": _amount("amount", "USD per 1,000 questions"),
                 "color": fixed("policy", "policy", _POLICIES),
                 "tooltip": tooltip(
                     ("model", "model"),
                     ("retrieval_method", "retrieval"),
                     ("policy", "policy"),
-                    ("amount", "USD a thousand questions", ",.6f"),
+                    ("amount", "USD per 1,000 questions", ",.6f"),
                     ("share_retrieved", "retrieved", ".0%"),
                     ("n_questions", "questions", ","),
                     ("n_reused", "answers reused", ","),
@@ -205,10 +204,10 @@ TOKENS = Figure(
     key="tokens",
     section="cost",
     title="Tokens, time and money by method",
-    shows="What a thousand questions take by each method alone. Shared tokens were computed once for several prompts. "
-    "Time on the device is that of the study's own batches. Methods have work in common: the n reused are answers that "
-    "came from the row cache (oracle reads many of bm25's prompts). `device s spent` divides such work among all rows "
-    "that have it, so that its sum is what the study spent.",
+    shows="Tokens, time and cost per thousand questions if each method ran alone. Shared tokens were computed once for "
+    "several prompts. Time on the device is that of the study's own batches. Methods share work: `n reused` counts answers "
+    "that came from the row cache (oracle has many prompts in common with bm25). `device s spent` divides such work among "
+    "all rows that share it, so that its sum is what the study spent.",
     source="PopQA, Figure 11",
     tables=("fct_costs",),
     sql="""select dataset, prompt, model, method, n, n_reused, prompt_tokens_per_1000, new_tokens_per_1000,
@@ -219,12 +218,12 @@ order by dataset, prompt, model, method""",
         *KEY,
         N,
         _REUSED,
-        Column("prompt_tokens_per_1000", "prompt tokens a 1,000", "count"),
-        Column("new_tokens_per_1000", "new tokens a 1,000", "count"),
+        Column("prompt_tokens_per_1000", "prompt tokens per 1,000", "count"),
+        Column("new_tokens_per_1000", "new tokens per 1,000", "count"),
         Column("share_of_prompt_tokens_shared", "shared", "share"),
         Column("single_latency_ms", "median ms", "number"),
-        Column("device_seconds_per_1000", "device s a 1,000", "number"),
-        Column("cost_usd_per_1000", "USD a 1,000", "number"),
+        Column("device_seconds_per_1000", "device s per 1,000", "number"),
+        Column("cost_usd_per_1000", "USD per 1,000", "number"),
         Column("device_seconds", "device s spent", "number"),
     ),
     kind="table",

@@ -30,7 +30,8 @@ RATE_HINTS = (
 )
 WILSON = "Bands and bars are Wilson 95 % intervals."
 FEWEST = 40
-"""Questions that a bin must hold to be drawn (SPEC, section 6); in the grids by relation and level, the next."""
+"""The smallest number of questions of a drawn bin (SPEC, section 6). The next constant is for grids by relation and
+level."""
 FEWEST_BY_RELATION = 5
 
 _BIN_HINTS = tooltip(
@@ -60,9 +61,9 @@ BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
     section="overview",
     title="Accuracy against popularity",
-    shows="Share of right answers, from the least to the most popular subjects. Where a method that reads a passage lies "
-    "above memory (`closed_book`), looking things up helps; where it lies below, it hurts. Ten bins of equal width in "
-    f"log popularity, one panel a model, smallest first. {WILSON} Bins under {FEWEST} questions are left out.",
+    shows="Share of right answers, from the least to the most popular subjects. Retrieval helps where a method with a "
+    "passage is above memory (`closed_book`), and hurts where it is below. Ten bins of equal width in log popularity; one "
+    f"panel per model, smallest model first. {WILSON} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
     tables=("fct_accuracy_by_popularity",),
     sql=f"""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
@@ -79,8 +80,8 @@ BY_POPULARITY_AND_RELATION = Figure(
     key="accuracy_by_popularity_and_relation",
     section="memory",
     title="Accuracy against popularity, by relation",
-    shows=f"The curves at the top of the page, a panel for each relation; bins under {FEWEST_BY_RELATION} questions are "
-    f"left out. {WILSON} With so few questions a bin the intervals are wide: read the direction of a curve, not its "
+    shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions are "
+    f"left out. {WILSON} With so few questions per bin the intervals are wide: read the direction of a curve, not its "
     "single points.",
     source="PopQA, Figures 6, 20 and 21",
     tables=("fct_accuracy_by_popularity",),
@@ -100,8 +101,8 @@ BY_RELATION = Figure(
     key="accuracy_by_relation",
     section="memory",
     title="Accuracy by relation",
-    shows="Share of right answers by relation and model, a panel for each method. The table holds n and the Wilson "
-    "95 % interval of every cell.",
+    shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 % "
+    "interval of every cell.",
     source="PopQA, Figures 4 (right), 16 and 18",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
@@ -129,11 +130,11 @@ order by dataset, prompt, model, method, relation""",
 CORRELATION = Figure(
     key="correlation_by_relation",
     section="memory",
-    title="How far popularity predicts accuracy",
-    shows="Pearson correlation of a bin's accuracy with its log popularity, over the bins that hold a question: at "
-    "most ten points a cell, so it comes out near ±1 easily and carries no interval. The table has the "
-    "point-biserial and Spearman correlations of single questions beside it, which are much smaller by nature. "
-    "A dash: undefined (under three bins, or no variance).",
+    title="How well popularity predicts accuracy",
+    shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell has at "
+    "most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the point-biserial "
+    "and Spearman correlations over single questions, which are always much smaller. A dash means undefined (under three "
+    "bins, or no variance).",
     source="PopQA, Figures 4 (bottom), 17 and 19",
     tables=("fct_popularity_correlation",),
     sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
@@ -147,10 +148,10 @@ order by dataset, prompt, model, method, relation""",
         Column("n_missing_popularity", "without popularity", "count"),
         Column("n_bins", "bins", "count"),
         Column("pearson_binned", "Pearson, bins", "signed"),
-        Column("pearson_binned_undefined", "why no Pearson"),
+        Column("pearson_binned_undefined", "why no Pearson, bins"),
         Column("point_biserial", "point-biserial", "signed"),
         Column("spearman", "Spearman", "signed"),
-        Column("unbinned_undefined", "why no other"),
+        Column("unbinned_undefined", "why no point-biserial, Spearman"),
     ),
     spec=panels(
         "method",

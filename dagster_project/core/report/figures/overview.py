@@ -9,11 +9,11 @@ HEADLINE = Figure(
     key="headline",
     section="overview",
     title="The headline in numbers",
-    shows="One row a model and method: accuracy with its Wilson 95 % interval; the correlation of accuracy with "
-    "popularity over bins; and, for methods that retrieve, what adaptive retrieval makes of it (thresholds fitted "
-    "per relation on 75 % of the questions, scored on the rest, means over the splits). Adaptive, always and never "
-    "are scored on questions with popularity and both answers, so `always` can differ a little from the accuracy "
-    "beside it.",
+    shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "
+    "popularity over bins. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
+    "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and `never` "
+    "are scored on questions with popularity and both answers, so `always` can differ a little from the accuracy beside "
+    "it.",
     source="PopQA, Figures 4, 7 and 9",
     tables=("fct_accuracy", "fct_popularity_correlation", "dim_models", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.n_correct,
@@ -50,11 +50,12 @@ LEADERBOARD = Figure(
     key="leaderboard",
     section="overview",
     title="Leaderboard",
-    shows="Every model and method, or every adaptive pair of methods, by accuracy. The two have places of their own, "
-    "over all prompts: pairs are scored on held-out questions with popularity and both answers. `ceiling`: its "
-    "passage was chosen because it holds the answer, so it has no place. Neighbours whose intervals overlap are not "
-    "told apart by this study; the paired comparisons below test some of them. A pair's interval is Wilson's at its "
-    "accuracy and n, and knows nothing of the fitting; that of its gain over the better fixed method does.",
+    shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
+    "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "
+    "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. This study cannot "
+    "tell neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
+    "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of its "
+    "gain over the better fixed method includes it.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
     sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,
@@ -66,7 +67,7 @@ from marts.fct_leaderboard
 order by dataset, is_adaptive, rank nulls last, accuracy desc, prompt, model, entry, search""",
     columns=(
         KEY[0],
-        Column("place", "place", "count"),
+        Column("place", "rank", "count"),
         *KEY[1:3],
         Column("entry", "method"),
         Column("search", "search"),

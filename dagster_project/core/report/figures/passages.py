@@ -1,4 +1,4 @@
-"""Figures of single passages: whose they are, and examples of what they do to an answer."""
+"""Figures of single passages: the entities that they are about, and examples of their effect on an answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXAMPLE_COLUMNS = (
     Column("parametric_prediction", "from memory"),
     Column("retrieval_prediction", "with the passage"),
     Column("passage_title", "passage"),
-    Column("passage_of", "passage is of"),
+    Column("passage_of", "passage is about"),
     Column("subject_popularity", "popularity", "number"),
 )
 
@@ -47,8 +47,8 @@ _EXAMPLE_COLUMNS = (
 def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Figure:
     sql = _EXAMPLES.format(effect=effect, each=EXAMPLES_EACH, characters=PASSAGE_CHARACTERS)
     capped = (
-        f"At most {EXAMPLES_EACH} a model and pair of methods, drawn by a hash of the question's id, not chosen; "
-        f"passages are cut at {PASSAGE_CHARACTERS} characters. All of them: `marts.fct_passage_effects`."
+        f"At most {EXAMPLES_EACH} per model and pair of methods. A hash of the question's id draws them; nobody chose "
+        f"them. Passages are cut at {PASSAGE_CHARACTERS} characters. Table `marts.fct_passage_effects` has all of them."
     )
     return Figure(
         key=key,
@@ -82,9 +82,9 @@ RESCUED = _examples(
 PASSAGE_OF = Figure(
     key="whose_passage",
     section="retrieval",
-    title="Whose passage was read",
-    shows="Of the questions that a passage misled or rescued: is the passage that of the question's subject, of a "
-    "namesake, or of another entity? Share within each bar; the table has the counts.",
+    title="Whom the passage is about",
+    shows="If a passage misled or rescued the model, is it about the question's subject, a namesake, or another entity? "
+    "Shares within each bar; the table has the counts.",
     source="PopQA, appendix C.3",
     tables=("fct_passage_effects",),
     sql="""with counted as (
@@ -100,7 +100,7 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
     columns=(
         *PAIR,
         Column("effect", "effect"),
-        Column("passage_of", "passage is of"),
+        Column("passage_of", "passage is about"),
         N,
         Column("share", "share", "share"),
     ),
@@ -114,13 +114,13 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
                 "color": {
                     "field": "passage_of",
                     "type": "nominal",
-                    "title": "passage of",
+                    "title": "passage about",
                     "scale": {"domain": ["subject", "namesake", "other", "unknown"]},
                 },
                 "tooltip": tooltip(
                     ("model", "model"),
                     ("effect", "effect"),
-                    ("passage_of", "passage of"),
+                    ("passage_of", "passage about"),
                     ("n", "questions", ","),
                     ("share", "share", ".1%"),
                 ),

@@ -1,4 +1,4 @@
-"""Figures of what is asked: the popularity of the questions, its drift, how they were sampled and linked."""
+"""Figures of the questions: their popularity and its drift, and how they were sampled and linked."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DISTRIBUTION = Figure(
     key="popularity_distribution",
     section="questions",
     title="How popular the subjects are",
-    shows="Share of questions by the popularity of their subject, in half decades: every dataset of the study, and "
-    "reference questions (such as NQ-open) where it has them, whatever is picked above. Questions without "
-    "popularity, or with none, have no place on the axis; the table of quantiles counts them.",
+    shows="Share of questions by the popularity of their subject, in half decades, for every dataset of the study and its "
+    "reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity are not "
+    "on the axis; the table of quantiles counts them.",
     source="PopQA, Figure 3",
     tables=("fct_popularity_distribution",),
     sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
@@ -28,7 +28,7 @@ order by dataset, bin""",
         Column("bin_low", "popularity from", "number"),
         Column("bin_high", "popularity to", "number"),
         N,
-        Column("n_above_zero", "of", "count"),
+        Column("n_above_zero", "n above zero", "count"),
         Column("share", "share", "share"),
         Column("cumulative_share", "up to here", "share"),
     ),
@@ -77,8 +77,8 @@ QUANTILES = Figure(
     key="popularity_quantiles",
     section="questions",
     title="Popularity by relation, in quantiles",
-    shows="Half of a relation's questions lie between its quartiles. Without popularity: missing is not zero, such "
-    "questions are left out of every analysis of popularity, and counted here.",
+    shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every analysis of "
+    "popularity leaves out questions without it, and this table counts them.",
     source="PopQA, Figure 3",
     tables=("fct_popularity_quantiles",),
     sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
@@ -91,12 +91,12 @@ order by dataset, relation <> 'all', relation""",
         Column("n_questions", "n", "count"),
         Column("n_missing", "without popularity", "count"),
         Column("n_zero", "zero", "count"),
-        Column("minimum", "least", "number"),
+        Column("minimum", "lowest", "number"),
         Column("p25", "25 %", "number"),
         Column("median", "median", "number"),
         Column("p75", "75 %", "number"),
         Column("p95", "95 %", "number"),
-        Column("maximum", "most", "number"),
+        Column("maximum", "highest", "number"),
     ),
     kind="table",
 )
@@ -106,8 +106,8 @@ SAMPLING = Figure(
     key="sampling",
     section="questions",
     title="How the questions were sampled",
-    shows="Candidate facts by decade of their subject's popularity, and what became of them: kept, dropped by the draw "
-    "on frequency, dropped because the relation had enough, or without a frequency or label to draw on.",
+    shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, dropped "
+    "because the relation had enough, or without the frequency or label that the draw needs.",
     source="PopQA, appendix A",
     tables=("fct_sampling",),
     sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
@@ -154,7 +154,7 @@ order by decade_low nulls first, decade, outcome""",
                     ("decade", "popularity from"),
                     ("outcome", "outcome"),
                     ("n", "facts", ","),
-                    ("candidates", "of", ","),
+                    ("candidates", "candidates", ","),
                 ),
             },
         },
@@ -167,8 +167,8 @@ LINKING = Figure(
     key="entity_linking",
     section="questions",
     title="Questions linked to their entity",
-    shows="Imported questions name no entity; popularity is known only of those that could be linked to exactly one. "
-    "The interval is Wilson's, 95 %.",
+    shows="Imported questions name no entity. Only questions that were linked to exactly one entity have popularity. The "
+    "interval is Wilson's, 95 %.",
     source="PopQA, section 3 and appendix A",
     tables=("fct_entity_linking",),
     sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
@@ -192,10 +192,10 @@ order by dataset, relation <> 'all', relation, linker""",
 DRIFT = Figure(
     key="popularity_drift",
     section="questions",
-    title="Would another month have decided otherwise?",
-    shows="Share of questions of which adaptive retrieval would decide otherwise (look up, or not), had popularity been "
-    "that one month's views instead of the window's mean; one threshold for all relations, fitted anew on the month. "
-    "The table has the thresholds, and how far popularity itself moved.",
+    title="Would another month change the decisions?",
+    shows="Share of questions for which adaptive retrieval would decide differently (retrieve or not) if popularity were "
+    "that one month's views instead of the window's mean. There is one threshold for all relations, fitted again on the "
+    "month. The table has the thresholds, and shows how much popularity itself moved.",
     source="Longtail's own; PopQA, limitations",
     tables=("fct_popularity_drift",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,
@@ -207,7 +207,7 @@ order by dataset, prompt, model, retrieval_method, month""",
         *PAIR,
         Column("month", "month"),
         N,
-        Column("share_decision_changed", "decided otherwise", "share"),
+        Column("share_decision_changed", "decisions changed", "share"),
         Column("threshold_month", "threshold, month", "number"),
         Column("threshold_window", "threshold, window", "number"),
         Column("share_retrieved_month", "retrieved, month", "share"),
@@ -229,7 +229,7 @@ order by dataset, prompt, model, retrieval_method, month""",
                 "y": {
                     "field": "share_decision_changed",
                     "type": "quantitative",
-                    "title": "decided otherwise",
+                    "title": "decisions changed",
                     "axis": {"format": "%", "tickCount": 4},
                 },
                 "color": series("model", "model"),
@@ -244,9 +244,9 @@ order by dataset, prompt, model, retrieval_method, month""",
                             ("model", "model"),
                             ("retrieval_method", "retrieval"),
                             ("month", "month"),
-                            ("share_decision_changed", "decided otherwise", ".1%"),
+                            ("share_decision_changed", "decisions changed", ".1%"),
                             ("threshold_month", "threshold of the month", ",.0f"),
-                            ("threshold_window", "of the window", ",.0f"),
+                            ("threshold_window", "threshold of the window", ",.0f"),
                             ("rank_correlation", "rank correlation", ".3f"),
                             ("n", "questions", ","),
                         ),

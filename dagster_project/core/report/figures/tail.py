@@ -1,4 +1,4 @@
-"""Figures of the tail: what size buys there, the least popular questions, and what guessing alone would get."""
+"""Figures of the tail: the effect of size there, the least popular questions, and the accuracy of guessing."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _SIZE_X = {
 SCALING = Figure(
     key="scaling_by_level",
     section="memory",
-    title="What size buys, by level of popularity",
-    shows="Accuracy against the number of parameters within levels of popularity ({popularity}): [3,4) holds the "
-    f"questions from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
+    title="The effect of size, by level of popularity",
+    shows="Accuracy against the number of parameters, by level of popularity ({popularity}). Level [3,4) has the questions "
+    f"from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
     f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
     tables=("fct_accuracy_by_popularity_level",),
@@ -73,8 +73,8 @@ LEAST_POPULAR = Figure(
     key="least_popular",
     section="memory",
     title="The least popular questions",
-    shows="Accuracy on the n questions of least popularity, ties by question id; the paper takes 4,000 of 14,267, and "
-    f"the same share of this dataset stands among the sizes. {WILSON}",
+    shows="Accuracy on the n questions with the lowest popularity, ties broken by question id. The paper uses 4,000 of "
+    f"14,267 questions, and one of the sizes here is the same share of this dataset. {WILSON}",
     source="PopQA, sections 1 and 5.2",
     tables=("fct_accuracy_least_popular",),
     sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high
@@ -111,10 +111,10 @@ order by dataset, prompt, model, method, n_least""",
 GUESSING = Figure(
     key="guessing_baselines",
     section="memory",
-    title="What guessing alone would get",
-    shows="Two ways to be right without knowing: the gold answer stands in the subject's own name, or it is the "
-    "relation's most frequent answer. Beside them the model's accuracy from memory; where it does not exceed them, "
-    "it shows little knowledge. Bars are Wilson 95 % intervals.",
+    title="The accuracy of guessing",
+    shows="A guess can be right in two ways: the subject's own name contains the gold answer, or the gold answer is the "
+    "most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, the model "
+    "shows little knowledge. Bars are Wilson 95 % intervals.",
     source="PopQA, section 4.2 and appendix C.1",
     tables=("fct_guessing_baselines", "fct_accuracy"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,

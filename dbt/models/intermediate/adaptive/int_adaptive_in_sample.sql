@@ -1,4 +1,4 @@
--- Split -1 fits all rows: thresholds of their own gain what those of the relations gain together.
+-- Split -1 fits all rows: the gain of thresholds per relation is the sum of the gains of the relations.
 with thresholds as (
 
     select * from {{ ref('int_adaptive_thresholds') }}

@@ -34,7 +34,7 @@ tested as (
 
 ),
 
--- The fixed method that was better in training; of equal ones never retrieving.
+-- The fixed method that was better in training, or never retrieving if both are equally good.
 compared as (
 
     select
@@ -50,7 +50,7 @@ compared as (
 
 ),
 
--- Questions without popularity take that method, too.
+-- Questions without popularity also use that method.
 final as (
 
     select

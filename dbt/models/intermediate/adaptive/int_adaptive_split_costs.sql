@@ -1,4 +1,4 @@
--- A sum that lacks a value is NaN; its mean is null.
+-- A sum with an unknown value is NaN, and its mean is null.
 with test_sums as (
 
     select * from {{ ref('int_adaptive_test_sums') }}

@@ -1,6 +1,6 @@
 {{ config(materialized='view') }}
 
--- A relation absent from training takes the threshold for all; where nothing was trained on, nothing is retrieved.
+-- A relation without training questions uses the threshold for all; without any training question nothing is retrieved.
 with adaptive_rows as (
 
     select * from {{ ref('int_adaptive_rows') }}

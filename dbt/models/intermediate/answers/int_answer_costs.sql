@@ -1,6 +1,6 @@
--- A question of genread costs its answer and the background text before it, whichever prompt it was first written for.
--- Where that text was left out (the lake holds several of one key), what it took is not known, nor what the question
--- did. Time and cost stand here twice: what the method takes by itself, and the row's part of what was spent once.
+-- A question of genread costs its answer and its background text, whichever prompt the text was first written for. If
+-- the text was left out (the lake has several with one key), the cost of the text is unknown, and so is that of the
+-- question. Time and cost appear twice here: for the method alone, and as this row's part of what was really spent.
 with answers as (
 
     {{ with_share_of_work(ref('int_answers'), 'answers') }}
@@ -24,7 +24,7 @@ joined as (
         if(answers.method = 'genread', generated_passages.latency_ms, 0) as more_latency_ms,
         if(answers.method = 'genread', generated_passages.device_seconds, 0) as more_device_seconds,
         if(answers.method = 'genread', generated_passages.cost_usd, 0) as more_cost_usd,
-        -- a text is written once a question, and read under each prompt
+        -- a text is written once per question and used with each prompt
         coalesce(generated_passages.share_of_work, 1)
         / count(*) over (
             partition by answers.dataset, answers.question_id, answers.model, answers.passage_id

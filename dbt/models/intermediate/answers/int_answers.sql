@@ -34,7 +34,7 @@ latencies as (
 
 ),
 
--- Two retrieved passages of a question may be the same one; whether it holds an answer is then the same too.
+-- A question may have the same passage twice. Both rows then have the same has_answer.
 passages as (
 
     select

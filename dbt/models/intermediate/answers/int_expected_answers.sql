@@ -1,8 +1,8 @@
 {{ config(materialized='view') }}
 
--- What the study asks its own models, and what imported files say of theirs. A question without a passage is not asked;
--- where a retriever gave none at all, its partition is missing, and every question is expected. Joins are by equal keys
--- alone: one that also looked whether a passage is of one model would have to compare all with all.
+-- The questions that the study asks its own models, and the answers in imported files. A question without a passage is
+-- not asked. If a retriever gave no passage at all, its partition is missing, and every question is expected. All joins
+-- are by equal keys: a join with a condition on the model of a passage would compare all rows with all rows.
 with variants as (
 
     select

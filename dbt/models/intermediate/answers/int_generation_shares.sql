@@ -1,4 +1,4 @@
--- The row cache serves all partitions: oracle reads many of bm25's prompts, and takes their generations from it.
+-- The row cache serves all partitions. Oracle has many prompts in common with bm25 and takes their generations from it.
 with partitions as (
     {% for table_name, (model, method) in {
         'answers': ['int_answers', 'method'],
@@ -20,7 +20,7 @@ with partitions as (
 
 ),
 
--- Rows of one partition share a generation's time equally already: together they tell all of it.
+-- Rows of one partition already share the time of a generation equally: their sum is the whole time.
 final as (
 
     select

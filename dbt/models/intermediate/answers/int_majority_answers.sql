@@ -4,7 +4,7 @@ with questions as (
 
 ),
 
--- Aliases would tie with their labels; they are taken only where a dataset has no labels.
+-- Aliases would tie with their labels, so they are used only if a dataset has no labels.
 objects as (
 
     select

@@ -1,4 +1,4 @@
--- Sides of a pair are in alphabetical order. Pairs whose sides have no question in common keep their row.
+-- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
 with answers as (
 
     select * from {{ ref('int_answers') }}

@@ -20,7 +20,7 @@ answers as (
 
 ),
 
--- Equal answers are embedded and compared once, with the number of pairs that they stand for.
+-- Equal answers are embedded and compared once, weighted by the number of their pairs.
 texts as (
 
     select

@@ -1,4 +1,4 @@
--- What a passage adds for one user: the times of both methods on the same question, one minus the other.
+-- The waiting time that a passage adds for one user: the difference of the times of both methods on the same question.
 with latencies as (
 
     select * from {{ ref('stg_generation__single_latencies') }}

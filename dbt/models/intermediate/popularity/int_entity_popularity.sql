@@ -22,7 +22,7 @@ popularity_window as (
 
 ),
 
--- Months without a row, or whose views are null, are missing: they neither count nor pull the mean down.
+-- Months without a row or with null views are missing: the mean leaves them out.
 mean_views as (
 
     select

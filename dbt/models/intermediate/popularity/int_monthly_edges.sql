@@ -1,4 +1,4 @@
--- Edges as of int_popularity_bins, relation all: from all questions that have the popularity in question.
+-- Edges as in int_popularity_bins, relation all: from all questions that have this popularity.
 with monthly as (
 
     select * from {{ ref('int_monthly_popularity') }}

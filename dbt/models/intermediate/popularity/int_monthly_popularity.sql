@@ -1,5 +1,5 @@
 {%- set newest_months = 24 -%}
--- Of undated measures nothing drifts: there are no rows.
+-- Undated measures do not drift, so they have no rows.
 with questions as (
 
     select * from {{ ref('int_questions') }}

@@ -17,7 +17,7 @@ ranges as (
 
 ),
 
--- Where popularity does not vary there is one bin, closed on both sides.
+-- If popularity does not vary, there is one bin, which includes both edges.
 sized as (
 
     select

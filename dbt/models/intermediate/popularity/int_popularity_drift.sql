@@ -23,7 +23,7 @@ paired as (
 
 ),
 
--- The bin is the number of inner edges at or below; popularity 0 has none, which is a bin like another here.
+-- The bin is the number of inner edges at or below the popularity. Popularity 0 has none, so it falls into bin 0.
 binned as (
 
     select

@@ -1,6 +1,6 @@
 {{ config(materialized='view') }}
 
--- Edges are powers of 10 in the units of the measure, so that no logarithm decides on which side a question falls.
+-- Edges are powers of 10 in the units of the measure, so that no logarithm decides on the side of a question.
 with final as (
 
     select listed.*

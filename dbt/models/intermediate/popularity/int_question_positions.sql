@@ -26,7 +26,7 @@ spreads as (
 
 ),
 
--- Rounded: sums taken in another order must not move a question across the edge of a bin.
+-- Rounded, because another order of summation must not move a question across the edge of a bin.
 final as (
 
     select

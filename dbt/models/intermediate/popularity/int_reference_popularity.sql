@@ -1,4 +1,4 @@
--- A question may name several entities: the least popular one counts (PopQA, appendix A).
+-- If a question names several entities, the least popular one counts (PopQA, appendix A).
 with questions as (
 
     select * from {{ ref('stg_reference__questions') }}

@@ -46,8 +46,8 @@ described as (
 
 ),
 
--- What a title adds to tell its article from its namesakes stands in brackets, for places behind a comma. Where the
--- passage names no entity, titles decide; where the subject's title is not known either, nothing does.
+-- A title that distinguishes an article from its namesakes has a part in brackets or, for places, after a comma. If the
+-- passage names no entity, titles decide. If the subject's title is not known either, the result is null.
 final as (
 
     select

@@ -29,7 +29,7 @@ final as (
             when popularity = 0 then 'zero'
             else format('[1e{},1e{})', decade, decade + 1)
         end as popularity_decade,
-        -- f > exp(8R - 6) with R uniform: the chance is (ln f + 6) / 8, cut to [0, 1].
+        -- f > exp(8R - 6) with R uniform: the probability is (ln f + 6) / 8, cut to [0, 1].
         case
             when outcome in ('no_frequency', 'no_label') or frequency = 0 then 0.0
             else least(greatest((ln(frequency) + 6) / 8, 0.0), 1.0)

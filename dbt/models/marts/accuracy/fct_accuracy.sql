@@ -27,7 +27,7 @@ counted as (
 
 ),
 
--- By relation first: what holds for all is the sum of few rows.
+-- First by relation: the row for all relations is then the sum of a few rows.
 by_relation as (
 
     select * replace (unnest([relation, 'all']) as relation) from counted

@@ -10,7 +10,7 @@ question_bins as (
 
 ),
 
--- A question has two bins: one of its relation, one of all.
+-- A question has two bins: one in its relation and one in all.
 counted as (
 
     select

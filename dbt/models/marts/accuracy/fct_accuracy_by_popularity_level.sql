@@ -52,7 +52,7 @@ groups as (
 
 ),
 
--- All levels, also those without an answer.
+-- All levels, including those without an answer.
 final as (
 
     select

@@ -11,7 +11,7 @@ positions as (
 
 ),
 
--- By relation first: what holds for all is the sum of few rows.
+-- First by relation: the row for all relations is then the sum of a few rows.
 counted as (
 
     select
@@ -39,7 +39,7 @@ by_relation as (
 
 ),
 
--- A group of which no answer has a relative popularity stays, with a row that says why.
+-- A group without any relative popularity keeps one row, which has the reason.
 binned as (
 
     select

@@ -28,8 +28,8 @@ datasets as (
 
 ),
 
--- The paper's 4,000 of 14,267 as a share of this dataset's questions, and some round numbers. A dataset that has fewer
--- questions with popularity goes without.
+-- The same share of this dataset's questions as the paper's 4,000 of 14,267, and some round numbers. Numbers above the
+-- dataset's questions with popularity are left out.
 sizes as (
 
     select distinct

@@ -23,7 +23,7 @@ golds as (
 
 ),
 
--- Both guesses are judged as any answer is: the subject's name, and the relation's most frequent answer.
+-- Both guesses, the subject's name and the relation's most frequent answer, are judged like any other answer.
 judged as (
 
     select

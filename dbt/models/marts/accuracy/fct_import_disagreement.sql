@@ -10,7 +10,7 @@ imported_answers as (
 
 ),
 
--- Only answers that the file itself judges can be judged differently.
+-- Only answers that the file itself judges can have different verdicts.
 compared as (
 
     select

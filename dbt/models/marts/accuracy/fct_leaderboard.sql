@@ -1,4 +1,4 @@
--- One row per pair and search: thresholds per relation. Those with one threshold for all stay in fct_adaptive_accuracy.
+-- One row per pair and search, with thresholds per relation. Only fct_adaptive_accuracy has one threshold for all.
 with adaptive_accuracy as (
 
     select * from {{ ref('fct_adaptive_accuracy') }}
@@ -53,8 +53,8 @@ marked as (
 
 ),
 
--- Methods and pairs have places of their own, since they are scored on different questions. Rounded: what sums in
--- another order differ by is no better place.
+-- Methods and pairs are ranked separately, because they are scored on different questions. Accuracies are rounded,
+-- because another order of summation must not change a rank.
 final as (
 
     select

@@ -12,8 +12,8 @@ accuracy_by_popularity as (
 
 ),
 
--- Ranks count among the answers with popularity above 0; the others have none. The ranks of right and wrong are two
--- values, so correctness itself correlates as they do.
+-- Only answers with popularity above 0 have ranks. The ranks of right and wrong are two values, so correctness itself
+-- gives the same correlation as its ranks.
 ranked as (
 
     select

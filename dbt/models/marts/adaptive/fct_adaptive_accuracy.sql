@@ -34,7 +34,7 @@ pairs as (
 
 ),
 
--- The questions drawn vary, and so does how they are split.
+-- Two variances add up: that of the drawn questions and that of the splits.
 final as (
 
     select
@@ -61,7 +61,7 @@ final as (
     from pairs
     left join averages using (pair_id, search, threshold_scope)
     left join in_sample using (pair_id, search, threshold_scope)
-    -- By n_questions too: a bootstrap of other questions than these is not theirs.
+    -- Also by n_questions: a bootstrap over other questions does not belong to this row.
     left join adaptive_gains
         using (dataset, prompt, model, parametric_method, retrieval_method, n_questions, search, threshold_scope)
 

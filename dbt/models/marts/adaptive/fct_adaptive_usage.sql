@@ -11,7 +11,7 @@ method_pairs as (
 
 ),
 
--- Split -1 fits every question: it knows all relations, also those that no split tests.
+-- Split -1 fits every question, so it has all relations, even those that no split tests.
 fits as (
 
     select

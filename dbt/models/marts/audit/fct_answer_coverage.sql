@@ -10,7 +10,7 @@ answered as (
 
 ),
 
--- What the quarantine holds of them, by the key that generation gave: dataset/question/…/prompt.
+-- Their rows in the quarantine, by the key that generation wrote: dataset/question/…/prompt.
 failed as (
 
     select

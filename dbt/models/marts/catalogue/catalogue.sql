@@ -1,4 +1,4 @@
--- Made of the project itself: what every mart's yml says of it (meta.longtail), and its lineage.
+-- Built from the project itself: the yml of every mart (meta.longtail), and its lineage.
 with described (
     table_name, topic, kind, grain, source, description, example_query, n_columns, lake_tables
 ) as (

@@ -21,14 +21,14 @@ joined as (
         tested.difference_high as ci_high,
         tested.p_value
     from comparisons
-    -- By the counts too, of which a test is made: one of other counts than these is not theirs.
+    -- Also by the counts that the test uses: a test of other counts does not belong to this row.
     left join tested
         using (dataset, prompt, comparison, model_a, method_a, model_b, method_b, n, n_a_only, n_b_only)
 
 ),
 
--- Holm: the k-th smallest of m p values times m - k + 1, never below the one before it; ties share the greatest, since
--- which of them comes first is chance.
+-- Holm: the k-th smallest of m p values is multiplied by m - k + 1, and is never below the one before it. Ties share
+-- the greatest value, because their order is arbitrary.
 stepped as (
 
     select

@@ -29,7 +29,7 @@ by_relation as (
 
 ),
 
--- Relations count alike, whatever their number of questions and paraphrases.
+-- All relations have equal weight, whatever their number of questions and paraphrases.
 of_all as (
 
     select

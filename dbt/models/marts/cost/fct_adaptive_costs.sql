@@ -40,8 +40,8 @@ differing as (
 
 ),
 
--- Batches of two methods ran at different times, and have no interval: what they differ by is claimed only where the
--- calibration says that it has this sign. What a service bills is no measurement.
+-- Batches of two methods ran at different times and have no interval. So their difference is claimed only if the
+-- calibration shows the same sign. The bill of a service is exact and needs no such check.
 final as (
 
     select

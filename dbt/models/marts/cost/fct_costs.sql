@@ -4,7 +4,7 @@ with costs as (
 
 ),
 
--- A service bills what its own cache held like any other token: its price does not scale with what is shared.
+-- A service bills tokens from its own cache like any other, so its price does not change with shared tokens.
 final as (
 
     select

@@ -27,7 +27,7 @@ counted as (
 
 ),
 
--- Only page views have months: site links and imported popularity are one number an entity.
+-- Only page views have months. Sitelinks and imported popularity are one number per entity.
 final as (
 
     select

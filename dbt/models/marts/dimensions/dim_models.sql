@@ -10,7 +10,7 @@ answers as (
 
 ),
 
--- Several values mean that partitions were answered by different weights or engines: all are shown.
+-- All values are shown. Several values mean that different weights or engines answered the partitions.
 seen as (
 
     select

@@ -10,7 +10,7 @@ retrieved_passages as (
 
 ),
 
--- The whole corpus stays in the lake: it may be far larger than everything else that is published.
+-- The whole corpus stays in the lake, because it may be far larger than all other published tables.
 final as (
 
     select

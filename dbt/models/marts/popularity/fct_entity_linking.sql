@@ -4,7 +4,7 @@ with linking as (
 
 ),
 
--- Reference questions have no relations: their row is of all already.
+-- Reference questions have no relations, so they already have a row for all.
 by_relation as (
 
     select

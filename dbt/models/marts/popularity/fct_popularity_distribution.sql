@@ -20,7 +20,7 @@ groups as (
 
 ),
 
--- What rounding of the logarithm puts beside an edge is put right: the edges in views decide.
+-- The logarithm is rounded, so near an edge the edges in views decide.
 numbered as (
 
     select

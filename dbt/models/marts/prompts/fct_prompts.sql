@@ -1,6 +1,6 @@
 {{ config(materialized='view') }}
 
--- Reads published tables only, and so is published as a view: texts are built when they are asked for.
+-- A view that reads only published tables. Each query builds the texts.
 with prompts as (
 
     select * from {{ published('dim_prompts') }}
@@ -24,7 +24,7 @@ answers as (
         {{ demonstration_blocks() }} as demonstrations
     from {{ published('fct_answers') }} as answers
     inner join prompts on answers.prompt = prompts.prompt
-    where answers.engine != 'imported'  -- others put those prompts together: they cannot be rebuilt
+    where answers.engine != 'imported'  -- their prompts were built elsewhere and cannot be rebuilt
 
 ),
 

@@ -47,7 +47,7 @@ counted as (
 
 ),
 
--- All four quadrants, also those without a question.
+-- All four quadrants, including those without a question.
 quadrants as (
 
     select

@@ -15,7 +15,7 @@ prompts as (
 
 ),
 
--- Samples drawn while the study asked for more of them, or at another temperature, are not this study's.
+-- Samples from a time when the study asked for more samples or another temperature do not belong to this study.
 final as (
 
     select

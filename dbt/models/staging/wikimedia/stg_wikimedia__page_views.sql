@@ -10,8 +10,8 @@ entities as (
 
 ),
 
--- The lake keeps months that were fetched for an earlier study source. The sandbox gives its identifiers to other
--- entities in every world, so that there the title must fit too; a real article may have been renamed since.
+-- The lake keeps months that were fetched for an earlier source of the study. Every sandbox world gives the identifiers
+-- to other entities, so there the title must match too. A real article may have been renamed since.
 final as (
 
     select
@@ -20,7 +20,7 @@ final as (
         source.month,
         source.views,
         source.source,
-        -- Months of a time before redirects were looked at are of the title that the entity linked to.
+        -- Months stored before redirects were looked up count the title that the entity linked to.
         coalesce(source.redirects, 'ignore') as redirects,
         source.resolved_title,
         source.n_redirects
