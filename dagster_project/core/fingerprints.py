@@ -56,7 +56,7 @@ def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROO
     )
     digest = hashlib.sha256()
     for module in sorted(imported_modules(modules, left_out, root)):
-        digest.update(f"{module}\n{_code(_file(module, root))}\n".encode())
+        digest.update(f"{module}\n{_code(_file(module, root).read_bytes())}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -66,7 +66,7 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix == ".py":
-            digest.update(f"{file.relative_to(folder)}\n{_code(file)}".encode())
+            digest.update(f"{file.relative_to(folder)}\n{_code(file.read_bytes())}".encode())
         elif file.suffix in _PAGE_FILES:
             digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
@@ -80,7 +80,11 @@ def imported_modules(modules: Collection[str], left_out: Collection[str], root: 
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            waiting += [name for name in _imports(_file(module, root), root) if not _is_in(name, left_out)]
+            waiting += [
+                name
+                for name in _imports(_file(module, root).read_bytes(), root)
+                if not _is_in(name, left_out)
+            ]
     return found
 
 
@@ -115,10 +119,10 @@ def _inside(module: str, root: Path) -> Path:
 
 
 @functools.cache
-def _imports(file: Path, root: Path) -> tuple[str, ...]:
-    """The modules of `core` that a file imports, wherever in it the import stands."""
+def _imports(source: bytes, root: Path) -> tuple[str, ...]:
+    """The modules of `core` that a file's source imports, wherever in it the import stands."""
     found = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -128,9 +132,9 @@ def _imports(file: Path, root: Path) -> tuple[str, ...]:
 
 
 @functools.cache
-def _code(file: Path) -> str:
+def _code(source: bytes) -> str:
     """A file's code without comments, docstrings and layout."""
-    tree = ast.parse(file.read_bytes())
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dagster_project
-from dagster_project.core import fingerprints
 from dagster_project.core.fingerprints import CANNOT_CHANGE_ROWS, code_version, fingerprint, folder_version
 
 CORE = "dagster_project.core"
@@ -41,8 +40,6 @@ def copied(tmp_path: Path) -> Path:
 
 
 def versions(root: Path) -> dict[str, str]:
-    fingerprints._imports.cache_clear()
-    fingerprints._code.cache_clear()
     return {stage: code_version(stage, root=root) for stage in STAGES}
 
 
@@ -104,8 +101,6 @@ def test_a_stage_may_leave_out_what_it_does_not_use_for_its_rows(copied: Path) -
     ingest = f"{CORE}.wikimedia.ingest"
     before = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
     (copied / "dagster_project/core/wikimedia/dumps/truthy.py").write_text("X = 1\n")
-    fingerprints._imports.cache_clear()
-    fingerprints._code.cache_clear()
     after = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
     assert (before[0] != after[0], before[1] == after[1]) == (True, True)
 
