@@ -20,14 +20,15 @@ import yaml
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.prompts.build import block, text_as_read
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
-from dagster_project.core.study.study import PARAMETRIC, Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 
-METHODS = ("closed_book", "genread", "bm25", "dense")
+ASKED_BY = ("closed_book", "genread", "bm25", "dense")
 MONTHS = tuple(f"2026-{month:02d}" for month in range(1, 13))
 DATASET, PROMPT, PARAPHRASED = "popqa", "zero_shot", "zero_shot_popqa_tp"
 TOP_K = 5
@@ -83,7 +84,7 @@ def write_study(folder: Path, times: float, n_models: int) -> Study:
              "device_hour_usd": 1.0}
             for i in range(n_models)
         ],
-        "methods": list(METHODS),
+        "methods": list(ASKED_BY),
         "popularity": {"measure": "page_views", "n_months": 12, "last_month": MONTHS[-1]},
     }  # fmt: skip
     path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
@@ -209,8 +210,8 @@ def _model_tables(
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     questions = [row["question_id"] for row in world.rows]
     nothing: list[list[str]] = [[] for _ in world.rows]
-    for method in METHODS:
-        from_memory = method in PARAMETRIC
+    for method in ASKED_BY:
+        from_memory = METHODS[method].is_parametric
         chance = 0.05 + 0.8 * skill * world.fame if from_memory else 0.55 - 0.15 * world.fame
         passage_ids, prompts = _prompts(world, model, method)
         yield "answers", f"{model}|{method}", {
@@ -219,10 +220,10 @@ def _model_tables(
             "prompt_hash": [prompt_hash(p) for p in prompts],
             **_scored(world, world.gold, chance, rng), **_accounts(len(world), rng),
         }  # fmt: skip
-    ways = len(METHODS)
+    ways = len(ASKED_BY)
     yield "single_latencies", model, {
         "dataset": DATASET, "question_id": np.repeat(questions[:50], ways).tolist(), "model": model,
-        "method": list(METHODS) * len(questions[:50]), "prompt": PROMPT,
+        "method": list(ASKED_BY) * len(questions[:50]), "prompt": PROMPT,
         "single_latency_ms": rng.uniform(15, 25, ways * len(questions[:50])),
         "round_number": np.repeat(np.arange(len(questions[:50])), ways),
         "turn": np.tile(np.arange(ways), len(questions[:50])),

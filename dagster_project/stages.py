@@ -30,7 +30,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
 }
 _NEEDS_OF_MODEL: Mapping[str, Callable[[Study, Model], bool]] = {
     "imported_answers": lambda _, model: not model.generates,
-    "generated_passages": lambda study, _: "genread" in study.methods,
+    "generated_passages": lambda study, _: study.writes_background,
     "paraphrase_answers": lambda study, model: model.generates and bool(study.paraphrase_prompts),
     "sampled_answers": lambda study, model: model.generates and bool(study.sample_prompts),
     "single_latencies": lambda _, model: model.generates,

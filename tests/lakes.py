@@ -16,9 +16,10 @@ import numpy as np
 import yaml
 
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import BOUNDS, PARAMETRIC, Study
+from dagster_project.core.study.study import Study
 from tests.lake_rows import (
     OBJECT_ID,
     SAMPLE_TEMPERATURE,
@@ -114,7 +115,7 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
     _write_world(lake, plan, subjects, rng)
     _put(lake, "questions", questions)
     _put(lake, "paraphrases", paraphrase_rows(plan, questions))
-    for retriever in (method for method in plan.methods if method not in PARAMETRIC):
+    for retriever in (method for method in plan.methods if not METHODS[method].is_parametric):
         _put(lake, "retrieved_passages", retrieved_rows(questions, retriever, rng), retriever)
     if plan.with_answers:
         _write_answers(lake, plan, questions, rng)
@@ -144,13 +145,19 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         [
             {
                 "method": name,
-                "is_parametric": name in PARAMETRIC,
-                "is_bound": name in BOUNDS,
+                "kind": METHODS[name].kind,
+                "asks_questions": name in plan.methods,
+                "is_parametric": METHODS[name].is_parametric,
+                "is_bound": METHODS[name].is_bound,
+                "is_condition": METHODS[name].is_condition,
+                "has_index": METHODS[name].index is not None,
+                "cuts_last_sentence": METHODS[name].cuts_last_sentence,
+                "may_find_nothing": METHODS[name].may_find_nothing,
                 "description": f"method {name}",
-                "background_template": BACKGROUND_TEMPLATE if name == "genread" else None,
-                "background_tokens": 150 if name == "genread" else None,
+                "background_template": BACKGROUND_TEMPLATE if METHODS[name].kind == BACKGROUND else None,
+                "background_tokens": 150 if METHODS[name].kind == BACKGROUND else None,
             }
-            for name in plan.methods
+            for name in dict.fromkeys([*plan.methods, "closed_book"])  # which asks paraphrases and samples
         ],
     )
     _put(

@@ -26,8 +26,8 @@ CANNOT_CHANGE_ROWS = (
     # how work is stored, said, retried and timed
     *("blob_store", "deadlines", "disk", "errors", "files", "fingerprints", "home", "http", "lake", "ownership"),
     *("progress", "threads", "wikimedia.transport", "wikimedia.services", "wikimedia.dump_store"),
-    # what a fingerprint holds itself: a table's columns (`lake`), the study's slice, the sandbox's world
-    *("tables", "study", "sandbox"),
+    # what a fingerprint holds itself: a table's columns (`lake`), the study's slice, methods' flags, the sandbox's world
+    *("tables", "study", "methods", "sandbox"),
 )  # fmt: skip
 """Modules and packages of `core` that the version of an importing stage leaves out, with all that they import."""
 

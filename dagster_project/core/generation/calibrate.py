@@ -4,12 +4,12 @@ What belongs here: asking questions one at a time, and their times. What does no
 (`rounds`), what a row of a batch took (`latency_ms`, which a backend tells), medians, intervals and differences (dbt).
 
 A local model is asked up to 50 seeded questions by each method with each prompt, round by round, after one call each
-that warms it up. Equal prompts (of method oracle, say, where it shows the passage of bm25) are one call, whose time
-counts for each. Nothing is taken from the row cache or put into it. What earlier calls left to share is dropped before
-each call: a user who comes alone finds no demonstrations computed already, so the time is that of a cold prefix.
-Method genread writes its background text first, and the time is of both. Finding passages takes time of its own, which
-is not in it. A killed calibration goes on after its last whole round: what the machine did meanwhile lies between
-rounds, and so meets all methods alike.
+that warms it up. Equal prompts (two methods may show the same passage) are one call, whose time counts for each.
+Nothing is taken from the row cache or put into it. What earlier calls left to share is dropped before each call: a user
+who comes alone finds no demonstrations computed already, so the time is that of a cold prefix. Where a method has the
+model write a background text first, the time is of both. Finding passages takes time of its own, which is not in it. A
+killed calibration goes on after its last whole round: what the machine did meanwhile lies between rounds, and so meets
+all methods alike.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
@@ -51,6 +51,7 @@ from dagster_project.core.generation.rounds import (
 )
 from dagster_project.core.generation.run import answer_inputs
 from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS
 from dagster_project.core.study.backends import GENERATE
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.threads import thread_count
@@ -73,8 +74,8 @@ class _Calibration:
     log: logging.Logger
 
     def asked_by(self, method: str) -> Study:
-        """The study, where closed_book asks questions with the prompts of paraphrases and samples too."""
-        if method != "closed_book" or self.model.service:
+        """The study; the method of memory asks questions with the prompts of paraphrases and samples too."""
+        if METHODS[method].kind != MEMORY or self.model.service:
             return self.study
         prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in self.study.prompts)
         return dataclasses.replace(self.study, prompts=prompts)
@@ -141,7 +142,7 @@ def _fingerprint(c: _Calibration) -> str:
     return fingerprint(
         _TABLE,
         [N_QUESTIONS, methods],
-        [c.study.max_new_tokens, c.study.background_tokens if "genread" in c.study.methods else None],
+        [c.study.max_new_tokens, c.study.background_tokens if c.study.writes_background else None],
         [c.model.name, identity.weights, identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
         code_version(__name__),
@@ -219,7 +220,7 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
         rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
         known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
         before: dict[Question, float] = {}
-        if method == "genread":
+        if METHODS[method].kind == BACKGROUND:
             written = c.lake.read(
                 "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
             )

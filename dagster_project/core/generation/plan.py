@@ -34,8 +34,9 @@ from dagster_project.core.generation.prompts.build import (
 )
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS, RETRIEVAL
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from dagster_project.core.study.study import RETRIEVERS, Prompt, Study
+from dagster_project.core.study.study import Prompt, Study
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 _SILENT.setLevel(logging.CRITICAL)
@@ -126,7 +127,7 @@ def plan_answers(
 ) -> Plan:
     """Rows of `answers` for a method, ordered by dataset, prompt and question_id.
 
-    `model_name` matters to method genread alone, whose passages are the model's own. `log` hears how far the draws of
+    `model_name` matters where the model writes background texts of its own. `log` hears how far the draws of
     demonstrations are.
     """
     by_dataset = read_questions(study, lake)
@@ -202,7 +203,9 @@ def prompt_slice(study: Study, table: str, method: str | None = None) -> dict[st
         "paraphrase_answers": study.paraphrase_prompts,
         "sampled_answers": study.sample_prompts,
     }.get(table)
+    cuts = method is not None and METHODS[method].cuts_last_sentence
     decisive: dict[str, Any] = {
+        **({"cuts_last_sentence": True} if cuts else {}),
         "datasets": sorted(dataset.name for dataset in study.datasets),
         "seed": study.seed,
     }
@@ -215,15 +218,15 @@ def prompt_slice(study: Study, table: str, method: str | None = None) -> dict[st
 
 def _decisive(prompt: Prompt, method: str | None) -> list[Any]:
     drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
-    carries_passages = bool(prompt.shots) and method not in (None, "closed_book")
+    carries_passages = bool(prompt.shots) and method is not None and METHODS[method].kind != MEMORY
     looked_up = [prompt.reference_demos] if carries_passages else []
     return [prompt.name, FORMATS[prompt.format], *drawn, *looked_up]
 
 
 def _passages(lake: Lake, model_name: str, method: str) -> Mapping[str, Mapping[str, Passage]] | None:
-    if method in RETRIEVERS:
+    if METHODS[method].kind == RETRIEVAL:
         return read_first_passages(lake, method)
-    return read_generated_passages(lake, model_name) if method == "genread" else None
+    return read_generated_passages(lake, model_name) if METHODS[method].kind == BACKGROUND else None
 
 
 def _group(

@@ -20,14 +20,13 @@ from dagster_project.core.generation.inputs import (
 )
 from dagster_project.core.generation.prompts.build import Passage, Question, bare_prompt, block, join_blocks
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.study.study import Study
 
 Row = Mapping[str, Any]
 PassageKey = tuple[str, str, str]
 """(method, "", passage_id) of retrieved passages, (model, dataset, passage_id) of those that a model wrote."""
-
-_GENREAD = "genread"
 
 
 def rebuild_prompt(study: Study, lake: Lake, row: Row) -> str:
@@ -82,7 +81,7 @@ def _read_passages(lake: Lake, rows: Sequence[Row]) -> dict[PassageKey, Passage]
     wanted: dict[tuple[bool, str], set[str]] = {}
     for row in rows:
         if _table(row) == "answers":
-            is_own = row["method"] == _GENREAD
+            is_own = METHODS[row["method"]].kind == BACKGROUND
             ids = wanted.setdefault((is_own, row["model" if is_own else "method"]), set())
             ids.update(_named(row["passage_id"], *row["demonstration_passage_ids"]))
     found: dict[PassageKey, Passage] = {}
@@ -131,7 +130,7 @@ def _question(ingredients: _Ingredients, row: Row, question_id: str) -> Question
 def _text(ingredients: _Ingredients, row: Row, passage_id: str | None) -> str:
     if passage_id is None:
         return ""
-    is_own = row["method"] == _GENREAD
+    is_own = METHODS[row["method"]].kind == BACKGROUND
     owner, dataset = (row["model"], row["dataset"]) if is_own else (row["method"], "")
     passage = ingredients.passages.get((owner, dataset, passage_id))
     if passage is None:

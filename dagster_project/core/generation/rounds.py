@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.plan import PlannedRow
 from dagster_project.core.generation.prompts.build import bare_prompt
+from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.study.study import Study
 
@@ -80,7 +81,7 @@ def _digest(*parts: str | int) -> bytes:
 
 def _steps(study: Study, method: str, row: PlannedRow) -> Steps:
     answer = (row.text(), Decoding(study.max_new_tokens))
-    if method != "genread":
+    if METHODS[method].kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
     return ((background, Decoding(study.background_tokens)), answer)

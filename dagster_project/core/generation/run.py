@@ -27,9 +27,10 @@ from dagster_project.core.generation.plan import (
 )
 from dagster_project.core.generation.prompts.build import background_passage_id, cut_answer, kept_answer
 from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.methods import BACKGROUND, METHODS, RETRIEVAL
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
 from dagster_project.core.study.backends import GENERATE, SAMPLE
-from dagster_project.core.study.study import RETRIEVERS, Model, Study
+from dagster_project.core.study.study import Model, Study
 
 
 def answer_questions(
@@ -168,9 +169,9 @@ def answer_inputs(study: Study, lake: Lake, model_name: str, method: str) -> lis
     if method not in study.methods:
         raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
     inputs = [lake.content("questions")]
-    if method in RETRIEVERS:
+    if METHODS[method].kind == RETRIEVAL:
         inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
-    if method == "genread":
+    if METHODS[method].kind == BACKGROUND:
         inputs.append(lake.content("generated_passages", model_name))
     return inputs
 

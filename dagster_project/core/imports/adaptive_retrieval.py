@@ -17,10 +17,11 @@ from dagster_project.core.imports.formats import AnswerFormat
 from dagster_project.core.imports.records import Aside, Record, read_delimited
 from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.methods import BACKGROUND, METHODS, RETRIEVAL
 from dagster_project.core.study.imports import Results
 from dagster_project.core.study.reader import Reader
 
-METHODS = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
+METHODS_OF_FILES = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
 COLUMNS = ("id", "pred", "is_correct")
 _NAME = re.compile(
     r"model=(?P<model>.+)-input=(?P<input>.+)-method=(?P<method>vanilla|BM25|contriever|genread)"
@@ -59,7 +60,7 @@ def result_file(path: Path) -> ResultFile | None:
         path,
         found["model"],
         found["input"],
-        METHODS[found["method"]],
+        METHODS_OF_FILES[found["method"]],
         int(found["shots"]),
         int(found["n"]),
         found["int8"] is not None,
@@ -153,6 +154,7 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         is_correct, has_answer = truth(record.get("is_correct")), truth(record.get("has_answer"))
     except ValueError as error:
         return f"columns is_correct and has_answer: {error}"
+    kind = METHODS[file.method].kind
     return ImportedAnswer(
         question_id=question_id,
         method=file.method,
@@ -161,9 +163,9 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         shots=file.shots,
         prompt_hash=prompt_hash(prompt) if (prompt := given(record.get("prompt"))) else None,
         is_correct=is_correct,
-        has_answer=has_answer if file.method in ("bm25", "dense") else None,
-        passage=given(record.get("retrieval_id")) if file.method in ("bm25", "dense") else None,
-        background=given(record.get("gen_passage")) if file.method == "genread" else None,
+        has_answer=has_answer if kind == RETRIEVAL else None,
+        passage=given(record.get("retrieval_id")) if kind == RETRIEVAL else None,
+        background=given(record.get("gen_passage")) if kind == BACKGROUND else None,
         quantisation="8bit" if file.is_int8 else "none",
         made_by=file.model,
     )

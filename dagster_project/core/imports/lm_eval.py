@@ -17,9 +17,9 @@ from dagster_project.core.imports.formats import AnswerFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.study.imports import Results
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import METHODS
 
 METRICS = ("exact_match", "em", "acc")
 """Metrics that say right or wrong, in the order of choice where results name none."""
@@ -148,7 +148,7 @@ FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, _: [find_log(place)],
     keys={
-        "method": lambda read, key: read.choice(key, METHODS, "closed_book"),
+        "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),
         "filter": _text_or_none,
         "metric": _text_or_none,

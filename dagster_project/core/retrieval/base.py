@@ -1,16 +1,20 @@
-"""What a retriever is: the Protocol, and what goes in and out of it.
+"""What a retriever is: its base class, and what goes in and out of it.
 
-What belongs here: the types that every retriever shares. What does not: how passages come about
-(`passages`), where indexes are kept (`indexes`), and which retrievers there are (`registry`).
+What belongs here: the types that every retriever shares, and finding a retriever's class. What does not: how passages
+are made (`passages`), where indexes are kept (`indexes`), and which retrievers there are (`core.methods`).
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+
+from dagster_project.core.errors import IndexMissingError
+from dagster_project.core.methods import METHODS
 
 VERBALISED = "verbalised"
 """Column `source` of passages that are triples put into sentences."""
@@ -28,18 +32,23 @@ class Passage:
 
     @property
     def indexed_text(self) -> str:
-        """What is searched: the title, then the text."""
+        """The text that retrievers search: the title, then the passage."""
         return f"{self.title}\n{self.text}"
 
 
 @dataclass(frozen=True)
 class Query:
-    """One question to find passages for. The last two fields are for `oracle` alone."""
+    """One question to find passages for. Only an upper bound may read `subject_id` and `gold_answers`."""
 
+    dataset: str
     question_id: str
     text: str
     subject_id: str
     gold_answers: tuple[str, ...]
+
+    @property
+    def key(self) -> QueryKey:
+        return self.dataset, self.question_id
 
 
 @dataclass(frozen=True)
@@ -50,20 +59,53 @@ class Hit:
     score: float | None
 
 
-class Retriever(Protocol):
-    """Finds passages for questions.
+QueryKey = tuple[str, str]
+"""Dataset and question id."""
+Results = Mapping[QueryKey, Sequence[str]]
+"""The ids of the passages that a retriever found for each question, best first; questions without a hit are absent."""
 
-    `build` and `search` of one retriever fit together through the folder; passages come in the order of
-    passage_id.
+
+@dataclass(frozen=True)
+class Context:
+    """What a retriever may use.
+
+    `passages` are in the order of passage_id. `folder` holds its index, if it has one. `k` is the number of passages
+    wanted for each question, `seed` the study's. `others` holds the results of the study's other retrievers by name:
+    at most `k` a question, without bounds and conditions, and only for a fusion.
     """
 
+    passages: Sequence[Passage]
+    folder: Path
+    log: logging.Logger
+    k: int = 1
+    seed: int = 0
+    others: Mapping[str, Results] | None = None
+
+
+class Retriever(ABC):
+    """Finds passages for questions. A retriever without an index writes `search` alone."""
+
     def version(self) -> str:
-        """What else, beside its code, decides the index: settings, weights."""
+        """What decides the index beside the code: settings, weights."""
+        return ""
 
-    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
-        """Write an index of `passages` into the empty folder `folder`."""
+    def build(self, context: Context) -> None:
+        """Write an index of the passages into the empty folder. `k`, `seed` and `others` have no meaning here."""
+        raise NotImplementedError(f"{type(self).__name__} has no index")
 
-    def search(
-        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
-    ) -> list[list[Hit]]:
-        """At most `k` hits for each query, best first, in the order of `queries`; ties by passage_id."""
+    @abstractmethod
+    def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
+        """At most `k` hits for each query, best first, in the order of `queries`; ties by passage_id.
+
+        The hits of one query are distinct passages. They may not depend on the other queries.
+        """
+
+
+def load_retriever(name: str) -> Retriever:
+    """The retriever of a method. Errors: `IndexMissingError` listing the names there are."""
+    classes = {method.name: method.retriever for method in METHODS.values() if method.retriever}
+    if name not in classes:
+        raise IndexMissingError(f"unknown retriever {name!r}: use one of {', '.join(classes)}")
+    module, _, attribute = classes[name].partition(":")
+    retriever: Retriever = getattr(importlib.import_module(module), attribute)()
+    return retriever

@@ -4,14 +4,13 @@ What belongs here: tokenisation, the index's files, and ranking. What does not: 
 (`indexes`).
 
 score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)),
-with n passages holding t, f its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and
-digits in NFKC, case-folded, neither stemmed nor freed of stop words: recall@1 is 0.733 on the sandbox's 2,240
-questions, and without stop words, or with other usual k₁ and b, it moves by less than half a point.
+where n passages hold t, and f is its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and digits in
+NFKC, case-folded. They are not stemmed, and stop words stay: recall@1 is 0.733 on the sandbox's 2,240 questions, and it
+moves by less than half a point without stop words or with other usual k₁ and b.
 """
 
 from __future__ import annotations
 
-import logging
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import regex
 
-from dagster_project.core.retrieval.base import Hit, Passage, Query
+from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 K1 = 1.5
 B = 0.75
@@ -32,7 +31,7 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()))
 
 
-class Bm25:
+class Bm25(Retriever):
     """BM25 as a `Retriever`. A passage that shares no token with the question is no hit."""
 
     def version(self) -> str:
@@ -40,31 +39,30 @@ class Bm25:
 
         return f"bm25s {bm25s.__version__}, k1 {K1}, b {B}"
 
-    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
-        # Identifiers by first appearance: bm25s's own vocabulary is ordered by a salted hash. Token "" occurs
-        # in no passage; it keeps the matrix valid where no passage has any token.
+    def build(self, context: Context) -> None:
+        # Tokens are numbered by first appearance: bm25s would number them in the order of a salted hash. Token ""
+        # occurs in no passage. It keeps the matrix valid where no passage has any token.
         vocabulary = {"": 0}
         identifiers = [
             [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(passage.indexed_text)]
-            for passage in passages
+            for passage in context.passages
         ]
         index = _empty_index()
         with np.errstate(invalid="ignore"):  # 0/0 for "" where all passages are empty
             index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
-        index.save(folder, show_progress=False)
-        _check_whole(folder)
-        log.info("bm25: %d passages, %d distinct tokens", len(passages), len(vocabulary) - 1)
+        index.save(context.folder, show_progress=False)
+        _check_whole(context.folder)
+        context.log.info("bm25: %d passages, %d distinct tokens", len(context.passages), len(vocabulary) - 1)
 
-    def search(
-        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
-    ) -> list[list[Hit]]:
-        index = _load(folder)
+    def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
+        index = _load(context.folder)
         found = []
         for done, query in enumerate(queries, start=1):
             scores = index.get_scores_from_ids(index.get_tokens_ids(tokens_of(query.text)))
-            found.append([Hit(passages[row].passage_id, float(scores[row])) for row in best_rows(scores, k)])
+            rows = best_rows(scores, context.k)
+            found.append([Hit(context.passages[row].passage_id, float(scores[row])) for row in rows])
             if done % 2_000 == 0:
-                log.info("bm25: %d of %d questions", done, len(queries))
+                context.log.info("bm25: %d of %d questions", done, len(queries))
         return found
 
 
@@ -80,7 +78,7 @@ def best_rows(scores: np.ndarray, k: int) -> list[int]:
 
 
 def _check_whole(folder: Path) -> None:
-    """Errors: `OSError` where an array is cut: numpy says nothing where the last bytes of a file find no room."""
+    """Errors: `OSError` where an array is cut: numpy is silent where a disk has no room for a file's last bytes."""
     try:
         _load(folder)
     except (ValueError, EOFError) as error:

@@ -6,49 +6,46 @@ indexes are kept (`indexes`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
-from dagster_project.core.retrieval.base import Hit, Passage, Query
+from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.threads import thread_count
 
 _FILE = "vectors.faiss"
-# Sums of float32 differ in the seventh digit with the order of summation: what is closer than this is a tie.
+# A sum of float32 differs in the seventh digit with the order of its terms: scores equal to six digits are a tie.
 _DIGITS = 6
 _SPARE = 16
 
 
-class Dense:
+class Dense(Retriever):
     """Nearest passages by cosine as a `Retriever`; scores are cosines in [-1, 1]."""
 
     def version(self) -> str:
         return ENCODER.version
 
-    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
+    def build(self, context: Context) -> None:
         import faiss
 
-        vectors = load_encoder().encode([passage.indexed_text for passage in passages], log)
+        texts = [passage.indexed_text for passage in context.passages]
+        vectors = load_encoder().encode(texts, context.log)
         index = faiss.IndexFlatIP(vectors.shape[1])
         index.add(vectors)
         # Not faiss.write_index: on a full disk it raises a RuntimeError without the system's reason.
-        (folder / _FILE).write_bytes(faiss.serialize_index(index).data)
+        (context.folder / _FILE).write_bytes(faiss.serialize_index(index).data)
 
-    def search(
-        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
-    ) -> list[list[Hit]]:
+    def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         import faiss
 
         faiss.omp_set_num_threads(thread_count())
-        index = faiss.read_index(str(folder / _FILE))
-        vectors = load_encoder().encode([query.text for query in queries], log)
+        index = faiss.read_index(str(context.folder / _FILE))
+        vectors = load_encoder().encode([query.text for query in queries], context.log)
         return [
-            [Hit(passages[row].passage_id, score) for row, score in hits]
-            for hits in nearest(index, vectors, k)
+            [Hit(context.passages[row].passage_id, score) for row, score in hits]
+            for hits in nearest(index, vectors, context.k)
         ]
 
 
@@ -64,7 +61,7 @@ def nearest(index: Any, vectors: np.ndarray, k: int) -> list[list[tuple[int, flo
     for number in range(len(vectors)):
         own_scores, own_rows = scores[number], rows[number]
         while own_scores[-1] == own_scores[wanted - 1] and len(own_rows) < index.ntotal:
-            # The tie at rank k may reach beyond what was taken: look further before choosing by passage_id.
+            # More passages than were taken may share the score at rank k: take more before choosing by passage_id.
             more_scores, more_rows = index.search(
                 vectors[number : number + 1], min(2 * len(own_rows), index.ntotal)
             )

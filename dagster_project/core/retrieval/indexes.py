@@ -1,9 +1,8 @@
 """Stored indexes: where they lie, when one fits, and how one appears whole or not at all.
 
-What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds
-(`bm25`, `dense`). An index lies in `<indexes>/<retriever>/<fingerprint>`; the fingerprint covers the
-passages' content, the retriever's settings and its code, so a folder of that name is the right one, and a
-missing one must be built.
+What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds (the retriever's
+own module). An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers the passages' content, the
+retriever's settings and its code: a folder of that name holds the right index, and without it the index must be built.
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Lake
-from dagster_project.core.retrieval.base import Passage, Retriever
-from dagster_project.core.retrieval.registry import INDEXED, load_retriever
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.base import Context, Passage, Retriever, load_retriever
 from dagster_project.core.study.study import Study
-
-__all__ = ["INDEXED", "IndexReport", "build_index", "index_folder", "read_passages"]
 
 _REPORT = "index.json"
 _STAGING = ".staging"
@@ -36,7 +33,7 @@ _STAGING = ".staging"
 
 @dataclass(frozen=True)
 class IndexReport:
-    """What building one index came to; `seconds` is of the build itself, also where it was current."""
+    """One index as it was built; `seconds` is the time of that build, also where the index was there already."""
 
     retriever: str
     fingerprint: str
@@ -48,12 +45,14 @@ class IndexReport:
 
 
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
-    """Build the index of `retriever` over the lake's passages, unless it is there already."""
+    """Build the index of `retriever` over the lake's passages, unless it is there already.
+
+    Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written.
+    """
     tool = load_retriever(retriever)
-    if retriever not in INDEXED:
-        raise IndexMissingError(
-            f"retriever {retriever} has no index to build; those that have: {', '.join(INDEXED)}"
-        )
+    if METHODS[retriever].index is None:
+        indexed = ", ".join(method.name for method in METHODS.values() if method.index)
+        raise IndexMissingError(f"retriever {retriever} has no index; these have one: {indexed}")
     stamp = index_fingerprint(lake, tool)
     folder = study.home.indexes / retriever / stamp
     report = _report(folder)
@@ -63,7 +62,7 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     started = time.perf_counter()
     passages = read_passages(lake)
     with _whole_folder(folder) as staging:
-        tool.build(passages, staging, log)
+        tool.build(Context(passages, staging, log))
         seconds = round(time.perf_counter() - started, 3)
         n_bytes = _size(staging)
         built: dict[str, Any] = {"n_passages": len(passages), "n_bytes": n_bytes, "seconds": seconds}
@@ -74,10 +73,13 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
 
 
 def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> Path:
-    """The folder of the index that fits the lake's passages. Errors: `IndexMissingError`."""
+    """The folder of the index that fits the lake's passages; nothing lies there for a retriever without an index.
+
+    Errors: `IndexMissingError` where the index must be built first.
+    """
     parent = study.home.indexes / retriever
     folder = parent / index_fingerprint(lake, tool)
-    if retriever not in INDEXED or _report(folder):
+    if METHODS[retriever].index is None or _report(folder):
         return folder
     state = "is of other passages" if parent.is_dir() and any(parent.iterdir()) else "is missing"
     raise IndexMissingError(
@@ -86,7 +88,7 @@ def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> P
 
 
 def index_fingerprint(lake: Lake, tool: Retriever) -> str:
-    """What an index of `tool` over the lake's passages is made from."""
+    """A hash of all that decides an index of `tool` over the lake's passages."""
     return fingerprint(lake.content("passages"), tool.version(), code_version(type(tool).__module__))
 
 
@@ -100,7 +102,7 @@ def read_passages(lake: Lake) -> list[Passage]:
 
 
 def _report(folder: Path) -> IndexReport | None:
-    """What the index in `folder` says of itself; None where there is none, or files of another size."""
+    """The report of the index in `folder`; None where there is no index, or its files have another size."""
     try:
         built = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
         if _size(folder) != built["n_bytes"]:
@@ -137,7 +139,7 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def _remove_dead(staging_root: Path) -> None:
-    """Remove what builds left that were killed: staging folders whose process is gone."""
+    """Remove the staging folders of builds that were killed: those whose process is gone."""
     for staging in staging_root.glob("*-*"):
         owner = staging.name.partition("-")[0]
         if not owner.isdigit() or not _is_alive(int(owner)):

@@ -5,29 +5,19 @@ An upper bound for retrieval, not a retriever that could be used: it knows the s
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
-from dagster_project.core.retrieval.base import Hit, Passage, Query
+from dagster_project.core.retrieval.base import Context, Hit, Passage, Query, Retriever
 from dagster_project.core.scoring.match import has_answer
 
 
-class Oracle:
+class Oracle(Retriever):
     """The oracle as a `Retriever` without an index; at most one hit a question, without a score."""
 
-    def version(self) -> str:
-        return ""
-
-    def build(self, passages: Sequence[Passage], folder: Path, log: logging.Logger) -> None:
-        raise NotImplementedError("the oracle reads the passages themselves: it has no index")
-
-    def search(
-        self, passages: Sequence[Passage], folder: Path, queries: Sequence[Query], k: int, log: logging.Logger
-    ) -> list[list[Hit]]:
+    def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         articles: dict[str, list[Passage]] = defaultdict(list)
-        for passage in passages:
+        for passage in context.passages:
             if passage.entity_id is not None:
                 articles[passage.entity_id].append(passage)
         for article in articles.values():

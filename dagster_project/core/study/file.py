@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.home import RESERVED_NAMES
+from dagster_project.core.methods import METHODS
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.study import import_checks
 from dagster_project.core.study.backends import IMPORTED
@@ -26,12 +27,10 @@ from dagster_project.core.study.study import (
     DEMONSTRATION_POOLS,
     DRAWS,
     MEASURES,
-    METHODS,
     NO_SOURCE,
     PROMPT_FORMATS,
     REDIRECTS,
     RELATION_NAMES,
-    RETRIEVERS,
     Dataset,
     FactSample,
     Popularity,
@@ -60,7 +59,9 @@ def _study(read: Reader) -> Study:
         datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
         prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
         models=_unique(read, "models", tuple(read_model(r) for r in read.children("models"))),
-        methods=read.choices("methods", METHODS, ("closed_book", *RETRIEVERS)),
+        methods=read.choices(
+            "methods", tuple(METHODS), tuple(name for name, method in METHODS.items() if method.is_default)
+        ),
         popularity=_popularity(read.child("popularity")),
         path=read.path,
         top_k=read.number("top_k", 5, 1, 100),
@@ -91,6 +92,13 @@ def _check_whole(read: Reader, study: Study) -> None:
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
         raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
+    for method in study.methods:
+        if METHODS[method].is_fusion and not study.fused(method):
+            fusible = ", ".join(name for name in METHODS if METHODS[name].can_be_fused)
+            raise read.fail(
+                "methods",
+                f"{method!r} fuses the passages of other methods; name at least one of {fusible} beside it",
+            )
     if not study.answer_prompts:
         raise read.fail("prompts", "at least one must ask questions")
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":

@@ -18,21 +18,15 @@ from typing import Any
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.methods import BACKGROUND, METHODS, memory_method
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.scoring.sentences import SPLITTER
 from dagster_project.core.study.prices import prices_of
-from dagster_project.core.study.study import BOUNDS, PARAMETRIC, Model, Study
+from dagster_project.core.study.study import Model, Study
 
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
-_METHOD_DESCRIPTIONS = {
-    "closed_book": "the question alone: the model answers from memory",
-    "genread": "a background text that the model wrote itself stands before the question",
-    "bm25": "the best passage by BM25 stands before the question",
-    "dense": "the passage nearest by sentence embeddings stands before the question",
-    "oracle": "the first passage of the subject's article with a gold answer stands before the question",
-}
 _SANDBOX = "sandbox:"
 # Causal masks and rotary tables that old checkpoints carry along: buffers, not parameters.
 _BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
@@ -84,17 +78,25 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
 
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `methods`."""
+    """Write lake table `methods`: those of the study, and the one by which it asks paraphrases and samples."""
+    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts)
+    names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     rows = [
         {
-            "method": method,
-            "is_parametric": method in PARAMETRIC,
-            "is_bound": method in BOUNDS,
-            "description": _METHOD_DESCRIPTIONS[method],
-            "background_template": BACKGROUND_TEMPLATE if method == "genread" else None,
-            "background_tokens": study.background_tokens if method == "genread" else None,
+            "method": method.name,
+            "kind": method.kind,
+            "asks_questions": method.name in study.methods,
+            "is_parametric": method.is_parametric,
+            "is_bound": method.is_bound,
+            "is_condition": method.is_condition,
+            "has_index": method.index is not None,
+            "cuts_last_sentence": method.cuts_last_sentence,
+            "may_find_nothing": method.may_find_nothing,
+            "description": method.description,
+            "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
+            "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
         }
-        for method in study.methods
+        for method in (METHODS[name] for name in names)
     ]
     return _write(lake, "methods", rows)
 

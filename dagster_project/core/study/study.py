@@ -12,6 +12,7 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
+from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.imports import Import, Place, Results
@@ -25,10 +26,6 @@ MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
-METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
-PARAMETRIC = ("closed_book", "genread")
-RETRIEVERS = ("bm25", "dense", "oracle")
-BOUNDS = ("oracle",)
 PROMPT_FORMATS = ("qa", "question_answer", "question")
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
@@ -205,7 +202,7 @@ class Popularity:
 class Study:
     """One study: everything that `make run` does is named here.
 
-    `max_new_tokens` bounds an answer, `background_tokens` the background text of method genread. No model is asked
+    `max_new_tokens` bounds an answer, `background_tokens` a background text. No model is asked
     `reference_questions`: how popular their entities are is set beside the datasets (PopQA, Figure 3).
     """
 
@@ -231,7 +228,20 @@ class Study:
 
     @property
     def retrievers(self) -> tuple[str, ...]:
-        return tuple(method for method in self.methods if method in RETRIEVERS)
+        """The methods that retrieve; those that others are fused from come before the fusions."""
+        found = [method for method in self.methods if not METHODS[method].is_parametric]
+        return tuple(sorted(found, key=lambda method: METHODS[method].is_fusion))
+
+    def fused(self, retriever: str) -> tuple[str, ...]:
+        """The study's retrievers whose results `retriever` fuses; none where it is no fusion."""
+        if not METHODS[retriever].is_fusion:
+            return ()
+        return tuple(method for method in self.methods if METHODS[method].can_be_fused)
+
+    @property
+    def writes_background(self) -> bool:
+        """A method has the models write background texts: lake table generated_passages has rows."""
+        return any(METHODS[method].kind == BACKGROUND for method in self.methods)
 
     @property
     def datasets_of_source(self) -> tuple[Dataset, ...]:

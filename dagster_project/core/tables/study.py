@@ -54,27 +54,53 @@ STUDY_TABLES = (
     ),
     Table(
         "methods",
-        "One row per method of the study.",
+        "One row per method of the study, and the one by which it asks paraphrases and samples.",
         (
             METHOD,
+            column(
+                "kind",
+                pa.string(),
+                "memory (the question stands alone), background (the model writes a text first) or retrieval",
+            ),
+            column(
+                "asks_questions",
+                pa.bool_(),
+                "the study names it; false: it asks only the study's paraphrases and samples",
+            ),
             column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
             column(
                 "is_bound",
                 pa.bool_(),
                 "the passage is chosen because it contains the answer: an upper bound, which no leaderboard ranks",
             ),
+            column(
+                "is_condition",
+                pa.bool_(),
+                "its passage is chosen without regard to the question: a condition to compare with",
+            ),
+            column("has_index", pa.bool_(), "its retriever searches a stored index"),
+            column(
+                "cuts_last_sentence",
+                pa.bool_(),
+                "its passages lose their last sentence before the model reads them",
+            ),
+            column(
+                "may_find_nothing",
+                pa.bool_(),
+                "it may leave every question without a passage, and that is no fault",
+            ),
             column("description", pa.string(), "what the method gives the model"),
             column(
                 "background_template",
                 pa.string(),
-                "prompt that asks for the background text of genread, with {question} for the question; null for other"
+                "prompt that asks for a background text, with {question} for the question; null for other"
                 " methods",
                 null=True,
             ),
             column(
                 "background_tokens",
                 pa.int32(),
-                "the study's limit of new tokens for a background text of genread; null for other methods",
+                "the study's limit of new tokens for a background text; null for other methods",
                 null=True,
             ),
         ),

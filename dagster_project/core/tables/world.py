@@ -247,7 +247,7 @@ WORLD_TABLES = (
             column("retriever", pa.string(), "retriever, and method that uses its first passage"),
             column("rank", pa.int32(), "rank of the passage, 1 = best"),
             column("passage_id", pa.string(), "passage that the retriever found"),
-            column("score", pa.float64(), "the retriever's own score; null for oracle", null=True),
+            column("score", pa.float64(), "the retriever's own score; null where it gives none", null=True),
             column(
                 "has_answer",
                 pa.bool_(),

@@ -2,7 +2,8 @@
 
 import dagster as dg
 
-from dagster_project.core.retrieval.indexes import INDEXED, build_index
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.defs.ingest.assets import entities, triples
@@ -19,12 +20,12 @@ def passages(study: StudyResource) -> dg.MaterializeResult:
         return result(study.lake, [build_passages(study.study, study.lake, LOG)])
 
 
-def _index_asset(retriever: str) -> dg.AssetsDefinition:
+def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:
     @dg.asset(
         name=retriever,
         key_prefix="indexes",
         group_name="retrieval",
-        kinds={"bm25s" if retriever == "bm25" else "faiss"},
+        kinds={library},
         deps=[passages],
         description=f"The stored {retriever} index of all passages, reused until they change.",
     )
@@ -43,7 +44,9 @@ def _index_asset(retriever: str) -> dg.AssetsDefinition:
     return index
 
 
-indexes = [_index_asset(name) for name in chosen_study().retrievers if name in INDEXED]
+indexes = [
+    _index_asset(name, library) for name in chosen_study().retrievers if (library := METHODS[name].index)
+]
 
 
 @dg.asset(
@@ -55,7 +58,7 @@ indexes = [_index_asset(name) for name in chosen_study().retrievers if name in I
     deps=[questions, passages, *indexes],
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, retriever, rank)."""
+    """One row per (dataset, question, retriever, rank); a fusion after the retrievers that it fuses."""
+    keys = sorted(context.partition_keys, key=study.study.retrievers.index)
     with clear_errors():
-        keys = context.partition_keys
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

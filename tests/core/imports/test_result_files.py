@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.imports.adaptive_retrieval import (
-    METHODS,
+    METHODS_OF_FILES,
     find_results,
     read_result_file,
     result_file,
@@ -52,7 +52,7 @@ def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[Impo
 
 @given(
     model=st.text("abcXYZ_-.=019", min_size=1, max_size=20).filter(lambda text: "-input=" not in text),
-    method=st.sampled_from(sorted(METHODS)),
+    method=st.sampled_from(sorted(METHODS_OF_FILES)),
     shots=st.integers(0, 99),
     n=st.integers(0, 99_999),
     int8=st.booleans(),
@@ -67,7 +67,7 @@ def test_names_say_how(
     assert (file.model, file.input, file.method, file.shots, file.n) == (
         model,
         "popQA",
-        METHODS[method],
+        METHODS_OF_FILES[method],
         shots,
         n,
     )

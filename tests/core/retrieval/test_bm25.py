@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.retrieval.base import Hit, Passage, Query
+from dagster_project.core.retrieval.base import Context, Hit, Passage, Query
 from dagster_project.core.retrieval.bm25 import K1, B, Bm25, best_rows, tokens_of
 
 LOG = logging.getLogger("longtail-tests")
@@ -24,9 +24,9 @@ def passage(number: int, text: str, title: str = "") -> Passage:
 
 
 def found(folder: Path, passages: list[Passage], questions: list[str], k: int) -> list[list[Hit]]:
-    Bm25().build(passages, folder, LOG)
-    queries = [Query(str(i), text, "", ()) for i, text in enumerate(questions)]
-    return Bm25().search(passages, folder, queries, k, LOG)
+    context = Context(passages, folder, LOG, k)
+    Bm25().build(context)
+    return Bm25().search(context, [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)])
 
 
 def brute_force(passages: list[Passage], question: str) -> dict[str, float]:

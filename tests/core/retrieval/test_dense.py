@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.embedding.encoder import load_encoder
-from dagster_project.core.retrieval.base import Passage, Query
+from dagster_project.core.retrieval.base import Context, Passage, Query
 from dagster_project.core.retrieval.dense import Dense, nearest
 
 LOG = logging.getLogger("longtail-tests")
@@ -52,10 +52,11 @@ def test_namesakes_and_unicode(tmp_path: Path) -> None:
         "Steel is an alloy of iron.",
     ]
     passages = [Passage(f"Q{i}-0", f"Q{i}", "", 0, text) for i, text in enumerate(texts)]
-    Dense().build(passages, tmp_path, LOG)
+    context = Context(passages, tmp_path, LOG, k=3)
+    Dense().build(context)
     questions = ["In what city was Ada Quill born?", "What is steel made of?", "", "\u200f\x00"]
-    queries = [Query(str(i), text, "", ()) for i, text in enumerate(questions)]
-    hits = Dense().search(passages, tmp_path, queries, 3, LOG)
+    queries = [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)]
+    hits = Dense().search(context, queries)
     assert [hit.passage_id for hit in hits[0][:2]] == [
         "Q0-0",
         "Q1-0",

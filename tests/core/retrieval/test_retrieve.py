@@ -18,16 +18,19 @@ import pytest
 
 from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.retrieval.registry import INDEXED, RETRIEVER_CLASSES, load_retriever
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
-from dagster_project.core.study.study import RETRIEVERS, Study
+from dagster_project.core.study.study import Study
 
 SLOW_BUILD = """
 import logging, sys
 from pathlib import Path
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.study.file import load_study
 study = load_study(Path(sys.argv[1]))
@@ -138,7 +141,7 @@ def test_killed_build_leaves_no_half_index(rdf_study: Study, searchable: Lake, l
     assert not list(staging.glob("*"))
 
 
-@pytest.mark.parametrize("retriever", INDEXED)
+@pytest.mark.parametrize("retriever", [method.name for method in METHODS.values() if method.index])
 def test_a_full_disk_leaves_nothing(
     rdf_study: Study, searchable: Lake, log: logging.Logger, retriever: str
 ) -> None:
@@ -210,13 +213,15 @@ def test_top_k_is_the_study_s(
     assert {row["rank"] for rows in found(searchable, "bm25").values() for row in rows} == {1}
 
 
-def test_registry(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
-    assert tuple(RETRIEVER_CLASSES) == RETRIEVERS
-    assert set(INDEXED) < set(RETRIEVERS)
-    for name, target in RETRIEVER_CLASSES.items():
-        module, _, attribute = target.partition(":")
+def test_every_retriever_is_found_by_its_record(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    names = [name for name, method in METHODS.items() if not method.is_parametric]
+    assert names == ["bm25", "dense", "hybrid", "oracle", "random"]
+    for name in names:
+        module, _, attribute = str(METHODS[name].retriever).partition(":")
         assert isinstance(load_retriever(name), getattr(importlib.import_module(module), attribute))
-    with pytest.raises(IndexMissingError, match="bm25, dense, oracle"):
+    with pytest.raises(IndexMissingError, match="bm25, dense, hybrid, oracle, random"):
         load_retriever("bm52")
     with pytest.raises(IndexMissingError, match="oracle has no index"):
         build_index(rdf_study, searchable, "oracle", log)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.study.study import PARAMETRIC
+from dagster_project.core.methods import METHODS
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
@@ -29,7 +29,7 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     for row in rows:
         key = (row.dataset, row.prompt, row.model, row.method)
         assert (row.n, row.accuracy) == (keyed.loc[key].n, keyed.loc[key].accuracy)
-        if row.method in PARAMETRIC:
+        if METHODS[row.method].is_parametric:
             assert row.adaptive is row.always is row.never is None
         else:
             assert row.adaptive == adaptive.loc[key].accuracy_adaptive

@@ -14,7 +14,7 @@ from dagster_project.core.study.study import Study
 def asked_capabilities(study: Study) -> frozenset[str]:
     """What every model of the study must be able to do."""
     asked = {SAMPLE} if study.sample_prompts else set()
-    if study.answer_prompts or study.paraphrase_prompts or "genread" in study.methods:
+    if study.answer_prompts or study.paraphrase_prompts or study.writes_background:
         asked.add(GENERATE)
     return frozenset(asked)
 

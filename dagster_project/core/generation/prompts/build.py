@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.scoring.sentences import first_sentence
 
 _BLANK_LINE = "\n\n"
-_CUT_METHODS = frozenset({"dense"})
-"""Retrievers whose passages, broken after about 100 words, lose their last, usually broken, sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +83,20 @@ def bare_prompt(question: str, template: str) -> str:
 
 
 def text_as_read(text: str, source: str, method: str) -> str:
-    """A retrieved passage as the model reads it: `dense` ones lose their last piece, unless nothing would be left.
+    """A retrieved passage as the model reads it. Some methods cut its last piece, unless nothing would be left.
 
     `source` as in lake table `passages`. Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts
     because articles are broken after about 100 words; a verbalised passage is whole sentences, and its last one is
     a fact, not a fragment.
     """
-    if method not in _CUT_METHODS or source == VERBALISED:
+    if not METHODS[method].cuts_last_sentence or source == VERBALISED:
         return text
     kept = text.rpartition(". ")[0]
     return text if is_blank(kept) else f"{kept}."
 
 
 def background_passage_id(model_name: str, question_id: str) -> str:
-    """passage_id of the background text that a model wrote for a question (method genread)."""
+    """passage_id of the background text that a model wrote for a question (GenRead)."""
     return f"genread:{model_name}:{question_id}"
 
 
