@@ -268,7 +268,7 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("sampling.temperature", "hot", "sampling.temperature: must be a number above 0 and at most 2, not 'hot'"),
         ("sampling.temperature", float("nan"), "must be a number above 0 and at most 2, not '.nan'"),
         ("methods", ["bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, hybrid, oracle, random"),
-        ("methods", ["closed_book", "hybrid", "oracle", "random"], "methods: 'hybrid' fuses the passages of other methods;"),
+        ("methods", ["hybrid", "oracle", "random"], "methods: 'hybrid' fuses the passages of other methods; name"),
         ("methods", ["hybrid"], "name at least one of bm25, dense beside it"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
