@@ -1,7 +1,6 @@
 -- PopQA, Figures 9 and 13: which adaptive pair answers a dataset best, and which single method? Pairs are scored on the
 -- questions with popularity and both answers, methods on all questions that they answered. So both are ranked
--- separately, and gain compares a pair with its better method on the same questions. Bounds (oracle) come last, without
--- a rank.
+-- separately, and gain compares a pair with its better method on the same questions. Bounds come last, without a rank.
 select
     dataset,
     is_bound,

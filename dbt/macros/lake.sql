@@ -7,6 +7,7 @@
     {{ 'and ' if not loop.first }}{{ column }} in (
         select {{ declared }} from {{ ref('stg_study__' ~ declared ~ 's') }}
         {%- if column == 'prompt' and asks %} where list_contains(asks, '{{ asks }}'){% endif %}
+        {%- if declared == 'method' %} where asks_questions{% endif %}
     )
     {%- endfor %}
 {%- endmacro %}

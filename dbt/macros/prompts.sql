@@ -16,10 +16,8 @@
     replace({{ template }}, '{question}', {{ question }})
 {%- endmacro %}
 
-{#-
-  The part of a passage that dense keeps: all but the last piece, if that is not empty. Verbalised passages stay whole.
--#}
-{% macro dense_text(text, source) -%}
+{#- A passage without its last piece, if that leaves anything. Verbalised passages stay whole. -#}
+{% macro cut_text(text, source) -%}
     {%- set kept = "array_to_string(string_split(" ~ text ~ ", '. ')[:-2], '. ')" -%}
     if({{ source }} != 'verbalised' and trim({{ kept }}, ' ') != '', {{ kept }} || '.', {{ text }})
 {%- endmacro %}
@@ -30,7 +28,7 @@
 -#}
 {% macro prompt_block(row, question) -%}
     {%- set text -%}
-        coalesce(generated_passages.text, if({{ row }}.method = 'dense', passages.dense_text, passages.text))
+        coalesce(generated_passages.text, if({{ row }}.cuts_last_sentence, passages.cut_text, passages.text))
     {%- endset -%}
     case
         when {{ row }}.passage_id is null or trim({{ text }}, ' ') = '' then ''
@@ -54,7 +52,7 @@
                 select
                     answers.dataset,
                     answers.model,
-                    answers.method,
+                    methods.cuts_last_sentence,
                     prompts.template,
                     unnest(answers.demonstration_ids) as question_id,
                     unnest(answers.demonstration_passage_ids) as passage_id,

@@ -21,8 +21,8 @@ _WIDTH = 1060
 def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
     """Accuracy of each model and method, and the gain of adaptive retrieval, by a name for each.
 
-    A name holds dataset and prompt only where the study has several: `accuracy/reference_s/bm25`,
-    `adaptive_gain/reference_s/bm25`.
+    A name is `accuracy/<model>/<method>` or `adaptive_gain/<model>/<method>`; it holds dataset and prompt too where the
+    study has several.
     """
     rows = [row for one in read if one.figure.key == HEADLINE.key for row in one.rows]
     several = [name for name in ("dataset", "prompt") if len({row[name] for row in rows}) > 1]

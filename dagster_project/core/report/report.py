@@ -104,7 +104,7 @@ def payload(
         "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
         "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
         "parametric": _methods(connection, "is_parametric"),
-        "bounds": _methods(connection, "is_bound"),
+        "unranked": _methods(connection, "is_bound or is_condition"),
         "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
         "roles": ROLES,
         "config": chart_config(),
@@ -132,7 +132,7 @@ def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
 
 
 def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:
-    """The methods of which a column of dim_methods is true."""
+    """The methods whose row in dim_methods meets the condition `flag`."""
     sql = f"select method from marts.dim_methods where {flag} order by method"  # noqa: S608
     found = connection.execute(sql).fetchall()
     return [legible(method) for (method,) in found]

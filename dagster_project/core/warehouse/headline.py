@@ -18,12 +18,14 @@ select
     adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never, adaptive.share_retrieved
 from marts.fct_accuracy as accuracy
 left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
-left join marts.fct_adaptive_accuracy as adaptive
+left join (
+    select found.* from marts.fct_adaptive_accuracy as found
+    inner join marts.dim_methods as memory on found.parametric_method = memory.method
+    where memory.kind = 'memory' and found.search = 'exact' and found.threshold_scope = 'per_relation'
+) as adaptive
     on
         accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
         and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
-        and adaptive.parametric_method = 'closed_book' and adaptive.search = 'exact'
-        and adaptive.threshold_scope = 'per_relation'
 left join marts.dim_models as models on accuracy.model = models.model
 left join marts.dim_methods as methods on accuracy.method = methods.method
 where accuracy.relation = 'all'
@@ -37,7 +39,7 @@ class HeadlineRow:
     """One (dataset, prompt, model, method). The last four are None for methods that do not retrieve.
 
     `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out:
-    means over splits, thresholds per relation, against closed_book, on the questions with popularity and both answers.
+    means over splits, thresholds per relation, against memory alone, on the questions with popularity and both answers.
     """
 
     dataset: str

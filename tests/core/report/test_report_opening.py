@@ -18,7 +18,8 @@ pytestmark = pytest.mark.xdist_group("report_browser")
 METHODS = ["closed_book", "bm25", "oracle"]
 PAIR = {"parametric_method": ["closed_book"], "retrieval_method": ["bm25", "oracle"]}
 FLAGS = """
-    update marts.dim_methods set is_parametric = method = 'closed_book', is_bound = method = 'oracle';
+    update marts.dim_methods set is_parametric = method = 'closed_book', is_bound = method = 'oracle',
+        is_condition = false, kind = if(method = 'closed_book', 'memory', 'retrieval');
     update marts.fct_adaptive_accuracy set gain = -0.01, gain_ci_low = -0.02, gain_ci_high = 0.01, share_retrieved = 0.5;
     update marts.fct_adaptive_accuracy set gain = 0.5, gain_ci_low = 0.4, gain_ci_high = 0.6
     where retrieval_method = 'oracle';

@@ -206,7 +206,7 @@ TOKENS = Figure(
     title="Tokens, time and money by method",
     shows="Tokens, time and cost per thousand questions if each method ran alone. Shared tokens were computed once for "
     "several prompts. Time on the device is that of the study's own batches. Methods share work: `n reused` counts answers "
-    "that came from the row cache (oracle has many prompts in common with bm25). `device s spent` divides such work among "
+    "that came from the row cache (two methods may have a prompt in common). `device s spent` divides such work among "
     "all rows that share it, so that its sum is what the study spent.",
     source="PopQA, Figure 11",
     tables=("fct_costs",),

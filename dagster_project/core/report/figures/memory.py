@@ -62,7 +62,7 @@ BY_POPULARITY = Figure(
     section="overview",
     title="Accuracy against popularity",
     shows="Share of right answers, from the least to the most popular subjects. Retrieval helps where a method with a "
-    "passage is above memory (`closed_book`), and hurts where it is below. Ten bins of equal width in log popularity; one "
+    "passage is above memory alone, and hurts where it is below. Ten bins of equal width in log popularity; one "
     f"panel per model, smallest model first. {WILSON} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
     tables=("fct_accuracy_by_popularity",),

@@ -22,11 +22,13 @@ HEADLINE = Figure(
     adaptive.share_retrieved, adaptive.gain, adaptive.gain_ci_low, adaptive.gain_ci_high
 from marts.fct_accuracy as accuracy
 left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
-left join marts.fct_adaptive_accuracy as adaptive
+left join (
+    select found.* from marts.fct_adaptive_accuracy as found
+    inner join marts.dim_methods as memory on found.parametric_method = memory.method
+    where memory.kind = 'memory' and found.search = 'exact' and found.threshold_scope = 'per_relation'
+) as adaptive
     on accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
     and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
-    and adaptive.parametric_method = 'closed_book'
-    and adaptive.search = 'exact' and adaptive.threshold_scope = 'per_relation'
 left join marts.dim_models as models on accuracy.model = models.model
 left join marts.dim_methods as methods on accuracy.method = methods.method
 where accuracy.relation = 'all'
@@ -52,14 +54,15 @@ LEADERBOARD = Figure(
     title="Leaderboard",
     shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
     "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "
-    "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. This study cannot "
-    "tell neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
+    "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. "
+    "Neither has a `control`, whose passage was chosen without regard to the question. This study cannot tell "
+    "neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
     "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of its "
     "gain over the better fixed method includes it.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
     sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,
-    if(is_bound, 'ceiling', rank::varchar) as place, prompt, model,
+    case when is_bound then 'ceiling' when is_condition then 'control' else rank::varchar end as place, prompt, model,
     if(is_adaptive, parametric_method || ' or ' || retrieval_method, method) as entry,
     coalesce(retrieval_method, method) as retrieval_method, search, n, accuracy, ci_low, ci_high,
     gain, gain_ci_low, gain_ci_high

@@ -27,8 +27,8 @@ BY_METHOD = Figure(
     section="retrieval",
     title="Accuracy with and without retrieval",
     shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are Wilson "
-    "95 % intervals. The passage of method `oracle` is chosen because it contains the answer, and questions without such "
-    "a passage are left out: `oracle` is an upper bound, not a retriever.",
+    "95 % intervals. The passage of an upper bound is chosen because it contains the answer, and questions without such "
+    "a passage are left out: it is no retriever.",
     source="PopQA, Figures 7, 13 and 14",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, n, n_correct, accuracy, ci_low, ci_high

@@ -116,11 +116,12 @@ GUESSING = Figure(
     "most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, the model "
     "shows little knowledge. Bars are Wilson 95 % intervals.",
     source="PopQA, section 4.2 and appendix C.1",
-    tables=("fct_guessing_baselines", "fct_accuracy"),
+    tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
     accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
 from marts.fct_accuracy as accuracy
-where accuracy.method = 'closed_book'
+inner join marts.dim_methods as methods on accuracy.method = methods.method
+where methods.kind = 'memory'
 union all by name
 select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
     baselines.n, share_answer_in_subject as accuracy,

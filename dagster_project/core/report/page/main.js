@@ -36,13 +36,13 @@ function gainTiles(gains) {
 
 function tiles() {
   const rowsOfKey = (key) => figures.filter((figure) => figure.key === key && !figure.missing).flatMap(pickedRows);
-  const rows = rowsOfKey("headline").filter((row) => !payload.bounds.includes(row.method));
+  const rows = rowsOfKey("headline").filter((row) => !payload.unranked.includes(row.method));
   const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
   const reading = best(rows.filter((row) => !payload.parametric.includes(row.method)), "accuracy");
   return [
     memory && accuracyTile("Best from memory", memory),
     reading && accuracyTile("Best with a retrieved passage", reading),
-    ...gainTiles(rowsOfKey("adaptive_gain").filter((row) => !payload.bounds.includes(row.retrieval_method))),
+    ...gainTiles(rowsOfKey("adaptive_gain").filter((row) => !payload.unranked.includes(row.retrieval_method))),
   ].filter(Boolean);
 }
 

@@ -1,4 +1,4 @@
--- A question of genread costs its answer and its background text, whichever prompt the text was first written for. If
+-- A question with a background text costs its answer and that text, whichever prompt the text was first written for. If
 -- the text was left out (the lake has several with one key), the cost of the text is unknown, and so is that of the
 -- question. Time and cost appear twice here: for the method alone, and as this row's part of what was really spent.
 with answers as (
@@ -13,23 +13,30 @@ generated_passages as (
 
 ),
 
+methods as (
+
+    select * from {{ ref('stg_study__methods') }}
+
+),
+
 joined as (
 
     select
         answers.*,
         generated_passages.passage_id is not null as has_background,
-        if(answers.method = 'genread', generated_passages.prompt_tokens, 0) as more_prompt_tokens,
-        if(answers.method = 'genread', generated_passages.shared_tokens, 0) as more_shared_tokens,
-        if(answers.method = 'genread', generated_passages.new_tokens, 0) as more_new_tokens,
-        if(answers.method = 'genread', generated_passages.latency_ms, 0) as more_latency_ms,
-        if(answers.method = 'genread', generated_passages.device_seconds, 0) as more_device_seconds,
-        if(answers.method = 'genread', generated_passages.cost_usd, 0) as more_cost_usd,
+        if(methods.kind = 'background', generated_passages.prompt_tokens, 0) as more_prompt_tokens,
+        if(methods.kind = 'background', generated_passages.shared_tokens, 0) as more_shared_tokens,
+        if(methods.kind = 'background', generated_passages.new_tokens, 0) as more_new_tokens,
+        if(methods.kind = 'background', generated_passages.latency_ms, 0) as more_latency_ms,
+        if(methods.kind = 'background', generated_passages.device_seconds, 0) as more_device_seconds,
+        if(methods.kind = 'background', generated_passages.cost_usd, 0) as more_cost_usd,
         -- a text is written once per question and used with each prompt
         coalesce(generated_passages.share_of_work, 1)
         / count(*) over (
             partition by answers.dataset, answers.question_id, answers.model, answers.passage_id
         ) as share_of_background
     from answers
+    left join methods on answers.method = methods.method
     left join generated_passages
         on
             answers.dataset = generated_passages.dataset

@@ -3,9 +3,9 @@
 with final as (
     {% for table_name, (model, prompt, method, number) in {
         'answers': ['int_answers', 'prompt', 'method', '0'],
-        'paraphrase_answers': ['int_paraphrase_answers', 'prompt', "'closed_book'", 'paraphrase_id'],
-        'sampled_answers': ['int_sampled_answers', 'prompt', "'closed_book'", 'sample'],
-        'generated_passages': ['int_generated_passages', 'null', "'genread'", '0'],
+        'paraphrase_answers': ['int_paraphrase_answers', 'prompt', method_of('memory'), 'paraphrase_id'],
+        'sampled_answers': ['int_sampled_answers', 'prompt', method_of('memory'), 'sample'],
+        'generated_passages': ['int_generated_passages', 'null', method_of('background'), '0'],
     }.items() %}
     select
         '{{ table_name }}' as table_name,

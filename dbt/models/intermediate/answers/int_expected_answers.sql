@@ -34,11 +34,15 @@ asked_of_all as (
     cross join {{ ref('stg_study__methods') }} as methods
     left join retrieved using (dataset, question_id, method)
     where
-        methods.method = 'closed_book'
-        or retrieved.question_id is not null
-        or (
-            methods.method not in ('genread', 'oracle')
-            and methods.method not in (select every.method from retrieved as every)
+        methods.asks_questions
+        and (
+            methods.kind = 'memory'
+            or retrieved.question_id is not null
+            or (
+                methods.kind = 'retrieval'
+                and not methods.may_find_nothing
+                and methods.method not in (select every.method from retrieved as every)
+            )
         )
 
 ),
@@ -63,7 +67,7 @@ final as (
     from {{ ref('int_generated_passages') }} as passages
     inner join {{ ref('stg_questions__questions') }} using (dataset, question_id)
     inner join variants using (model)
-    inner join {{ ref('stg_study__methods') }} as methods on methods.method = 'genread'
+    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
     union all
     select
         dataset,

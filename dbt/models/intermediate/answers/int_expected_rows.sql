@@ -34,7 +34,7 @@ final as (
         paraphrases.question_id,
         prompts.prompt,
         models.model,
-        'closed_book' as method,
+        {{ method_of('memory') }} as method,
         paraphrases.paraphrase_id as number
     from {{ ref('stg_questions__paraphrases') }} as paraphrases
     cross join models
@@ -46,7 +46,7 @@ final as (
         questions.question_id,
         prompts.prompt,
         models.model,
-        'closed_book' as method,
+        {{ method_of('memory') }} as method,
         unnest(range(prompts.n_samples)) as number
     from questions
     cross join models
@@ -62,7 +62,7 @@ final as (
         0 as number
     from questions
     cross join models
-    inner join {{ ref('stg_study__methods') }} as methods on methods.method = 'genread'
+    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
 
 )
 

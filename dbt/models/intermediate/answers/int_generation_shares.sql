@@ -1,10 +1,10 @@
--- The row cache serves all partitions. Oracle has many prompts in common with bm25 and takes their generations from it.
+-- The row cache serves all partitions. Methods that show the same passage have one generation in common.
 with partitions as (
     {% for table_name, (model, method) in {
         'answers': ['int_answers', 'method'],
-        'paraphrase_answers': ['int_paraphrase_answers', "'closed_book'"],
-        'sampled_answers': ['int_sampled_answers', "'closed_book'"],
-        'generated_passages': ['int_generated_passages', "'genread'"],
+        'paraphrase_answers': ['int_paraphrase_answers', method_of('memory')],
+        'sampled_answers': ['int_sampled_answers', method_of('memory')],
+        'generated_passages': ['int_generated_passages', method_of('background')],
     }.items() %}
     select
         '{{ table_name }}' as table_name,

@@ -21,6 +21,7 @@ questions as (
 latencies as (
 
     select * from {{ ref('int_latencies') }}
+    where method = {{ method_of('memory') }}
 
 ),
 
@@ -46,7 +47,6 @@ final as (
         on
             answers.model = latencies.model
             and answers.prompt = latencies.prompt
-            and latencies.method = 'closed_book'
 
 )
 

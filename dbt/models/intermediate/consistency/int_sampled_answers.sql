@@ -13,6 +13,7 @@ questions as (
 latencies as (
 
     select * from {{ ref('int_latencies') }}
+    where method = {{ method_of('memory') }}
 
 ),
 
@@ -33,7 +34,6 @@ final as (
         on
             answers.model = latencies.model
             and answers.prompt = latencies.prompt
-            and latencies.method = 'closed_book'
 
 )
 

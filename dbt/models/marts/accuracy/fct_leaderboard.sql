@@ -6,10 +6,9 @@ with adaptive_accuracy as (
 
 ),
 
-bounds as (
+methods as (
 
-    select method from {{ ref('dim_methods') }}
-    where is_bound
+    select * from {{ ref('dim_methods') }}
 
 ),
 
@@ -47,9 +46,11 @@ entries as (
 marked as (
 
     select
-        *,
-        coalesce(retrieval_method, method) in (select bounds.method from bounds) as is_bound
+        entries.*,
+        methods.is_bound,
+        methods.is_condition
     from entries
+    inner join methods on coalesce(entries.retrieval_method, entries.method) = methods.method
 
 ),
 
@@ -61,8 +62,8 @@ final as (
         marked.*,
         datasets.n_questions,
         case
-            when marked.accuracy is not null and not marked.is_bound then rank() over (
-                partition by marked.dataset, marked.is_adaptive, marked.is_bound
+            when marked.accuracy is not null and not (marked.is_bound or marked.is_condition) then rank() over (
+                partition by marked.dataset, marked.is_adaptive, marked.is_bound, marked.is_condition
                 order by round(marked.accuracy, 12) desc nulls last
             )
         end as rank,

@@ -19,7 +19,8 @@ failed as (
         case when table_name != 'generated_passages' then split_part(row_key, '/', -1) end as prompt,
         split_part(partition, '|', 1) as model,
         coalesce(
-            nullif(split_part(partition, '|', 2), ''), if(table_name = 'generated_passages', 'genread', 'closed_book')
+            nullif(split_part(partition, '|', 2), ''),
+            if(table_name = 'generated_passages', {{ method_of('background') }}, {{ method_of('memory') }})
         ) as method,
         count(*) as n
     from {{ ref('stg_study__quarantine') }}

@@ -11,7 +11,7 @@ passages as (
 
     select
         *,
-        {{ dense_text('text', 'source') }} as dense_text
+        {{ cut_text('text', 'source') }} as cut_text
     from {{ published('dim_passages') }}
 
 ),
@@ -21,9 +21,11 @@ answers as (
     select
         answers.*,
         prompts.template,
+        methods.cuts_last_sentence,
         {{ demonstration_blocks() }} as demonstrations
     from {{ published('fct_answers') }} as answers
     inner join prompts on answers.prompt = prompts.prompt
+    inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
     where answers.engine != 'imported'  -- their prompts were built elsewhere and cannot be rebuilt
 
 ),
@@ -52,7 +54,7 @@ built as (
         generated_passages.prompt_hash,
         {{ filled('methods.background_template', 'questions.question') }} as prompt_text
     from {{ published('fct_generated_passages') }} as generated_passages
-    inner join {{ published('dim_methods') }} as methods on methods.background_template is not null
+    inner join {{ published('dim_methods') }} as methods on methods.kind = 'background'
     inner join {{ published('dim_questions') }} as questions using (dataset, question_id)
     {%- for table_name, number, asked in [
         ('paraphrase_answers', 'paraphrase_id', 'paraphrase'), ('sampled_answers', 'sample', 'question')
@@ -64,12 +66,13 @@ built as (
         answers.question_id,
         answers.{{ number }},
         answers.model,
-        'closed_book' as method,
+        methods.method,
         answers.prompt,
         answers.prompt_hash,
         {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
     inner join prompts on answers.prompt = prompts.prompt
+    inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
 
 )
