@@ -23,10 +23,9 @@ inner join {{ ref('fct_accuracy_by_popularity') }} as retrieved
         and memory.model = retrieved.model
         and memory.relation = retrieved.relation
         and memory.bin = retrieved.bin
-inner join {{ ref('dim_methods') }} as alone on memory.method = alone.method
 inner join {{ ref('dim_methods') }} as methods on retrieved.method = methods.method
 where
-    alone.kind = 'memory'
+    memory.method in (select alone.method from {{ ref('dim_methods') }} as alone where alone.kind = 'memory')
     and memory.relation = 'all'
     and not methods.is_parametric
     and memory.n >= 40

@@ -1,7 +1,10 @@
 with answer_pairs as (
 
     select * from {{ ref('int_answer_pairs') }}
-    where retrieval_method not in (select methods.method from {{ ref('stg_study__methods') }} as methods where methods.is_condition)
+    where retrieval_method not in (
+        select methods.method from {{ ref('stg_study__methods') }} as methods
+        where methods.is_condition
+    )
 
 ),
 
