@@ -17,5 +17,10 @@ from {{ ref('fct_accuracy') }} as accuracy
 inner join {{ ref('fct_popularity_correlation') }} as correlation
     using (dataset, prompt, model, method, relation)
 inner join {{ ref('dim_models') }} as models on accuracy.model = models.model
-where accuracy.method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory') and accuracy.relation != 'all'
+where
+    accuracy.method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
+    and accuracy.relation != 'all'
 order by accuracy.dataset, accuracy.prompt, accuracy.relation, models.n_parameters, accuracy.model

@@ -21,5 +21,11 @@ inner join {{ ref('fct_answers') }} as answers
         and curve.bin_low <= answers.subject_popularity
         -- If popularity does not vary, there is one bin, which includes both edges.
         and (curve.bin_high > answers.subject_popularity or curve.bin_low = curve.bin_high)
-where curve.relation = 'all' and curve.bin = 0 and curve.method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory')
+where
+    curve.relation = 'all'
+    and curve.bin = 0
+    and curve.method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
 order by answers.dataset, answers.prompt, answers.model, answers.subject_popularity, answers.question_id

@@ -12,7 +12,13 @@ with ranked as (
         row_number() over (strongest) as from_the_top,
         row_number() over (weakest) as from_the_bottom
     from {{ ref('fct_popularity_correlation') }}
-    where method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory') and relation != 'all' and pearson_binned is not null
+    where
+        method in (
+            select methods.method from {{ ref('dim_methods') }} as methods
+            where methods.kind = 'memory'
+        )
+        and relation != 'all'
+        and pearson_binned is not null
     window
         strongest as (partition by dataset, prompt, model, method order by pearson_binned desc, relation asc),
         weakest as (partition by dataset, prompt, model, method order by pearson_binned, relation)

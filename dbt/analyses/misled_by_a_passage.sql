@@ -17,7 +17,12 @@ select
     effects.subject_popularity
 from {{ ref('fct_passage_effects') }} as effects
 left join {{ ref('dim_passages') }} as passages on effects.passage_id = passages.passage_id
-where effects.effect = 'misled' and effects.parametric_method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory')
+where
+    effects.effect = 'misled'
+    and effects.parametric_method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
 order by
     effects.subject_popularity desc nulls last, effects.dataset asc, effects.question_id asc, effects.prompt asc,
     effects.model asc, effects.retrieval_method asc

@@ -14,6 +14,10 @@ select
     round(100 * share, 1) as percent_of_questions,
     round(recall_at_1, 3) as recall_at_1
 from {{ ref('fct_retrieval_quadrants') }}
-where parametric_method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory')
+where
+    parametric_method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
 order by
     dataset asc, prompt asc, model asc, retrieval_method asc, parametric_correct desc, retrieval_correct desc

@@ -12,5 +12,9 @@ select
     round(ci_low, 3) as ci_low,
     round(ci_high, 3) as ci_high
 from {{ ref('fct_accuracy_by_popularity_level') }}
-where method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory')
+where
+    method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
 order by dataset, prompt, family, level_low_log10 nulls first, n_parameters, model

@@ -25,7 +25,10 @@ inner join {{ ref('fct_accuracy_by_popularity') }} as retrieved
         and memory.bin = retrieved.bin
 inner join {{ ref('dim_methods') }} as methods on retrieved.method = methods.method
 where
-    memory.method in (select alone.method from {{ ref('dim_methods') }} as alone where alone.kind = 'memory')
+    memory.method in (
+        select alone.method from {{ ref('dim_methods') }} as alone
+        where alone.kind = 'memory'
+    )
     and memory.relation = 'all'
     and not methods.is_parametric
     and memory.n >= 40

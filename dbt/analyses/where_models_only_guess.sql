@@ -15,5 +15,10 @@ select
     accuracy.ci_low > greatest(guessing.accuracy_majority, guessing.share_answer_in_subject) as is_clearly_better
 from {{ ref('fct_accuracy') }} as accuracy
 inner join {{ ref('fct_guessing_baselines') }} as guessing using (dataset, relation)
-where accuracy.method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory') and accuracy.relation != 'all'
+where
+    accuracy.method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
+    and accuracy.relation != 'all'
 order by accuracy.dataset, accuracy.prompt, accuracy.relation, accuracy.model

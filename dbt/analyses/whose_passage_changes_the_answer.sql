@@ -10,6 +10,10 @@ select
     count(*) filter (where effect = 'rescued') as n_rescued,
     round(avg(has_answer::integer) filter (where effect = 'misled'), 3) as share_misled_by_a_passage_with_the_answer
 from {{ ref('fct_passage_effects') }}
-where parametric_method in (select methods.method from {{ ref('dim_methods') }} as methods where methods.kind = 'memory')
+where
+    parametric_method in (
+        select methods.method from {{ ref('dim_methods') }} as methods
+        where methods.kind = 'memory'
+    )
 group by all
 order by dataset, prompt, model, retrieval_method, passage_of
