@@ -1,4 +1,4 @@
-"""A retriever of this module, added by one record: the study, the stages, the index and the lake take it as any other."""
+"""A retriever of this module, added by one record: the study, the index and the lake take it as any other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.study.lake_rows import describe_methods
 from dagster_project.core.study.study import Study
-from dagster_project.stages import plan
 
 TOY = Method(
     "toy",
@@ -64,10 +63,7 @@ def test_it_is_indexed_and_searched_and_its_passages_are_in_the_lake(
     assert [row["passage_id"] for row in fused] == [row["passage_id"] for row in rows]
 
 
-def test_stages_and_lake_table_methods_take_it_from_its_record(study: Study, searchable: Lake) -> None:
-    stages = {stage.title: stage for stage in plan(study)}
-    assert "indexes/toy" in stages["questions, paraphrases, passages, indexes"].keys
-    assert (stages["retrieval"].first, stages["retrieval"].last) == ("toy", "hybrid")
+def test_lake_table_methods_takes_it_from_its_record(study: Study, searchable: Lake) -> None:
     describe_methods(study, searchable)
     rows = {row["method"]: row for row in searchable.read("methods").to_pylist()}
     assert list(rows) == ["closed_book", "toy", "hybrid"]

@@ -57,8 +57,8 @@ LEADERBOARD = Figure(
     "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. "
     "Neither has a `control`, whose passage was chosen without regard to the question. This study cannot tell "
     "neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
-    "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of its "
-    "gain over the better fixed method includes it.",
+    "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of "
+    "its gain over the better fixed method includes it.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
     sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,
