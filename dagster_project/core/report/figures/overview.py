@@ -11,9 +11,9 @@ HEADLINE = Figure(
     title="The headline in numbers",
     shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "
     "popularity over bins. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
-    "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and `never` "
-    "are scored on questions with popularity and both answers, so `always` can differ a little from the accuracy beside "
-    "it.",
+    "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
+    "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
+    "accuracy beside it.",
     source="PopQA, Figures 4, 7 and 9",
     tables=("fct_accuracy", "fct_popularity_correlation", "dim_models", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.n_correct,
@@ -50,12 +50,12 @@ LEADERBOARD = Figure(
     key="leaderboard",
     section="overview",
     title="Leaderboard",
-    shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
-    "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "
-    "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. This study cannot "
-    "tell neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
-    "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of its "
-    "gain over the better fixed method includes it.",
+    shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods "
+    "and pairs are ranked separately, because pairs are scored on held-out questions with popularity and both "
+    "answers. `ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. This "
+    "study cannot tell neighbours with overlapping intervals apart; the paired comparisons below test some of them. "
+    "The interval of a pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted "
+    "thresholds. The interval of its gain over the better fixed method includes it.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
     sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,
