@@ -36,8 +36,9 @@ order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
 class HeadlineRow:
     """One (dataset, prompt, model, method). The last four are None for methods that do not retrieve.
 
-    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out:
-    means over splits, thresholds per relation, against closed_book, on the questions with popularity and both answers.
+    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out means over
+    splits, with thresholds per relation and closed_book as the other method, on the questions with popularity and both
+    answers.
     """
 
     dataset: str
@@ -56,7 +57,7 @@ class HeadlineRow:
 
 
 def headline(published: Path) -> list[HeadlineRow]:
-    """The headline of a published file. Errors: `PublishError` where it is missing or unreadable."""
+    """The headline of a published file. Errors: `PublishError` if it is missing or unreadable."""
     with open_published(published) as connection:
         return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
 
@@ -79,9 +80,9 @@ _TEXTS = ("dataset", "prompt", "model", "method")
 
 
 def render_headline(rows: Sequence[HeadlineRow]) -> str:
-    """A table in plain text: a header, a rule, a line for each row; one sentence where there are no rows.
+    """A table in plain text: a header, a rule, one line per row; one sentence if there are no rows.
 
-    Columns dataset and prompt are left out where they hold one value only.
+    Columns dataset and prompt are left out if they have only one value.
     """
     if not rows:
         return "No answers are published yet."
