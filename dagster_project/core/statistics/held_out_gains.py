@@ -119,7 +119,7 @@ def _ladder(questions: Questions, scope: str) -> Ladder:
 
 
 def _steps(values: Values, start: int, stop: int) -> Values:
-    """Numbers of questions from `start` on, at the end of each run of equal values; and `start` itself: none retrieved."""
+    """Numbers of questions from `start` on, at the end of each run of equal values; and `start` itself: none."""
     mine = values[start:stop]
     ends = np.flatnonzero(np.append(mine[1:] != mine[:-1], True)) if len(mine) else np.empty(0, int)
     return np.append(start, start + ends + 1)
