@@ -46,7 +46,7 @@ ROLES = {
     "retriever": "method",
     "relation": "relation",
 }
-"""What a column holds, by its name: its values stand in that dimension's order."""
+"""The dimension of a column, by its name: its values have the order of that dimension."""
 
 
 def present(rows: Sequence[Row], name: str, dimensions: Dimensions) -> list[Any]:

@@ -147,10 +147,10 @@ def _text(publication: Publication, tables: Sequence[ExportedTable], sources: Se
         "",
         _plain(publication.description),
         "",
-        "Measurements of when not to trust a language model: questions about entities of any popularity, answered by "
-        "models with and without retrieval, each answer beside the monthly page views of its subject. The "
-        "accuracy of a method and a retriever's recall stand beside n and a Wilson 95 % interval, an adaptive gain "
-        "beside a bootstrap interval or the reason why it has none; `fct_answers` holds the answers behind them.",
+        "This dataset measures when not to trust a language model. Models answered questions about entities of any "
+        "popularity, with and without retrieval. Each answer has the monthly page views of its subject. The accuracy "
+        "of a method and the recall of a retriever have n and a Wilson 95 % interval. An adaptive gain has a bootstrap "
+        "interval, or the reason why it has none. `fct_answers` has all answers.",
         "",
         "## Loading",
         "",
@@ -159,8 +159,8 @@ def _text(publication: Publication, tables: Sequence[ExportedTable], sources: Se
         "",
         "    duckdb -init load.sql        # every table as a view of schema marts, run in this folder",
         "",
-        "`load.sql` also holds view `fct_prompts`, which rebuilds the exact text of every prompt from the tables; it is "
-        "not stored as a file.",
+        "`load.sql` also has view `fct_prompts`, which rebuilds the exact text of every prompt from the tables. It is "
+        "not a file.",
         "",
         "## Licences",
         "",
@@ -172,15 +172,14 @@ def _text(publication: Publication, tables: Sequence[ExportedTable], sources: Se
         f"- study: {_plain(publication.study)}; published {publication.published_at:%Y-%m-%d %H:%M:%S %Z}",
         f"- dbt run {publication.invocation_id} (dbt {publication.dbt_version}, DuckDB {publication.duckdb_version}), "
         f"platform {publication.code_version}",
-        "- window of popularity: `dim_datasets`, its months: `fct_popularity_history`; what bounded an answer: "
+        "- window of popularity: `dim_datasets`, its months: `fct_popularity_history`; conditions of an answer: "
         "`dim_prompts` (template, demonstrations, new tokens, samples), `dim_methods` (background texts), `dim_models` "
-        "(revision, number format, sentence splitter); the run that wrote a row: `run_id`; rows left out: "
-        "`fct_quarantine`",
+        "(revision, number format, sentence splitter); run that wrote a row: `run_id`; rows left out: `fct_quarantine`",
         "",
         "## Tables",
         "",
         f"{len(tables)} tables, {n_bytes:,} bytes; each is a configuration of the hub's loader. The loader refuses a "
-        "table without rows unless it streams (`streaming=True`). What a column means stands in its file, too: in the "
+        "table without rows unless it streams (`streaming=True`). The files also have the meaning of each column: in the "
         "metadata of its Arrow field, and in `parquet_kv_metadata` of DuckDB.",
         "",
         "| table | rows | bytes | |",
