@@ -10,7 +10,7 @@ PY := $(VENV)/bin/python
 STUDY ?=
 PORT ?= 3000
 Q ?=
-# as it was typed: neither make nor the shell may read the $ and quotes of a query
+# unchanged: neither make nor the shell may interpret the $ and quotes of a query
 override Q := $(value Q)
 export Q
 PIP_ARGS ?=
@@ -18,7 +18,7 @@ BENCH_ARGS ?=
 FAISS ?= faiss-cpu
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export PORT
-# nothing is looked up on a hub, nothing phones home, threads do not spin against each other
+# no telemetry, and threads do not spin against each other
 export DAGSTER_DISABLE_TELEMETRY := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false
 export DO_NOT_TRACK := 1
@@ -26,41 +26,41 @@ export OMP_WAIT_POLICY := PASSIVE
 export GOMP_SPINCOUNT := 0
 export PYTHONWARNINGS := ignore
 
-help: ## this list
+help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish (STUDY=file)
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file)
 	@$(PY) -m dagster_project.run
 
-ui: $(VENV)/.installed ## Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
+ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(PY) -m dagster_project.ui
 
-sql: $(VENV)/.installed ## the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
+sql: $(VENV)/.installed ## query the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
 	@$(PY) -m dagster_project.sql
 
-test: $(VENV)/.installed-dev ## the whole test suite
+test: $(VENV)/.installed-dev ## run the whole test suite
 	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-check: $(VENV)/.installed-dev ## style, types, layers, SQL, definitions
+check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 	$(PY) -m dagster_project.checks
 
-bench-ingest: $(VENV)/.installed-bench ## dumps against merely decompressing them, questions from dumps (BENCH_ARGS=--help)
+bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
 
 bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.sampling $(BENCH_ARGS)
 
-bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds against pandas loops (BENCH_ARGS=--help)
+bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)
 
-bench-coverage: $(VENV)/.installed-bench ## how often the interval of the adaptive gain holds a known truth (BENCH_ARGS=--help)
+bench-coverage: $(VENV)/.installed-bench ## how often the interval of the adaptive gain contains a known truth (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
 
-bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring against their peers (BENCH_ARGS=--help)
+bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.generation $(BENCH_ARGS)
 
 reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
@@ -68,7 +68,7 @@ reference-models: $(VENV)/.installed ## train the sandbox's reference models and
 
 install: $(VENV)/.installed ## only install
 
-install-dev: $(VENV)/.installed-dev ## install with the tools of tests and checks
+install-dev: $(VENV)/.installed-dev ## install with the tools for tests and checks
 
 clean-venv: ## remove .venv
 	rm -rf $(VENV)

@@ -1,1 +1,1 @@
-"""Longtail against its peers, side by side: `make bench-<topic>`."""
+"""Compares Longtail with its peers: `make bench-<topic>`."""

@@ -1,11 +1,12 @@
-"""How often the interval of the adaptive gain holds the true gain, in worlds where that is known.
+"""How often the interval of the adaptive gain contains the true gain, in worlds where the true gain is known.
 
 What belongs here: simulated studies, each with the interval that the platform gives it. What does not: the worlds
-(`gain_worlds`) and how the interval is made (`core/statistics/adaptive_gains.py`).
+(`gain_worlds`) and the computation of the interval (`core/statistics/adaptive_gains.py`).
 
-A study draws questions from a world, splits them a hundred times, fits thresholds on each split as the warehouse does,
-and puts the interval around the mean held-out gain. The truth is the mean, over the fits of all studies of its kind, of
-what their thresholds gain on the whole world over the fixed method that the same questions make look better.
+A study draws questions from a world, splits them a hundred times, fits thresholds on each split like the warehouse, and
+puts the interval around the mean held-out gain. Each fit also has a gain on the whole world: that of its thresholds
+over the fixed method that looks better on the same questions. The true gain is the mean of these gains over the fits of
+all studies of the same kind.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dagster_project.core.statistics.held_out_gains import Variant
 
 N_SPLITS = 100
 _N_TRUE = 10
-"""Splits of each study whose thresholds are judged on the whole world."""
+"""Splits of each study whose thresholds are scored on the whole world."""
 _Z = 1.959963984540054
 
 Values = npt.NDArray[Any]
@@ -47,7 +48,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Over studies of one kind: the true gain, how many have an interval, and how many of these hold it."""
+    """Over studies of one kind: the true gain, the number of intervals, and how many of them contain the true gain."""
 
     true_gain: float
     mean_gain: float
@@ -59,7 +60,7 @@ class Coverage:
 
     @property
     def share(self) -> float | None:
-        """Of the studies with an interval, the share whose interval holds the true gain."""
+        """The share of the intervals that contain the true gain."""
         return self.n_holding / self.n_intervals if self.n_intervals else None
 
 
@@ -113,16 +114,16 @@ def _study(world: World, pair: PairRows, fitted: dict[Variant, Fitted], name: Va
 
 
 def _limit(fitted: Fitted, search: str) -> Values:
-    """Thresholds by split. Never is a study's least popularity in binned10: no question of its own lies below it.
+    """Thresholds by split. In binned10 never is the lowest popularity of a study: none of its own questions is below.
 
-    Questions of the world may. They are not retrieved: the study decided never to, and none of its scores says more.
+    Questions of the world may be below. They are not retrieved, because the study decided never to retrieve.
     """
     is_never = (fitted.n_retrieved == 0) & (search == "binned10")
     return np.where(is_never, -np.inf, fitted.threshold)
 
 
 def coverage(studies: list[Study]) -> Coverage:
-    """What the intervals of studies of one kind come to."""
+    """The coverage of the intervals of one kind of study."""
     truth = float(np.mean([study.true_gain for study in studies]))
     ends = [(study.low, study.high) for study in studies if study.low is not None and study.high is not None]
     reasons: dict[str, int] = {}
@@ -144,7 +145,7 @@ def _simulated(task: tuple[str, int, int]) -> dict[Variant, Study]:
 def simulations(
     sizes: dict[int, int], seed: int, jobs: int
 ) -> Iterator[tuple[str, int, dict[Variant, Coverage]]]:
-    """By structure and number of questions, whose numbers of studies `sizes` gives."""
+    """Studies by structure and number of questions. `sizes` gives the number of studies for each number of questions."""
     with ProcessPoolExecutor(jobs) as pool:
         for place, name in enumerate(WORLDS):
             for n, n_studies in sizes.items():
@@ -166,9 +167,9 @@ def main() -> None:
             shares += [covered.share] if covered.n_intervals >= options.least else []
             rows.append((name, f"{n:,}", search, scope, *_cells(covered)))
     table(
-        "Intervals of the adaptive gain against the truth (95 % is meant)",
+        "Intervals of the adaptive gain compared with the truth (95 % is intended)",
         ("structure", "questions", "search", "scope", "studies", "true gain %", "mean gain %", "with interval",
-         "hold the truth", "mean width %", "why none"), rows,
+         "contain the truth", "mean width %", "why none"), rows,
     )  # fmt: skip
     print(f"\n{machine('numpy')}; seed {options.seed}; coverage is judged from {options.least} intervals on")
     known = [share for share in shares if share is not None]
@@ -198,7 +199,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--least", type=int, default=80, help="intervals from which on coverage is judged")
+    parser.add_argument(
+        "--least", type=int, default=80, help="smallest number of intervals for which coverage is judged"
+    )
     return parser.parse_args()
 
 

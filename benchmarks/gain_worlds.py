@@ -1,10 +1,10 @@
-"""Worlds whose gain of adaptive retrieval is known, to try its interval on (`coverage`).
+"""Worlds in which the gain of adaptive retrieval is known, to test its interval (`coverage`).
 
-What belongs here: the four structures of SPEC §6, drawing questions from them, and what thresholds truly gain in them.
+What belongs here: the four structures of SPEC §6, drawing questions from them, and the true gain of thresholds in them.
 What does not: intervals.
 
-A world has relations with shares of the questions, and in each relation equally frequent levels of popularity; at each
-level memory and retrieval are right independently of each other, with known probabilities.
+A world has relations with shares of the questions. Each relation has equally frequent levels of popularity. At each
+level memory and retrieval are right with known probabilities, independently of each other.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class World:
         )
 
     def gain(self, limits: Values) -> float:
-        """What retrieving below `limits` (one a relation) gains over never retrieving, on all questions there are."""
+        """The gain of retrieving below `limits` (one per relation) over never retrieving, on the whole world."""
         is_below = self.popularity < limits[:, None]
         return float((self.share[:, None] * (self.retrieval - self.memory) * is_below).sum() / N_LEVELS)
 
 
 def _world(shares: Values, methods: Callable[[Values, Values], tuple[Values, Values]]) -> World:
-    """`methods` gives both probabilities from log10 popularity and a normal number of each relation."""
+    """`methods` gives both probabilities from log10 popularity and a normal random number per relation."""
     rng = np.random.default_rng(1)
     middle, tilt = rng.normal(3, 0.4, len(shares)), rng.normal(0, 1, len(shares))
     logs = middle[:, None] + 0.9 * ndtri((np.arange(N_LEVELS) + 0.5) / N_LEVELS)

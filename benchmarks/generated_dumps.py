@@ -1,9 +1,9 @@
-"""Large dumps for the ingest benchmark: a sandbox world among lines of the kinds that fill Wikimedia's own dumps.
+"""Large dumps for the ingest benchmark: a sandbox world among lines of the kinds in Wikimedia's own dumps.
 
 What belongs here: making the files. What does not: reading them (`ingest`).
 
-The world's lines come first; then a part of filler of 64 MB is compressed once and its bzip2 streams are repeated
-until the size is reached: for whoever decompresses and reads, repeated streams are work like any other.
+The lines of the world come first. Then 64 MB of filler are compressed once, and their bzip2 streams are repeated until
+the file has its size. Decompressing and reading repeated streams is the same work as for other streams.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dagster_project.core.sandbox.dumps import compressed, in_ascii, page_view_l
 from dagster_project.core.sandbox.world import World
 
 MONTH = "2026-10"
-_PART = 32_000_000  # bytes of filler text a process makes
+_PART = 32_000_000  # bytes of filler text that a process makes
 _LANGUAGES = (
     "de", "fr", "es", "it", "nl", "sv", "pl", "pt", "ru", "uk", "zh", "ja", "ko", "ar", "fa", "he", "tr",
     "cs", "fi", "da", "nb", "hu", "ro", "ca", "eu", "gl", "id", "vi", "ast", "sl",
@@ -38,9 +38,9 @@ Filler = tuple[bytes, int, int]
 
 @dataclass(frozen=True)
 class Dump:
-    """A file and what it holds: bytes uncompressed, how often the filler is repeated, and its distinct statements.
+    """A file: its bytes uncompressed, the number of repetitions of the filler, and the filler's distinct statements.
 
-    `filler_statements` counts those of the relations that are read, as they were written: no reader is asked.
+    `filler_statements` counts those of the relations that are read. The writer counts them, not a reader.
     """
 
     path: Path
@@ -50,12 +50,12 @@ class Dump:
 
 
 def truthy_dump(world: World, path: Path, n_bytes: int) -> Dump:
-    """A truthy dump of the world and filler."""
+    """A truthy dump with the world and filler."""
     return _write(path, truthy_lines(world), truthy_filler, n_bytes)
 
 
 def page_view_dump(world: World, path: Path, n_bytes: int) -> Dump:
-    """The world's page view dump of `MONTH` and filler."""
+    """The page view dump of the world for `MONTH`, and filler."""
     return _write(path, page_view_lines(world, MONTH), page_view_filler, n_bytes)
 
 
@@ -78,7 +78,7 @@ def _write(path: Path, lines: Iterable[str], filler: Callable[[int], Filler], n_
 
 
 def _streams(lines: Iterator[str]) -> Filler:
-    """Whole lines, nearly as many as fill a part, as bzip2 streams; their bytes; statements of wanted relations."""
+    """Whole lines that almost fill a part, as bzip2 streams; their bytes; statements of wanted relations."""
     text, size = [], 0
     for line in lines:
         n = len(line.encode())
@@ -91,7 +91,7 @@ def _streams(lines: Iterator[str]) -> Filler:
 
 
 def truthy_filler(seed: int) -> Filler:
-    """Entities as Wikidata has them: names in thirty languages, identifiers, statements, some of our relations."""
+    """Entities like those of Wikidata: names in thirty languages, identifiers, statements, some in our relations."""
     return _streams(map(in_ascii, _entities(random.Random(seed), 200_000_000 + 40_000_000 * seed)))
 
 
@@ -114,7 +114,7 @@ def _entities(draw: random.Random, first: int) -> Iterator[str]:
 
 
 def page_view_filler(seed: int) -> Filler:
-    """Lines of several projects, sorted by project, two fifths of them of the English Wikipedia."""
+    """Lines of several projects, sorted by project. Two fifths of them belong to the English Wikipedia."""
     draw = random.Random(seed)
     shares = (4, 8, 1, 3, 3, 3)
     n_lines = _PART // 48

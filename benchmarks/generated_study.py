@@ -1,8 +1,8 @@
 """A generated study of PopQA's size: its study file and every lake table that a warehouse is built from.
 
-What belongs here: seeded, vectorised rows of the shapes that real partitions have; memory helps with known subjects,
-passages with rare ones. What does not: what is timed (`warehouse`). The texts mean nothing; prompts are hashed as
-generation hashes them, so that the warehouse's own tests hold.
+What belongs here: seeded, vectorised rows like those of real partitions. Memory helps with known subjects, passages
+help with rare ones. What does not: timing (`warehouse`). The texts mean nothing. Prompts are hashed in the same way as
+in generation, so that the tests of the warehouse pass.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class World:
-    """The questions of a study and what lies behind them: lists and arrays of one length, a question each."""
+    """The questions of a study and their properties: lists and arrays of equal length, one element per question."""
 
     rows: list[dict[str, Any]]
     gold: Values
@@ -193,7 +193,7 @@ def _passage_tables(world: World, rng: np.random.Generator) -> Iterator[tuple[st
 
 
 def _page_views(world: World, rng: np.random.Generator) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Popularity rises with fame over five decades; some subjects have no views known, some none at all."""
+    """Popularity rises with fame over five decades. Some subjects have unknown views, some have zero views."""
     subjects = [row["subject_id"] for row in world.rows]
     state = rng.random(len(world))
     level = np.where(state < _MISSING + _ZERO, 0.0, 10 ** (1 + 5 * world.fame))

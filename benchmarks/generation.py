@@ -1,14 +1,14 @@
-"""How fast Longtail generates, samples and scores, against what its users do today.
+"""How fast Longtail generates, samples and scores, compared with common practice.
 
-`make bench-generation`, or `python -m benchmarks.generation` where only torch and transformers are installed. Rows
-are checked equal before their time counts. The last line is JSON:
+Run `make bench-generation`, or `python -m benchmarks.generation` if only torch and transformers are installed. The rows
+of all contestants must be equal before their time counts. The last line is JSON:
 
-- `loop_ratio`: times as fast as `generate` on one prompt at a time (the seed papers' loop)
+- `loop_ratio`: times as fast as `generate` on one prompt at a time (the loop of the seed papers)
 - `batched_ratio`: times as fast as `generate` on padded batches, at the fastest of several batch sizes
-- `sampling_cost`: time of ten samples a question over the time of one greedy pass
+- `sampling_cost`: time of ten samples per question divided by the time of one greedy pass
 - `scoring_ratio`: times as fast as scoring each candidate by its own forward pass
-- `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), where there is one
-- `peak_overhead_mb`: most memory while many prompts stream through engine and row cache, the loaded model left out
+- `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), if there is one
+- `peak_overhead_mb`: peak memory while many prompts stream through engine and row cache, without the loaded model
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SAMPLES = 10
 STREAMED = 118_643
 _BATCH_SIZES = (16, 64, 256)
 _ALLOWED_DIFFERENT = 0.002
-"""Share of answers that may differ from the loop's: near-ties fall either way in batches of another shape."""
+"""Share of answers that may differ from the loop's, because near-ties can change in batches of another shape."""
 _ALLOWED_NATS = 0.01
 
 
@@ -80,12 +80,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--candidates", type=int, default=200, help="candidates that are scored after a prompt"
     )
-    parser.add_argument(
-        "--stream", type=int, default=STREAMED, help="prompts of the memory test; 0 leaves it out"
-    )
+    parser.add_argument("--stream", type=int, default=STREAMED, help="prompts of the memory test; 0 skips it")
     parser.add_argument(
         "--gpu", choices=("auto", "off", "tiny"), default="auto",
-        help="large shapes: where there is a CUDA device; never; or a tiny one on the CPU, to try the path",
+        help="large shapes: if there is a CUDA device; never; or a tiny one on the CPU, to test the code",
     )  # fmt: skip
     parser.add_argument("--no-harness", action="store_true", help="leave lm-evaluation-harness out")
     return parser.parse_args()
@@ -100,7 +98,7 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
     contestants = [
         Contestant(
             LOOP, lambda: peer.loop(prompts), len(prompts)
-        ),  # first: the others are checked against it
+        ),  # it runs first, because the others are compared with it
         Contestant(LONGTAIL, lambda: _greedy(backend, prompts), len(prompts)),
         Contestant(f"{BATCHED} of {size}", lambda: peer.batched(prompts, size), len(prompts)),
         Contestant(f"{LONGTAIL}, {SAMPLES} samples", lambda: _samples(backend, prompts), len(prompts)),
@@ -112,8 +110,8 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
     race(contestants, asked.rounds, lambda name, made: _check_answers(name, made, reference))
     loop, ours, batched, sampled = contestants[:4]
     table(
-        f"Greedy answers to {len(prompts):,} questions, 15 demonstrations a relation, reference model L",
-        ("contestant", "questions a second", "seconds", "spread", "Longtail is faster by"),
+        f"Greedy answers to {len(prompts):,} questions, 15 demonstrations per relation, reference model L",
+        ("contestant", "questions per second", "seconds", "spread", "Longtail is faster by"),
         [
             (c.name, f"{c.n / c.median:.1f}", f"{c.median:.2f}", spread(c), f"{c.median / ours.median:.1f}×")
             for c in contestants
@@ -121,7 +119,7 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
         ],
     )
     table(
-        f"{SAMPLES} samples a question at temperature 0.5",
+        f"{SAMPLES} samples per question at temperature 0.5",
         ("pass", "seconds", "spread", "of one greedy pass"),
         [(c.name, f"{c.median:.2f}", spread(c), f"{c.median / ours.median:.2f}×") for c in (ours, sampled)],
     )
@@ -162,7 +160,7 @@ def _texts(results: Sequence[Generation | Failure]) -> list[str]:
 
 
 def _greedy(backend: Backend, prompts: list[str]) -> list[str]:
-    backend.forget()  # no round profits from the one before
+    backend.forget()  # no round profits from the previous one
     return _texts(backend.generate(prompts, Decoding(NEW_TOKENS)))
 
 
@@ -174,7 +172,7 @@ def _samples(backend: Any, prompts: list[str]) -> list[list[str]]:
 
 
 def _check_answers(name: str, made: Sequence[Any], reference: list[str]) -> None:
-    """Greedy answers equal the loop's first ones but for near-ties; of samples, only that none is missing."""
+    """Greedy answers must equal the loop's first ones, except for near-ties. For samples, none may be missing."""
     if not reference:
         reference += made
     if len(made) != len(reference):
@@ -186,7 +184,7 @@ def _check_answers(name: str, made: Sequence[Any], reference: list[str]) -> None
     different = [i for i, (own, theirs) in enumerate(zip(made, reference, strict=True)) if own != theirs]
     if (
         name == HARNESS
-    ):  # it strips nothing and stops at the first line break: an empty first line ends the answer
+    ):  # it strips nothing and stops at the first line break, so an empty first line ends the answer
         different = [i for i in different if reference[i].strip() != made[i].strip()]
     if len(different) > _ALLOWED_DIFFERENT * len(reference):
         first = different[0]
@@ -198,7 +196,7 @@ def _check_answers(name: str, made: Sequence[Any], reference: list[str]) -> None
 
 
 def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dict[str, float | None]:
-    """200 candidates of a relation after each of a few prompts."""
+    """Scores 200 candidates of a relation after each of a few prompts."""
     given = candidates(asked.candidates)
     some = prompts[:: max(1, len(prompts) // 8)][:8]
     peer = Transformers(reference_model_path(model.path.removeprefix("sandbox:")))
@@ -212,7 +210,7 @@ def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dic
     contestants = [
         Contestant(LONGTAIL, ours, len(some) * len(given)),
         Contestant(
-            "a forward pass a candidate", lambda: peer.score_each(some, given), len(some) * len(given)
+            "one forward pass per candidate", lambda: peer.score_each(some, given), len(some) * len(given)
         ),
     ]
     reference = peer.score_each(some[:1], given)[0]
@@ -225,7 +223,7 @@ def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dic
     race(contestants, asked.rounds, check)
     table(
         f"Scores of {len(given)} candidates after each of {len(some)} 15-shot prompts",
-        ("contestant", "candidates a second", "seconds", "spread", "Longtail is faster by"),
+        ("contestant", "candidates per second", "seconds", "spread", "Longtail is faster by"),
         [
             (
                 c.name,
@@ -242,7 +240,7 @@ def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dic
 
 
 def _streaming(n: int) -> float:
-    """Peak memory of a process that answers `n` prompts, over what it holds once the model is loaded (MiB)."""
+    """Peak memory of a process that answers `n` prompts, above its memory after loading the model (MiB)."""
     say(f"streaming {n:,} prompts through engine and row cache …")
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.streaming", str(n)],
@@ -251,7 +249,7 @@ def _streaming(n: int) -> float:
     found = json.loads(done.stdout.splitlines()[-1])
     table(
         f"{n:,} prompts streamed through engine and row cache",
-        ("prompts a second", "memory with the model, MiB", "peak, MiB", "peak overhead, MiB"),
+        ("prompts per second", "memory with the model, MiB", "peak, MiB", "peak overhead, MiB"),
         [
             (
                 f"{n / found['seconds']:.0f}",

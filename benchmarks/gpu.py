@@ -1,10 +1,10 @@
-"""Longtail against its peers on a CUDA device, with the shapes of large models and random weights.
+"""Compares Longtail with its peers on a CUDA device, with the shapes of large models and random weights.
 
-What belongs here: that race, and how near the chip's limits it comes. What does not: reference model L
+What belongs here: that comparison, and the distance to the limits of the chip. What does not: reference model L
 (`generation`).
 
-With random weights texts have no meaning, and near-ties are common in bf16: the share of equal answers is printed,
-and at least `EQUAL` of them must be equal before a time counts.
+With random weights texts have no meaning, and near-ties are common in bf16. The share of equal answers is printed, and
+it must be at least `EQUAL` before a time counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BATCH_TOKENS = 65_536
 
 
 def race_on(device: str, rounds: int, *, every: int, tiny: bool, harness: bool) -> dict[str, float | None]:
-    """All shapes, one after the other: of each figure the least over shapes. `every`: every n-th question."""
+    """All shapes, one after the other; returns the lowest of each number over shapes. `every`: every n-th question."""
     found: list[dict[str, float]] = []
     for shape in (TINY,) if tiny else (OPT_6_7B, NEOX_20B):
         dtype = "float32" if tiny else "bfloat16"
@@ -71,7 +71,7 @@ def _race(
     rates = {c.name: c.n / c.median for c in contestants}
     table(
         f"{shape.name}, RANDOM WEIGHTS ({n_parameters / 1e9:.1f} billion, {dtype}, {device}): {NEW_TOKENS} new tokens",
-        ("contestant", "prompts", "prompts a second", "spread, seconds"),
+        ("contestant", "prompts", "prompts per second", "spread, seconds"),
         [(c.name, c.n, f"{rates[c.name]:.1f}", spread(c)) for c in contestants],
     )
     figures: dict[str, float] = {
@@ -87,7 +87,7 @@ def _race(
 
 
 def _answers(backend: Any, prompts: Sequence[str]) -> list[str]:
-    backend.forget()  # no round profits from the one before
+    backend.forget()  # no round profits from the previous one
     made = backend.generate(prompts, Decoding(NEW_TOKENS))
     return [cut_answer(one.text) if isinstance(one, Generation) else one.reason for one in made]
 

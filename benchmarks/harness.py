@@ -1,6 +1,6 @@
-"""What every benchmark needs: rounds side by side, medians, a table for people, a JSON line for machines.
+"""Shared by all benchmarks: rounds side by side, medians, a table for people, a JSON line for machines.
 
-What belongs here: timing and printing. What does not: what is timed.
+What belongs here: timing and printing. What does not: the work that is timed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 @dataclass
 class Contestant:
-    """One way of doing the work: `run` does all of it once and returns what it made, in the order of the work."""
+    """One way of doing the work: `run` does all of it once and returns the results, in the order of the work."""
 
     name: str
     run: Callable[[], Sequence[Any]]
@@ -33,7 +33,7 @@ class Contestant:
 
 
 def race(contestants: Sequence[Contestant], rounds: int, check: Callable[[str, Sequence[Any]], None]) -> None:
-    """Run all contestants in turn, `rounds` times; every result passes `check(name, result)` before its time counts."""
+    """Run all contestants in turn, `rounds` times. A time counts only if its result passes `check(name, result)`."""
     for number in range(1, rounds + 1):
         for contestant in contestants:
             say(f"round {number} of {rounds}: {contestant.name}, {contestant.n:,} rows …")
@@ -68,13 +68,13 @@ def machine(*packages: str) -> str:
 
 
 def last_line(figures: Mapping[str, float | None]) -> None:
-    """The JSON line at the very end; figures that were not measured are left out."""
+    """Print the JSON line at the very end, without numbers that were not measured."""
     measured = {name: round(value, 3) for name, value in figures.items() if value is not None}
     print(json.dumps(measured), flush=True)
 
 
 def say(text: str) -> None:
-    """Progress, on standard error."""
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

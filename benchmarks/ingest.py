@@ -1,14 +1,14 @@
-"""How fast facts and page views come in: dumps against mere decompression, a whole build, a refresh by the API.
+"""How fast facts and page views are read: dumps compared with decompression, a whole build, a refresh by the API.
 
     python -m benchmarks.ingest --megabytes 1000
 
-Ratios are medians of rounds in which decompressing and reading take turns, each in a process of its own, with the same
-decompressor and the same number of threads that decompress; reading has one thread more, which takes the lines apart
-while the next ones are decompressed. Merely decompressing reads into one buffer and throws it away.
+Ratios are medians of rounds in which decompressing and reading take turns, each in its own process, with the same
+decompressor and the same number of decompressing threads. Reading has one more thread, which parses the lines while the
+next ones are decompressed. Decompressing alone reads into one buffer and throws it away.
 
-The refresh is cut short: `--requests` titles at the pace that Wikimedia asks for, against the sandbox's API; the share
-of the three threads' time that is spent waiting for the limiter does not depend on how many there are, and the length
-of a whole refresh follows from the pace.
+The refresh is short: `--requests` titles at the pace that Wikimedia asks for, from the sandbox's API. The three threads
+wait for the limiter during a share of their time that does not depend on the number of titles. The length of a whole
+refresh follows from the pace.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ popularity: {{n_months: 1, last_month: "{month}"}}
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds, of them processor time, peak memory of the process in MB, and what was found, for checking."""
+    """Seconds, processor seconds, peak memory of the process in MB, and the results, for checking."""
 
     seconds: float
     cpu_s: float
@@ -75,7 +75,7 @@ class Measured:
 
 
 def measured(work: Callable[..., Any], *arguments: Any) -> Measured:
-    """Run `work` in a process of its own."""
+    """Run `work` in its own process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(_timed, work, *arguments).result()
@@ -95,7 +95,7 @@ def read_views(path: Path, titles: Sequence[str], threads: int) -> dict[str, int
 
 
 def read_facts(path: Path, threads: int) -> tuple[int, int]:
-    """Statements of the sixteen relations: those of the world, and all."""
+    """The number of statements of the sixteen relations: those of the world, and all."""
     properties = [relation.property_id for relation in RELATIONS]
     found = read_statements(DumpFile(path, threads=threads), properties, Aside(), _LOG)
     tables = [found.of(property_id) for property_id in properties]
@@ -111,7 +111,7 @@ def read_labels(path: Path, ids: Sequence[str], threads: int) -> int:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Seconds, and processor seconds, of merely decompressing and of reading, each the median of the rounds."""
+    """Seconds and processor seconds of decompressing alone and of reading, each the median of the rounds."""
 
     name: str
     dump: Dump
@@ -146,7 +146,7 @@ class Ratio:
 def compare(
     name: str, dump: Dump, rounds: int, threads: int, expected: Any, work: Callable[..., Any], *more: Any
 ) -> Ratio:
-    """Decompress and read in turn; what is read must be what is expected."""
+    """Decompress and read in turn. The reader must find the expected results."""
     bare, read = [], []
     for number in range(1, rounds + 1):
         say(f"{name}: round {number} of {rounds} …")
@@ -196,13 +196,15 @@ def refresh(folder: Path, facts: int, n_requests: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the tables and, last, the figures as JSON."""
+    """Print the tables and, last, the numbers as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1_000, help="size of each dump, uncompressed")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each comparison")
     parser.add_argument("--threads", type=int, default=thread_count(), help="threads that decompress")
     parser.add_argument("--requests", type=int, default=120, help="titles of the refresh by the API")
-    parser.add_argument("--folder", type=Path, help="where dumps are made; default: a temporary folder")
+    parser.add_argument(
+        "--folder", type=Path, help="folder in which dumps are made; default: a temporary folder"
+    )
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:

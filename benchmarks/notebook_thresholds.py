@@ -1,7 +1,7 @@
-"""Thresholds of adaptive retrieval as a notebook finds them: loops over splits, relations and candidates, in pandas.
+"""Thresholds of adaptive retrieval in the style of a notebook: loops over splits, relations and candidates, in pandas.
 
-What belongs here: the plain way, written from PopQA's section 6.1 (for each relation the threshold under which most
-training questions are answered right, by brute force), and nothing that makes it fast. Its answers check ours.
+What belongs here: the plain method from PopQA's section 6.1 (for each relation, the threshold with most right answers
+to training questions, by brute force), and nothing that makes it fast. Its results check ours.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Found = dict[tuple[int, str], float]
 def thresholds(
     questions: pd.DataFrame, edges: dict[str, list[float]], splits: Iterable[int], search: str
 ) -> Found:
-    """The best threshold by (split, relation), and by (split, all); of equally good ones the smallest.
+    """The best threshold by (split, relation), and by (split, all): the smallest of several equally good ones.
 
     `questions`: question_id, relation, popularity, parametric, retrieval (right or not). `edges`: the candidates of
-    search binned10 by relation and of all; search exact tries every popularity of the training questions.
+    search binned10 by relation and for all; search exact tries every popularity of the training questions.
     """
     found: Found = {}
     for split in splits:

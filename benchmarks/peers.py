@@ -1,6 +1,6 @@
-"""What users do today: the ways of generating and scoring that Longtail is compared with.
+"""Common practice: the ways of generating and scoring that Longtail is compared with.
 
-What belongs here: the peers, each written as its users would. What does not: Longtail, and timing.
+What belongs here: the peers, each written in the way of its users. What does not: Longtail, and timing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NEW_TOKENS = 15
 
 
 class Transformers:
-    """A causal model of a folder and its tokenizer, as `from_pretrained` gives them."""
+    """A causal model from a folder and its tokenizer, loaded by `from_pretrained`."""
 
     def __init__(self, folder: Path, device: str = "cpu", dtype: str = "float32") -> None:
         import torch
@@ -54,7 +54,7 @@ class Transformers:
         )
         ids = self.tokenizer(list(prompts))["input_ids"]
         made = self.model.generate_batch(inputs=ids, generation_config=settings)
-        # requests are numbered in the order in which they came in
+        # requests are numbered in the order of their arrival
         outputs = [made[key] for key in sorted(made, key=lambda key: int(key.rsplit("_", 1)[-1]))]
         texts = self.tokenizer.batch_decode(
             [output.generated_tokens for output in outputs], skip_special_tokens=True
@@ -62,7 +62,7 @@ class Transformers:
         return [cut_answer(text) for text in texts]
 
     def score_each(self, prompts: Sequence[str], candidates: Sequence[str]) -> list[list[float]]:
-        """Log-likelihood of each candidate after each prompt: one forward pass a pair."""
+        """Log-likelihood of each candidate after each prompt: one forward pass per pair."""
         return [[self._log_likelihood(prompt, candidate) for candidate in candidates] for prompt in prompts]
 
     def _generate(self, prompts: list[str]) -> list[str]:
@@ -92,7 +92,7 @@ class Transformers:
 
 
 class Harness:
-    """lm-evaluation-harness on the same model and prompts, as its users run it (`batch_size="auto"` where it fits)."""
+    """lm-evaluation-harness on the same model and prompts, as its users run it (`batch_size="auto"` if that fits)."""
 
     def __init__(self, folder: Path, device: str = "cpu", dtype: str = "float32", size: int = 64) -> None:
         from lm_eval.models.huggingface import HFLM

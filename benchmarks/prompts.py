@@ -19,9 +19,9 @@ SHOTS = 15
 
 
 def sandbox_questions(n_per_relation: int = 140) -> list[Question]:
-    """16 × `n_per_relation` questions of a sandbox world, in the order of relations, no two of the same wording.
+    """16 × `n_per_relation` questions of a sandbox world, in the order of relations, no two with the same wording.
 
-    Namesakes make equal questions, which Longtail computes once: nobody is to profit from that here.
+    Namesakes make equal questions, and Longtail computes these once. This would be unfair here, so they are left out.
     """
     world = World(0, 2 * n_per_relation)
     found: dict[str, dict[str, Question]] = {}
@@ -45,7 +45,7 @@ def fifteen_shot(questions: list[Question], draw: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamedPrompt:
-    """A prompt that is built when asked for, as the rows of a partition's plan are."""
+    """A prompt that is built on demand, like the rows in the plan of a partition."""
 
     wording: str
     shown: tuple[Question, ...]
@@ -57,7 +57,7 @@ class StreamedPrompt:
 
 
 def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
-    """`n` prompts of 15 shots: the questions of a larger world in all their wordings."""
+    """`n` prompts with 15 shots: the questions of a larger world in all their wordings."""
     n_wordings = len(PARAPHRASES) + sum(map(len, PARAPHRASES.values()))
     world = World(0, max(8, n // n_wordings + 1))
     pool = Demonstrations("sandbox", sandbox_questions(), seed=0)

@@ -2,9 +2,9 @@
 
 What belongs here: making the dumps (not timed), running the stages, the tables. What does not: the stages.
 
-The facts come as one dump that also carries articles and numbers of site links, as Wikidata's dump of everything does;
-with `--served`, as the dumps that the sandbox serves, which like Wikimedia's truthy ones carry neither, so that every
-entity is asked for over HTTP. Making and downloading them is then part of the stages.
+The facts come in one dump that also has articles and numbers of sitelinks, like Wikidata's dump of everything. With
+`--served` they come in the dumps that the sandbox serves. Like Wikimedia's truthy dumps these have neither, so that
+every entity is requested over HTTP. Making and downloading them is then part of the stages.
 """
 
 from __future__ import annotations
@@ -65,17 +65,19 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("frequencies", measure_frequencies),
     ("sample", sample_facts),
     ("questions", build_questions),
-    ("page views of what is asked", _page_views),
+    ("page views for the questions", _page_views),
 )
 
 
 def main() -> None:
     """Run all stages once; the last line is JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--facts-per-relation", type=int, default=62_500, help="questions of each relation")
-    parser.add_argument("--per-relation", type=int, default=2_000, help="facts kept of a relation")
-    parser.add_argument("--served", action="store_true", help="dumps as the sandbox serves them")
-    parser.add_argument("--text", type=Path, help="file or folder of text to count names in, not page views")
+    parser.add_argument("--facts-per-relation", type=int, default=62_500, help="questions per relation")
+    parser.add_argument("--per-relation", type=int, default=2_000, help="facts kept per relation")
+    parser.add_argument("--served", action="store_true", help="use the dumps that the sandbox serves")
+    parser.add_argument(
+        "--text", type=Path, help="file or folder of text in which names are counted, instead of page views"
+    )
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="longtail-sampling-") as folder:

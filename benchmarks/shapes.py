@@ -1,6 +1,6 @@
-"""The shapes of OPT-6.7B and GPT-NeoX-20B with random weights on a CUDA device: cost alone, no meaning.
+"""The shapes of OPT-6.7B and GPT-NeoX-20B with random weights on a CUDA device, for speed only: the texts mean nothing.
 
-What belongs here: making such a model, and what its chip can do at best. What does not: the race (`gpu`).
+What belongs here: making such a model, and the limits of its chip. What does not: the comparison (`gpu`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from dagster_project.core.reference_models import reference_model_path
 
 PEAKS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
-"""Of a chip whose name holds the key: dense bf16 operations a second, bytes of memory a second (data sheets)."""
+"""By part of a chip's name: dense bf16 operations per second and bytes of memory per second (data sheets)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ TINY = Shape(
 def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:
     """Write a model of this shape with seeded random weights, and the sandbox's tokenizer; returns its parameters.
 
-    The tokenizer knows 2,048 of the vocabulary's entries: prompts are real, what is generated has no meaning.
+    The tokenizer has 2,048 of the vocabulary's entries: prompts are real, but generated texts have no meaning.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -74,5 +74,5 @@ def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:
 
 
 def peaks_of(chip: str) -> tuple[float, float] | None:
-    """bf16 operations and bytes a second at best of a chip by its name; None for one that is not listed."""
+    """Peak bf16 operations and bytes per second of a chip, by its name; None if the chip is not listed."""
     return next((peaks for name, peaks in PEAKS.items() if name in chip), None)

@@ -1,4 +1,4 @@
-"""One process that answers many prompts through engine and row cache, and says what memory that took.
+"""One process that answers many prompts through engine and row cache, and reports its memory.
 
 `python -m benchmarks.streaming 118643`: the last line is JSON with seconds, loaded_mb (resident once the model is
 loaded) and peak_mb.
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _resident_mb() -> float:
-    """Memory that this process holds now."""
+    """Memory of this process now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize() / 2**20
 

@@ -1,13 +1,13 @@
-"""How fast a warehouse is built, bootstrapped and reported on, and thresholds against a notebook's way.
+"""How fast a warehouse is built, bootstrapped and reported on, and thresholds compared with a notebook.
 
     python -m benchmarks.warehouse --times 1 --growth 10
 
-A lake is generated at the size of PopQA times `--times`, and built as the platform builds it: dbt's first pass with its
-tests, the bootstraps, the second pass, the publication, the report. Each step is a process of its own; its peak memory
-is that of the process with its children. The same is then done with `--growth` times as many questions.
+The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt's first pass with
+its tests, the bootstraps, the second pass, the publication, the report. Each step is its own process, and its peak
+memory includes its children. Then the same is done with `--growth` times as many questions.
 
-The notebook's way takes one of the pairs of methods and all 100 splits for search binned10, `--exact-splits` of them
-for search exact; its time is multiplied by the numbers of pairs and splits left out. Its thresholds must equal ours.
+The notebook runs on one pair of methods, with all 100 splits for search binned10 and `--exact-splits` splits for search
+exact. Its time is scaled up to all pairs and splits. Its thresholds must equal ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SPLITS = 100
 
 @dataclass(frozen=True)
 class Step:
-    """One step: seconds, of them processor time, and peak memory in MB, children included."""
+    """One step: seconds, processor seconds, and peak memory in MB, including its children."""
 
     name: str
     seconds: float
@@ -87,12 +87,12 @@ def _study(folder: Path) -> Study:
 
 
 def generate(folder: Path, times: float, n_models: int) -> dict[str, int]:
-    """Rows of the tables that scale."""
+    """Generate the lake; returns the rows of the tables that scale."""
     return write_lake(write_study(folder, times, n_models), times)
 
 
 def build(folder: Path, selection: list[str]) -> str:
-    """One pass of dbt with its tests; its last line. Ends the benchmark where one fails."""
+    """Run one pass of dbt with its tests; returns its last line. A failure ends the benchmark."""
     done = dbt_command(_study(folder), ["build", *selection])
     if done.returncode:
         sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
@@ -100,7 +100,7 @@ def build(folder: Path, selection: list[str]) -> str:
 
 
 def bootstrap(folder: Path) -> int:
-    """Both bootstraps; the rows that they made."""
+    """Run both bootstraps; returns the numbers of their rows."""
     study = _study(folder)
     lake = Lake(study.home.lake)
     outcomes = [run(study, lake, _LOG) for run in (bootstrap_adaptive_gains, compare_methods)]
@@ -108,19 +108,19 @@ def bootstrap(folder: Path) -> int:
 
 
 def publish(folder: Path) -> int:
-    """Bytes of the published file."""
+    """Publish; returns the bytes of the published file."""
     return publish_warehouse(_study(folder), _LOG).n_bytes
 
 
 def report(folder: Path) -> int:
-    """Bytes of report.html."""
+    """Write the report; returns the bytes of report.html."""
     home = _study(folder).home
     return write_report(home.published_warehouse, home.published_report).n_bytes
 
 
 @dataclass(frozen=True)
 class Race:
-    """Seconds of all thresholds of a study: ours measured, the notebook's scaled from what was measured."""
+    """Seconds for all thresholds of a study: ours are measured, the notebook's are scaled from a part."""
 
     ours_s: float
     binned10_s: float
@@ -130,7 +130,7 @@ class Race:
 
 
 def race_thresholds(folder: Path, exact_splits: int) -> Race:
-    """Ours for all pairs, splits, searches and scopes; the notebook's for the first pair. Errors: where they differ."""
+    """Our thresholds for all pairs, splits, searches and scopes; the notebook's for one pair. Errors: if they differ."""
     with duckdb.connect(str(_study(folder).home.build_warehouse), read_only=True) as connection:
         started = time.perf_counter()
         tables = [
@@ -147,7 +147,7 @@ def race_thresholds(folder: Path, exact_splits: int) -> Race:
     mine = mine[(mine.pair_id == rows.pair_id.iloc[0])].set_index(["search", "split", "relation"]).threshold
     taken, n_checked = {}, 0
     for search, n_splits in (("binned10", _SPLITS), ("exact", exact_splits)):
-        say(f"thresholds the notebook's way: {search}, one pair, {n_splits} splits …")
+        say(f"thresholds of the notebook: {search}, one pair, {n_splits} splits …")
         started = time.perf_counter()
         found = thresholds(rows, by_relation, range(n_splits), search)
         taken[search] = (time.perf_counter() - started) * n_pairs * _SPLITS / n_splits
@@ -184,8 +184,8 @@ def main() -> None:
         f"\nThresholds of {race.n_pairs} pairs, {_SPLITS} splits: ours, both searches, {race.ours_s:.1f} s; the"
         f" notebook's binned10 {race.binned10_s:.0f} s (one pair measured, times {race.n_pairs}), exact"
         f" {race.exact_s:.0f} s (one pair, {options.exact_splits} splits measured, times {factor:.0f});"
-        f" {race.n_checked} thresholds compared, all equal. thresholds_ratio is the notebook's binned10 alone against"
-        " both of ours."
+        f" {race.n_checked} thresholds compared, all equal. thresholds_ratio compares the notebook's binned10 alone"
+        " with both of ours."
     )
     last_line({
         "build_s": _build_s(done), "bootstrap_s": done["bootstraps"].seconds,
@@ -207,13 +207,13 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--exact-splits", type=int, default=1, help="splits of the notebook's exact search")
     parser.add_argument(
-        "--folder", type=Path, help="where the lakes and builds go for the time being; 30 GB at growth 10"
+        "--folder", type=Path, help="folder for the lakes and builds while it runs; 30 GB at growth 10"
     )
     return parser.parse_args()
 
 
 def _shown(folder: Path, times: float, n_models: int) -> list[Step]:
-    """The steps, done, with a table of them."""
+    """Run the steps and print a table of them."""
     done = list(steps(folder, times, n_models))
     rows = ", ".join(f"{n:,} {name}" for name, n in done[0].found.items())
     table(
@@ -232,7 +232,7 @@ def _build_s(done: dict[str, Step]) -> float:
 
 
 def _growth(done: dict[str, Step], grown: dict[str, Step]) -> float:
-    """How many times as long passes and bootstraps took."""
+    """How many times as long the passes and bootstraps took."""
     once, more = (_build_s(run) + run["bootstraps"].seconds for run in (done, grown))
     return more / once
 

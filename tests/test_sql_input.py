@@ -116,7 +116,7 @@ def test_a_text_of_other_bytes_than_utf8_is_an_error_in_a_line(
 ) -> None:
     text = b"select '\xff'".decode("utf-8", "surrogateescape")  # as Python reads a pipe and the environment
     for through in ("pipe", "Q"):
-        assert asked(text, "json", through) == (1, "", "error: the query is no UTF-8 text\n")
+        assert asked(text, "json", through) == (1, "", "error: the query is not UTF-8 text\n")
 
 
 def test_help_is_shown_and_what_follows_is_asked(asked: Callable[..., tuple[int, str, str]]) -> None:

@@ -33,7 +33,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (r"recall@[15]|batch size 1\b", "the name of a measure"),
     (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |\()95 %", "the level of all intervals"),
     (
-        r"±1 easily|; 1 is agreement|both are near 1,|null, never 0\.|above \.8 in",
+        r"easily near ±1|; 1 means that|both are near 1,|null, never 0\.|above \.8 in",
         "the scale of a measure, or a mark on it",
     ),
     (r"for all 9 pairs of model and retriever|for 8 of 9, and one", "timings of a machine and a day"),

@@ -1,4 +1,4 @@
-"""Claims of docs/architecture.md: numbers that the code holds."""
+"""Claims of docs/architecture.md: numbers in the code."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ CLAIMS = (
     Claim(
         PLACE, "a running sum for each of {splits} splits", constant(splits=dbt_variable("adaptive_splits"))
     ),
-    Claim(PLACE, "what one user waits: up to {n} questions a method and prompt", constant(n=N_QUESTIONS)),
+    Claim(PLACE, "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
 )

@@ -34,7 +34,7 @@ CLAIMS = tuple(
     Claim(PLACE, says, by)
     for says, by in (
         (
-            "All figures are of dataset `sandbox`, prompt `zero_shot`, {n:,} questions ({known:,} with popularity)",
+            "All numbers are for dataset `sandbox`, prompt `zero_shot`, {n:,} questions ({known:,} with popularity)",
             "select n_questions as n, n_questions_with_popularity as known from dim_datasets",
         ),
         (
@@ -52,7 +52,7 @@ CLAIMS = tuple(
             by_model(f"select model, point_biserial {_CORRELATION} = 'all'"),
         ),
         (
-            "{names:w} answer stands in a subject's name; always giving the most frequent answer is right for "
+            "{names:w} answer is part of a subject's name; always giving the most frequent answer is right for "
             "{colour:p0} % of colours and {whole:p0} % of all questions",
             "select sum(share_answer_in_subject * n)::int as names, "
             "max(accuracy_majority) filter (relation = 'color') as colour, "
@@ -62,9 +62,9 @@ CLAIMS = tuple(
             "colour: {s:d2}, {m:d2}, {l:d2}",
             by_model(f"select model, pearson_binned {_CORRELATION} = 'color'"),
         ),
-        ("S→M: {l1:s2} of the level [1,2), {l3:s2} of [3,4), {l4:s2} of [4,5)", _step("s", "m")),
+        ("S→M: {l1:s2} at level [1,2), {l3:s2} at [3,4), {l4:s2} at [4,5)", _step("s", "m")),
         (
-            "M→L: {l1:s2} of [1,2), {l2:s2} of [2,3), {l3:s2} of [3,4), {l4:s2} of [4,5), {l5:s2} of [5,∞)",
+            "M→L: {l1:s2} at [1,2), {l2:s2} at [2,3), {l3:s2} at [3,4), {l4:s2} at [4,5), {l5:s2} at [5,∞)",
             _step("m", "l"),
         ),
         (
@@ -100,7 +100,7 @@ CLAIMS = tuple(
             "and retrieval_method = 'bm25' and parametric_correct and not retrieval_correct",
         ),
         (
-            "{namesakes} of {misled} passages that mislead L are a namesake's",
+            "{namesakes} of {misled} passages that mislead L are about a namesake",
             "select count(*) filter (passage_of = 'namesake') as namesakes, count(*) as misled "
             "from fct_passage_effects where model = 'reference_l' and retrieval_method = 'bm25' and effect = 'misled'",
         ),

@@ -1,7 +1,7 @@
 """From a chart's definition and its rows to a specification that Vega-Lite draws.
 
-What belongs here: placeholders and sizes. `page/chart.js` does the same in the browser, for what a reader picks;
-a test compares the two. What does not: definitions (`figures`), drawing (`pictures`).
+What belongs here: placeholders and sizes. `page/chart.js` does the same in the browser, for the reader's selection. A
+test compares the two. What does not: definitions (`figures`), drawing (`pictures`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ ROLES = {
     "retriever": "method",
     "relation": "relation",
 }
-"""What a column holds, by its name: its values stand in that dimension's order."""
+"""The dimension of a column, by its name: its values have the order of that dimension."""
 
 
 def present(rows: Sequence[Row], name: str, dimensions: Dimensions) -> list[Any]:
-    """The distinct values of a column, in the order of its dimension; others after them, as they come."""
+    """The distinct values of a column, in the order of its dimension. Values that it does not have come last."""
     seen = dict.fromkeys(row[name] for row in rows if row[name] is not None)
     order = dimensions.order.get(ROLES.get(name, name), ())
     return [*(value for value in order if value in seen), *(value for value in seen if value not in order)]
@@ -73,14 +73,14 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
 
 
 def worded(text: str, dimensions: Dimensions) -> str:
-    """A caption with the words that depend on the study: `{popularity}` becomes what it is measured by."""
+    """A caption with the words that depend on the study: `{popularity}` becomes the measure."""
     for name, label in dimensions.labels.items():
         text = text.replace(f"{{{name}}}", label)
     return text
 
 
 def placed(spec: Spec, rows: Sequence[Row], dimensions: Dimensions) -> list[dict[str, Any]]:
-    """The rows as the chart is given them: with the place of their panel, where it has panels."""
+    """The rows for the chart. If it has panels, each row has the position of its panel."""
     by = spec["usermeta"].get("panels", {}).get("by")
     if by is None:
         return [dict(row) for row in rows]
@@ -117,7 +117,7 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
 
 
 def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:
-    """Pixels of the vertical axis: as its longest label needs, up to `label`, where it shows the values of a column."""
+    """Pixels of the vertical axis. If it shows the values of a column, its longest label decides, up to `label`."""
     if not shape["rows"]:
         return int(shape["axis"])
     longest = max(len(str(row[shape["rows"]] or "")) for row in rows)

@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. Its query reads `tables` of schema `marts`. If one of them is missing or empty, the figure is not shown.
+    """One figure. Its query reads `tables` of schema `marts`. If one is missing or empty, the figure is not shown.
 
     `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
     stands for the study's measure, like `$label` in a chart.

@@ -1,6 +1,6 @@
 """The headline apart from the page: the picture of the project's front page, and its numbers by name.
 
-What belongs here: two figures of the report one above the other, and the rows of a third as single numbers. What does
+What belongs here: two figures of the report in one picture, and the rows of a third figure as single numbers. What does
 not: the figures.
 """
 
@@ -36,7 +36,7 @@ def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
 
 
 def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> bytes | None:
-    """PNG of both figures, one above the other; None where there are no curves."""
+    """PNG of both figures, one above the other; None without curves."""
     above = []
     config = None
     for one in read:

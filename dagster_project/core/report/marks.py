@@ -49,7 +49,7 @@ def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
 
 
 def series(field: str, title: str | None = None, of: str | None = None) -> dict[str, Any]:
-    """A colour for each value of a column; `of`: the column whose values in the study fix the order of colours."""
+    """A colour per value of a column. `of`: the column whose values in the study decide the order of the colours."""
     return {
         "field": field,
         "type": "nominal",
@@ -60,12 +60,12 @@ def series(field: str, title: str | None = None, of: str | None = None) -> dict[
 
 
 def fixed(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
-    """A colour for each of the named values of a column."""
+    """A colour per named value of a column."""
     return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
 
 
 def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
-    """A colour for each value of an ordered column."""
+    """A colour per value of an ordered column."""
     return {
         "field": field,
         "type": "ordinal",
@@ -106,7 +106,7 @@ def curves(
 
 
 def shape(colour: Spec) -> dict[str, Any]:
-    """A shape for each value too, so that colour is not all that tells series apart; both share one legend."""
+    """A shape per value as well, so that series do not differ by colour alone. Both share one legend."""
     return {key: value for key, value in colour.items() if key in ("field", "title", "scale", "legend")} | {
         "type": "nominal"
     }
@@ -124,7 +124,7 @@ def points(
     size: int = 70,
     zero: bool = False,
 ) -> dict[str, Any]:
-    """Points with an interval from `low` to `high` along the quantitative one of `x` and `y`; `zero`: a line at 0."""
+    """Points with an interval from `low` to `high` along `x` or `y`, whichever is quantitative. `zero`: a line at 0."""
     lengthwise = x.get("type") == "quantitative"
     value, end = ("x", "x2") if lengthwise else ("y", "y2")
     encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
@@ -156,7 +156,7 @@ def points(
 
 
 def _places(colour: Spec, offset: str) -> Any:
-    """Places beside one another, in the order of colours where that is fixed."""
+    """Positions side by side, in the order of the colours if that is fixed."""
     domain = colour["scale"]["domain"]
     return domain if isinstance(domain, list) else {"$present": offset}
 
@@ -184,9 +184,9 @@ def cells(
     title: str | None = None,
     shown: str | None = None,
 ) -> dict[str, Any]:
-    """Coloured cells with their number; grey where there is none. `bright`: where white reads better than black.
+    """Coloured cells with their number; grey without a number. `bright`: the condition for white text.
 
-    `shown`: a column of text that stands in the cell instead of the number.
+    `shown`: a column with the text of the cell, instead of the number.
     """
     written = {"field": shown} if shown else {"field": value, "format": text}
     known = f"isValid(datum['{value}'])"
@@ -237,7 +237,7 @@ def panels(
     step: int = 22,
     axis: int = 76,
 ) -> Spec:
-    """`inner` once for each value of column `by`, as many side by side as fit with `least` pixels each.
+    """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
 
     A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`; `axis`: the pixels
     that the vertical axis takes.

@@ -1,10 +1,10 @@
-"""The report as one HTML file: no network, no eval, nothing from the data that a browser could take for markup.
+"""The report as one HTML file. It needs no network and no eval, and no data can act as markup.
 
-What belongs here: assembling the file. What does not: the figures (`figures`), what the page does with them
-(`page/*.js`), its look (`page/page.css`, `palette`).
+What belongs here: assembling the file. What does not: the figures (`figures`), the scripts of the page (`page/*.js`),
+its look (`page/page.css`, `palette`).
 
-Data stand in a JSON block in which `<`, `>` and `&` are escapes, so that no label can end the block; scripts put them
-on the page as text. The policy allows the two scripts and the style of this file, by their hashes, and nothing else.
+The data are in a JSON block in which `<`, `>` and `&` are escaped, so that no label can end the block. Scripts put the
+data on the page as text. The policy allows only the two scripts and the style of this file, by their hashes.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ def render(payload: Mapping[str, Any]) -> str:
     }
     head, *rest = (_PAGE / "page.html").read_text(encoding="utf-8").split("{")
     pieces = [head]
-    for piece in rest:  # each slot once: what was put in is never searched for slots
+    for piece in rest:  # each slot once: inserted text is never searched for slots
         name, text = piece.split("}", 1)
         pieces += [parts[name], text]
     return "".join(pieces)
 
 
 def embedded(payload: Any) -> str:
-    """JSON that holds no character with a meaning in HTML."""
+    """JSON without any character that has a meaning in HTML."""
     text = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def columnar(read: FigureRows) -> dict[str, Any]:
-    """The rows of a figure by column; text that repeats is coded by its place among the distinct values."""
+    """The rows of a figure by column; repeated text is coded by its position among the distinct values."""
     return {
         "names": read.names,
         "columns": {name: _coded([row[name] for row in read.rows]) for name in read.names},
@@ -100,7 +100,7 @@ def _style() -> str:
 
 
 def _inline(script: str) -> str:
-    """A script whose text a parser of HTML reads unchanged."""
+    """A script that an HTML parser reads unchanged."""
     return script.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -1,10 +1,10 @@
 """The colours of the report, for light and dark, and the look of its charts.
 
 What belongs here: colours and Vega-Lite's `config`. What does not: single charts. Colours are CSS variables, so that
-a page changes its theme, or is printed, without drawing anything again; pictures take the light ones.
+a page can change its theme or be printed without drawing again. Pictures use the light theme.
 
-The series differ in lightness as well as in hue, after Okabe and Ito's set, darkened (lightened) until each has a
-contrast of at least 3:1 with the page; a test measures it.
+The series differ in lightness as well as in hue. They follow Okabe and Ito's set, made darker (or lighter) until each
+has a contrast of at least 3:1 with the page. A test measures it.
 """
 
 from __future__ import annotations

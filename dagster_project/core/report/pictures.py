@@ -1,6 +1,6 @@
 """The figures as PNG, drawn from the same specifications as on the page.
 
-What belongs here: drawing what a page shows at first. What does not: specifications (`figures`, `charts`).
+What belongs here: pictures of the first view of a page. What does not: specifications (`figures`, `charts`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILTERED = ("dataset", "prompt")
 
 
 def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, Any]]:
-    """The rows that a page shows at first: the first dataset and prompt, and the first value of what is chosen."""
+    """The rows that a page shows at first: the first dataset and prompt, and the first value of each column to choose."""
     rows: list[Mapping[str, Any]] = list(read.rows)
     for name in (*_FILTERED, *read.figure.choose):
         if name in read.names and rows:
@@ -29,7 +29,7 @@ def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, A
 
 
 def picture(read: FigureRows, dimensions: Dimensions, width: int = WIDTH) -> bytes | None:
-    """PNG of a figure, or None where it has no chart or no rows."""
+    """PNG of a figure, or None if it has no chart or no rows."""
     rows = first_shown(read, dimensions)
     if read.figure.spec is None or not rows:
         return None
@@ -41,7 +41,7 @@ def specification(
 ) -> dict[str, Any]:
     """A whole Vega-Lite specification with its data, in the light theme, `width` pixels wide.
 
-    Colours are put in before data and labels, which may look like one.
+    Colours are filled in before data and labels, because these may look like a colour.
     """
     sized = fitted(resolve(painted(spec), rows, dimensions), rows, width)
     if sized.get("width") == "container":

@@ -1,4 +1,4 @@
-"""Where the numbers of a report come from, and what they say nothing about.
+"""The origin of a report's numbers, and the warning about invented data.
 
 What belongs here: the study, its versions, months, seeds and runs, read from the published file. What does not: any
 result.
@@ -42,9 +42,9 @@ def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 
 def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
-    """What a reader must know first: that questions or answers are invented; None where both are real.
+    """The warning that questions or answers are invented; None if both are real.
 
-    Where only some are, they are named, so that nothing is said of the others.
+    If only some are invented, the warning names them and says nothing about the others.
     """
     worlds = _kinds(connection, _WORLDS)
     models = _kinds(connection, _MODELS)
@@ -62,7 +62,7 @@ def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, list[str]]:
-    """Names by what they are; None: real."""
+    """Names by kind; kind None means real."""
     found: dict[str | None, list[str]] = {}
     for name, kind in connection.execute(sql).fetchall():
         found.setdefault(kind, []).append(name)
@@ -70,7 +70,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, 
 
 
 def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:
-    """Name and value, or values, of all that made the numbers, in the order of the page."""
+    """Name and value, or values, of everything that determines the numbers, in the order of the page."""
     stamp = publication_of(connection)
     return {
         "study": stamp.study,
@@ -119,7 +119,7 @@ def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) ->
 
 
 def _months(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """First and last month with a history, by measure; how many of them the questions' popularity is a mean of."""
+    """First and last month of the history, by measure, and the number of months in the questions' mean popularity."""
     return _lines(
         connection,
         "select measure || ': ' || coalesce(min(month) || ' to ' || max(month) || ' in the history', 'undated') "

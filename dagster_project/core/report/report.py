@@ -1,7 +1,7 @@
 """Writing the report: `report.html` and its pictures, from a published warehouse alone.
 
-What belongs here: what goes into the file, and where it lands. What does not: reading (`rows`), the page (`page`),
-the pictures (`pictures`). Callable without Dagster.
+What belongs here: the contents of the file, and its place. What does not: reading (`rows`), the page (`page`), the
+pictures (`pictures`). It runs without Dagster.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _PROGRESS_S = 2.0
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """What was written. By figure: `pictures`, the PNG; `plotted_on`, the mart it shows; `missing`, why it is not shown.
+    """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
 
-    `numbers`: the headline's, by name (see `headline.headline_numbers`).
+    `numbers`: the numbers of the headline, by name (see `headline.headline_numbers`).
     """
 
     path: Path
@@ -65,7 +65,7 @@ def write_report(
     """Write the report of the published warehouse at `published` to `target`, and its pictures to `figures_folder`.
 
     Each file appears whole or not at all. Without a folder no pictures are drawn. Errors: `PublishError` without a
-    published warehouse, `LakeError` where a file cannot be written.
+    published warehouse, `LakeError` if a file cannot be written.
     """
     began = time.monotonic()
     with opened(published) as connection:
@@ -97,7 +97,7 @@ def write_report(
 def payload(
     connection: duckdb.DuckDBPyConnection, read: Sequence[FigureRows], dimensions: Dimensions
 ) -> dict[str, Any]:
-    """All that the page's scripts read, ready for JSON."""
+    """Everything that the scripts of the page read, ready for JSON."""
     return {
         "study": study(connection),
         "banner": banner(connection),

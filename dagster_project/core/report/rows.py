@@ -1,7 +1,7 @@
-"""Reading a published warehouse for the report: the rows of each figure, or why there are none.
+"""Reads a published warehouse for the report: the rows of each figure, or the reason why there are none.
 
-What belongs here: queries run, values made ready for JSON. What does not: what the numbers mean (marts), how they
-look (`charts`, `page`). Only the published file is read, never the lake nor the build.
+What belongs here: running queries and making values ready for JSON. What does not: the meaning of the numbers (marts),
+their look (`charts`, `page`). The report reads only the published file, never the lake or the build.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class FigureRows:
-    """A figure with its rows, columns in the query's order; `missing` says why there are none."""
+    """A figure with its rows, columns in the order of the query. `missing` is the reason why there are none."""
 
     figure: Figure
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class FigureRows:
 def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection to a published file that can read nothing else.
 
-    Errors: `PublishError` where the file is missing or unreadable.
+    Errors: `PublishError` if the file is missing or unreadable.
     """
     with open_published(published) as connection:
         connection.execute("set enable_external_access = false")
@@ -53,7 +53,7 @@ def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:
-    """The rows of one figure. A table that is absent or empty, or a query that no longer fits, is a stated reason."""
+    """The rows of one figure. If a table is absent or empty, or the query no longer fits, `missing` says so."""
     absent = [name for name in figure.tables if name not in tables]
     if absent:
         return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
@@ -74,7 +74,7 @@ def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: f
 def select(
     connection: duckdb.DuckDBPyConnection, sql: str
 ) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
-    """Names of columns and rows of a query, each value ready for JSON: what is undefined or infinite is text or None."""
+    """Names of columns and rows of a query, ready for JSON. Undefined and infinite values become text or None."""
     cursor = connection.execute(sql)
     names = tuple(column[0] for column in cursor.description or ())
     return names, tuple(
@@ -91,7 +91,7 @@ def published_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
 
 
 def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
-    """Datasets, prompts, methods as the study has them; models by size; the study's word for popularity."""
+    """Datasets, prompts and methods in the order of the study, models by size, and the study's word for popularity."""
 
     def column(sql: str) -> Sequence[str]:
         return [legible(value) for (value,) in connection.execute(sql).fetchall()]
@@ -118,9 +118,9 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
 
 
 def legible(text: str) -> str:
-    """A label as charts can take it: control characters shown as such, and no name that JavaScript keeps for itself.
+    """A label that is safe in charts: control characters become visible, and reserved names of JavaScript change.
 
-    Vega groups by keys of plain objects, of which `__proto__` is none.
+    Vega groups by keys of plain objects, and `__proto__` cannot be such a key.
     """
     return "__proto__\u200b" if text == "__proto__" else _CONTROLS.sub("\ufffd", text)
 

@@ -1,1 +1,1 @@
-"""Bootstraps and fits whose results land in the lake like any table; rates and thresholds are dbt models."""
+"""Bootstraps and fits. Their results are lake tables like any other; rates and thresholds are dbt models."""

@@ -1,23 +1,23 @@
-"""How sure is the gain of adaptive retrieval? A bootstrap of the held-out gain itself, thresholds fitted anew each time.
+"""How certain is the gain of adaptive retrieval? A bootstrap of the held-out gain, with thresholds fitted each time.
 
-What belongs here: lake table adaptive_gains (SPEC §6): how far the held-out gain would vary from one study to the next.
-What does not: the gain, its interval and thresholds, which are dbt models; candidates of search binned10 are read from
-dbt too, so that each number has one definition.
+What belongs here: lake table adaptive_gains (SPEC §6): how much the held-out gain would vary from one study to another.
+What does not: the gain, its interval and thresholds, which are dbt models. The candidates of search binned10 also come
+from dbt, so that each number has one definition.
 
-What is estimated: the gain that is expected on new questions of the same kind, where thresholds, and the fixed method to
-beat, are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of fct_adaptive_accuracy is
-scored in the same way.
+The estimated quantity is the gain that is expected on new questions of the same kind, if the thresholds and the fixed
+method to beat are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of
+fct_adaptive_accuracy is scored in the same way.
 
-How: each of 1,000 resamples of the questions is dealt into four parts, twice; all copies of a question lie in one part.
-Each part is left out in turn, thresholds and the better fixed method are fitted on the other three, and the part is
-scored: nothing is scored that was fitted on. What a resample gains by its two deals varies together as far as the
-questions drawn are the cause, and apart as far as the deal is, so their covariance is the variance sought (as in Cai et
-al. 2023, arXiv 2307.00260).
+The method: each of 1,000 resamples of the questions is dealt twice into four parts. All copies of a question are in one
+part. Each part is left out in turn; the thresholds and the better fixed method are fitted on the other three parts, and
+the part is scored. So no question is scored by a fit that used it. The two deals of a resample give two gains. The
+drawn questions make both vary together, and each deal makes them vary separately. So the covariance of the two gains is
+the variance that is needed (as in Cai et al. 2023, arXiv 2307.00260).
 
-That is too much by what fitting adds: a resample repeats questions, and knows only .632 of them. In worlds of known
-truth (`benchmarks/coverage.py`) the part of fitting comes out about twice as large as it is. The part of scoring is known
-by itself, from what each question gains when it is left out. The variance is the mean of the two, which halves
-the part of fitting.
+This variance is too large, because a resample repeats questions and has only .632 of them, which makes fitting worse.
+In worlds of known truth (`benchmarks/coverage.py`) the part from fitting is about twice its true size. The part from
+scoring is also known separately, from the gain of each question when it is left out. The result is the mean of the two
+variances, which halves the part from fitting.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ N_DEALS = 25
 
 LEAST_DECIDING = 20
 LEAST_DEPARTING = 0.05
-"""Below these the standard error is not given: in worlds of known truth it is not to be relied on there."""
+"""Below these limits there is no standard error, because it proved unreliable in worlds of known truth."""
 
 MODELS_READ = ("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges")
 _CHUNK = 1_000_000
-"""Questions drawn at once, over all resamples of a chunk."""
+"""Number of questions that are drawn at once, over all resamples of a chunk."""
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
 _ROWS = (
     "select pair_id, relation, popularity, retrieval - parametric as difference, count(*) as n "
@@ -74,11 +74,11 @@ Columns = dict[str, Values]
 
 @dataclass(frozen=True)
 class Spread:
-    """How far the held-out gain varies: its standard error, or why there is none.
+    """How much the held-out gain varies: its standard error, or the reason why there is none.
 
-    `n_deciding`: so many equally large gains and losses of single questions would vary as much as theirs do.
-    `share_departing`: of the questions that one method alone has right, how many adaptive retrieval decides otherwise
-    than the better fixed method.
+    `n_deciding`: the effective number of deciding questions; this many equally large gains and losses would vary as
+    much as the real ones. `share_departing`: the share of the questions that only one method answers right for which
+    adaptive retrieval decides differently from the better fixed method.
     """
 
     standard_error: float | None
@@ -88,9 +88,9 @@ class Spread:
 
 
 def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Compute lake table adaptive_gains from the first pass of the build, which must have ended.
+    """Compute lake table adaptive_gains from the first pass of the build, which must be finished.
 
-    Errors: `LakeError` where the build is missing, in use, or lacks the models that are read.
+    Errors: `LakeError` if the build is missing, in use, or without the models that are read.
     """
     tables = read_build(study, (_PAIRS, _ROWS, _EDGES))
     inputs = fingerprint(
@@ -104,7 +104,7 @@ def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> O
 
 
 def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
-    """The rows of all pairs, in their order; pairs are resampled side by side, each with a seed of its own."""
+    """The rows of all pairs, in their order. Pairs are resampled in parallel, each with its own seed."""
     pairs = tables[0].to_pylist()
     rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
 
@@ -144,7 +144,7 @@ def _questions(rows: Columns, edges: Columns, pair_id: int) -> Questions:
 
 
 def questions_of(relation: Values, popularity: Values, difference: Values, edges: Columns) -> Questions:
-    """Questions with what binned10 may choose; `edges`: by relation, and of `all`, its candidates, ascending."""
+    """The questions of a pair. `edges`: the candidates of binned10 for each relation and for `all`, ascending."""
     own = np.empty(len(popularity))
     for name in set(relation):
         of = relation == name
@@ -159,7 +159,7 @@ def _above(candidates: Values, popularity: Values) -> Values:
 
 
 def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Spread]:
-    """For each (search, scope), how far the held-out gain varies; without questions nothing is known."""
+    """For each (search, scope), how much the held-out gain varies. Without questions nothing is known."""
     n = len(questions.popularity)
     if not n:
         return {
@@ -190,7 +190,7 @@ def _resampled(
 
 
 def _draws(n: int, size: int, rng: np.random.Generator) -> Values:
-    """`size` resamples of `n` questions: how often each is drawn."""
+    """`size` resamples of `n` questions: how often each question is drawn."""
     drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
     return np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)
 

@@ -1,12 +1,14 @@
 """Thresholds of adaptive retrieval: on popularity, for every pair of methods, split, relation and search.
 
-What belongs here: the fit of dbt model int_adaptive_thresholds, which calls it (SPEC §6). What does not: which questions
-a split trains on, the candidates of search binned10, and what thresholds come to on test questions, all dbt models in
-SQL. The fit is not SQL because a running sum for each of 100 splits is a sort each there, and one array operation here.
+What belongs here: the fit for dbt model int_adaptive_thresholds, which calls it (SPEC §6). What does not: the training
+questions of a split, the candidates of search binned10, and the results of thresholds on test questions. All of these
+are dbt models in SQL. The fit is not SQL, because a running sum for each of 100 splits needs a sort per split there,
+and only one array operation here.
 
-Of the candidates the best is the one under which most answers of the fitting rows are right. Rising from one candidate
-to the next retrieves the rows between them, and gains what is right there by retrieval less what is right without; the
-threshold is where the running sum of that is greatest, of equal ones the lowest; where it is nowhere above 0, never.
+The best candidate is the one with most right answers on the fitting rows. A step from one candidate to the next
+retrieves the rows between them. It gains the right answers with retrieval there and loses the right answers without.
+The threshold is the candidate with the greatest running sum of these gains, or the lowest of several equal ones. If no
+sum is above 0, the threshold is never.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 IN_SAMPLE = -1
-"""The split that holds every row: thresholds fitted on it are those in-sample."""
+"""The split with every row: its thresholds are in-sample."""
 
 SCHEMA = pa.schema([
     pa.field("pair_id", pa.int32()),
@@ -43,10 +45,10 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class PairRows:
-    """The questions of one pair of methods: arrays of one length, a question each.
+    """The questions of one pair of methods: arrays of equal length, one element per question.
 
-    `parametric` and `retrieval` are 1 where that answer is right. `training` (splits × questions) says which
-    questions a split fits on. `edges`: by relation, and of `all`, the candidates of binned10, ascending.
+    `parametric` and `retrieval` are 1 if that answer is right. `training` (splits × questions) says which questions a
+    split fits on. `edges`: the candidates of binned10 for each relation and for `all`, ascending.
     """
 
     relation: Values
@@ -59,9 +61,9 @@ class PairRows:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Thresholds of one (relation or all, search): arrays, a split each; where `n` is 0 nothing was fitted.
+    """Thresholds of one (relation or all, search): arrays with one element per split. If `n` is 0, nothing was fitted.
 
-    `n_retrieved`: how many of the rows fitted lie below the threshold; none: never, all `n`: always.
+    `n_retrieved`: the number of fitted rows below the threshold; 0 means never, `n` means always.
     """
 
     relation: str
@@ -75,7 +77,7 @@ class Fitted:
 
 
 def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Table:
-    """All thresholds, one row per (pair_id, split, relation, search), of `SCHEMA`.
+    """All thresholds, one row per (pair_id, split, relation, search), in `SCHEMA`.
 
     `rows`: pair_id, dataset, question_id, relation, popularity, parametric, retrieval. `splits`: dataset, split,
     question_id, is_training, every question of `rows` in every split. `edges`: pair_id, relation, threshold.
@@ -95,7 +97,7 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
 
 
 def _training(splits: pa.Table) -> tuple[pa.Array, Values, Values]:
-    """The questions of a dataset, the numbers of its splits, and splits × questions: whether fitted on."""
+    """The questions of a dataset, the numbers of its splits, and splits × questions: whether the split fits on it."""
     questions = pc.unique(splits["question_id"])
     column = pc.index_in(splits["question_id"], value_set=questions).to_numpy()
     split = splits["split"].to_numpy()
@@ -140,7 +142,7 @@ def fit_pair(pair: PairRows) -> Iterator[Fitted]:
 
 
 def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
-    """Both searches over `rows`, which ascend in popularity."""
+    """Both searches over `rows`, which are in ascending order of popularity."""
     popularity, training = pair.popularity[rows], pair.training[:, rows]
     parametric, retrieval = pair.parametric[rows], pair.retrieval[rows]
     counts = (
@@ -164,21 +166,21 @@ def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
 
 
 def _below(threshold: Values, training: Values, popularity: Values) -> Values:
-    """By split: how many rows fitted lie below its threshold."""
+    """By split: the number of fitted rows below its threshold."""
     return np.asarray(np.count_nonzero(training & (popularity < threshold[:, None]), axis=1))
 
 
 def _best(gained: Values) -> tuple[Values, Values]:
-    """By split: the greatest gain, 0 if none is above, and the first level that reaches the greatest."""
+    """By split: the greatest gain (at least 0), and the first level that reaches it."""
     level = gained.argmax(axis=1)
     best = np.take_along_axis(gained, level[:, None], axis=1)[:, 0]
     return np.maximum(best, 0).astype(np.int64), level
 
 
 def _next_fitted(training: Values, popularity: Values, last: Values) -> Values:
-    """Splits × (levels + 1): the lowest popularity of the fitting rows from a level on; infinity if none is left.
+    """Splits × (levels + 1): the lowest popularity of the fitting rows from a level upwards; infinity if there is none.
 
-    `last` is the last row of each level, a distinct popularity.
+    A level is a distinct popularity, and `last` has the last row of each level.
     """
     fitted = np.logical_or.reduceat(training, np.append(0, last[:-1] + 1), axis=1)
     found = np.full((len(training), len(last) + 1), np.inf)

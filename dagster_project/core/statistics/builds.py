@@ -1,6 +1,6 @@
-"""What bootstraps share: reading models of the first pass, and a seed of its own for each key.
+"""Shared by bootstraps: reading models of the first pass, and a separate seed per key.
 
-What belongs here: these two. What does not: any statistic.
+What belongs here: only these two. What does not: any statistic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dagster_project.core.study.study import Study
 
 
 def read_build(study: Study, queries: Sequence[str]) -> tuple[pa.Table, ...]:
-    """The results of `queries` on the study's build. Errors: `LakeError` where it is missing, in use or unfinished."""
+    """The results of `queries` on the study's build. Errors: `LakeError` if it is missing, in use or unfinished."""
     build = study.home.build_warehouse
     try:
         with duckdb.connect(str(build), read_only=True) as connection:
@@ -24,7 +24,7 @@ def read_build(study: Study, queries: Sequence[str]) -> tuple[pa.Table, ...]:
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise LakeError(
-            f"{build} cannot be read ({reason}); build the warehouse's first pass before"
+            f"{build} cannot be read ({reason}); build the warehouse's first pass first"
         ) from error
 
 

@@ -1,12 +1,12 @@
-"""The held-out gain of adaptive retrieval on weighted questions: thresholds fitted on some, scored on those left out.
+"""The held-out gain of adaptive retrieval on weighted questions: thresholds are fitted on some and scored on the others.
 
-What belongs here: the arithmetic, for many weightings of the questions at once. What does not: which weightings are
-drawn and what their gains say (`adaptive_gains`), and the thresholds that are published (`adaptive_thresholds`); the
-rule is theirs (SPEC §6).
+What belongs here: the arithmetic, for many weightings of the questions at once. What does not: drawing the weightings
+and interpreting their gains (`adaptive_gains`), and the published thresholds (`adaptive_thresholds`), which follow the
+same rule (SPEC §6).
 
-Only a question that one method alone has right moves a gain: +1 where that is retrieval, -1 where it is memory. So sums
-run over those questions, and the others only matter as candidates: a threshold of search exact is the least popularity
-of a fitted question above the last one that is worth retrieving.
+Only a question that exactly one method answers right changes a gain: +1 for retrieval, -1 for memory. So sums run over
+these questions, and the others only matter as candidates: a threshold of search exact is the lowest popularity of a
+fitted question above the last question that is worth retrieving.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Variant = tuple[str, str]
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of one pair of methods: arrays of one length, a question each.
+    """The questions of one pair of methods: arrays of equal length, one element per question.
 
-    `difference` is 1 where only retrieval is right, -1 where only memory is, else 0. `binned_step` is, by threshold
-    scope, the lowest candidate of binned10 above the popularity.
+    `difference` is 1 if only retrieval is right, -1 if only memory is right, else 0. `binned_step` has, for each
+    threshold scope, the lowest candidate of binned10 above the popularity.
     """
 
     relation: Values
@@ -43,10 +43,10 @@ class Questions:
 class Ladder:
     """Questions in the order of their popularity, one group (a relation, or all) after the other.
 
-    `order`: the questions; the other arrays are by place in it. `first` and `last`: first and last place of the same
-    popularity. `starts` and `stops`: places of each group. `told`: places of the questions with a difference, `sign`
-    their differences; `below`: how many of these lie before each place, and before the end. `steps`: by search, for
-    each group, the numbers of such questions that a threshold may leave below itself.
+    `order`: the questions; the other arrays are by position in it. `first` and `last`: first and last position of the
+    same popularity. `starts` and `stops`: positions of each group. `told`: positions of the questions with a
+    difference; `sign`: their differences; `below`: how many of them are before each position, and before the end.
+    `steps`: by search, for each group, the possible numbers of such questions below a threshold.
     """
 
     order: Values
@@ -64,11 +64,11 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Thresholds of each fold and weighting, by variant, and what they gain on the questions left out.
+    """Thresholds of each fold and weighting, by variant, and their gains on the questions left out.
 
-    `retrieved` (folds × weightings × groups): the questions with a difference before this number, of the group, are
-    retrieved. `takes_always` (folds × weightings): retrieving always was better than never. `gain` (folds × weightings):
-    right answers gained over the better fixed method of the fit.
+    `retrieved` (folds × weightings × groups): so many questions with a difference are retrieved, from the start of the
+    group. `takes_always` (folds × weightings): always retrieving was better than never. `gain` (folds × weightings):
+    additional right answers compared with the better fixed method of the fit.
     """
 
     retrieved: dict[Variant, Values]
@@ -78,9 +78,9 @@ class Fitted:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What questions gain when they are left out: an array, one of each question with a difference.
+    """The gains of questions when they are left out: an array with one element per question with a difference.
 
-    `share_departing`: how often they are decided otherwise than by the better fixed method of the fit.
+    `share_departing`: how often their decision differs from the better fixed method of the fit.
     """
 
     gain: Values
@@ -119,19 +119,19 @@ def _ladder(questions: Questions, scope: str) -> Ladder:
 
 
 def _steps(values: Values, start: int, stop: int) -> Values:
-    """Numbers of questions from `start` on, each the last of an equal value; and `start` itself: none retrieved."""
+    """Numbers of questions from `start` on, at the end of each run of equal values; and `start` itself: none."""
     mine = values[start:stop]
     ends = np.flatnonzero(np.append(mine[1:] != mine[:-1], True)) if len(mine) else np.empty(0, int)
     return np.append(start, start + ends + 1)
 
 
 def fit(ladder_of: dict[str, Ladder], weights: Values, folds: Values, n_folds: int) -> Fitted:
-    """Hold each of the first `n_folds` folds out, fit on all other questions, and score what was held out.
+    """Hold out each of the first `n_folds` folds, fit on all other questions, and score the fold.
 
-    `weights` and `folds` (weightings × questions): how often a question is there, and in which fold.
+    `weights` and `folds` (weightings × questions): how often a question occurs, and its fold.
     """
     retrieved, gain, limits = {}, {}, {}
-    for scope in SCOPES:  # all first: its thresholds serve relations that a fit does not know
+    for scope in SCOPES:  # all comes first, because relations without fitted questions use its thresholds
         ladder = ladder_of[scope]
         held, trained = _running_sums(ladder, weights, folds, n_folds)
         takes_always = trained[:, :, -1] > 0
@@ -164,7 +164,7 @@ def _running_sums(ladder: Ladder, weights: Values, folds: Values, n_folds: int) 
 
 
 def _best(ladder: Ladder, trained: Values, search: str) -> Values:
-    """By group: how many questions with a difference are best retrieved, of equal numbers the lowest."""
+    """By group: the best number of retrieved questions with a difference, or the lowest of several equally good ones."""
     best = np.empty((*trained.shape[:2], len(ladder.starts)), dtype=np.int64)
     for group, steps in enumerate(ladder.steps[search]):
         is_each = len(steps) == steps[-1] - steps[0] + 1
@@ -174,9 +174,9 @@ def _best(ladder: Ladder, trained: Values, search: str) -> Values:
 
 
 def _exact_places(ladder: Ladder, trained: Values, weights: Values, folds: Values) -> tuple[Values, Values]:
-    """By group: the first place that is not retrieved, the end of the group for always; and where nothing was fitted.
+    """By group: the first position not retrieved (the end of the group for always), and whether nothing was fitted.
 
-    The threshold is the popularity of the next fitted question: those held out below it are retrieved, too.
+    The threshold is the popularity of the next fitted question, so held-out questions below it are retrieved too.
     """
     best = _best(ladder, trained, "exact")
     is_never = best == ladder.below[ladder.starts]
@@ -203,7 +203,7 @@ def _limits(ladder: Ladder, search: str, places: Values, counts: Values) -> Valu
 
 
 def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Values) -> None:
-    """Where a relation has no fitted question, it takes the threshold for all."""
+    """A relation without a fitted question uses the threshold for all."""
     popularity = ladder.popularity[ladder.told]
     for group in np.flatnonzero(is_unknown.any(axis=(0, 1))):
         start, stop = ladder.below[ladder.starts[group]], ladder.below[ladder.stops[group]]
@@ -212,7 +212,7 @@ def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Value
 
 
 def left_out(ladder_of: dict[str, Ladder], fitted: Fitted, folds: Values) -> dict[Variant, LeftOut]:
-    """By variant: what each question gains when it is left out, in the mean over weightings, which are all 1."""
+    """By variant: the mean gain of each question when it is left out, over weightings that are all 1."""
     found = {}
     for (search, scope), counts in fitted.retrieved.items():
         ladder = ladder_of[scope]

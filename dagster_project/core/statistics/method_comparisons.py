@@ -1,12 +1,12 @@
-"""Is the one really better? Paired comparisons of methods and of models, on the questions that both answered.
+"""Is one side really better? Paired comparisons of methods and of models, on the questions that both answered.
 
 What belongs here: lake table method_comparisons (SPEC §6): the exact McNemar test and a bootstrap of the difference.
-What does not: the counts of agreement, which dbt model int_method_comparisons has, and the correction of Holm,
-which belongs to the whole of a dataset and is made in fct_method_comparison.
+What does not: the counts of agreement (dbt model int_method_comparisons), and Holm's correction, which needs all
+comparisons of a dataset (fct_method_comparison).
 
-A question is right on both sides, on one of them, or on neither, and the difference of accuracies depends on no more.
-So drawing n questions with replacement is drawing their numbers from a multinomial distribution: the same in
-distribution as drawing question by question, in a thousandth of the time.
+A question is right on both sides, on one of them, or on neither. The difference of accuracies depends only on these
+numbers. So a draw of n questions with replacement can be a draw of these numbers from a multinomial distribution. It
+has the same distribution as drawing question by question, and takes a thousandth of the time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _QUERY = (
 
 
 def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Compute lake table method_comparisons from the first pass of the build, which must have ended.
+    """Compute lake table method_comparisons from the first pass of the build, which must be finished.
 
-    Errors: `LakeError` where the build is missing, in use, or lacks the model that is read.
+    Errors: `LakeError` if the build is missing, in use, or without the model that is read.
     """
     (counts,) = read_build(study, [_QUERY])
     inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version(__name__))
@@ -60,10 +60,10 @@ def _compared(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]
 
 
 def mcnemar_exact(a_only: int, b_only: int) -> float:
-    """Two-sided p of McNemar's exact test: of `a_only` + `b_only` fair coins, a split at least as uneven.
+    """Two-sided p of McNemar's exact test: how likely `a_only` + `b_only` fair coins split at least as unevenly.
 
-    Twice the lower tail of the binomial distribution, at most 1; 1 without discordant questions. Summed from the
-    greatest term on, as a multiple of it, so that neither thousands of questions nor tiny p lose digits.
+    It is twice the lower tail of the binomial distribution, at most 1, and 1 without discordant questions. The sum
+    starts at the greatest term and is a multiple of it, so that neither thousands of questions nor tiny p lose digits.
     """
     n, fewer = a_only + b_only, min(a_only, b_only)
     log_term = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)

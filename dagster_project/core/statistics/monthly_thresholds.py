@@ -1,8 +1,8 @@
-"""Thresholds of adaptive retrieval had popularity been one month's views, and what would be retrieved then.
+"""Thresholds of adaptive retrieval if popularity were one month's views, and which questions would then be retrieved.
 
-What belongs here: the fit of dbt model int_monthly_thresholds, which calls it: the rule of `adaptive_thresholds`, search
-exact, one threshold for all relations (SPEC §6). What does not: popularity by month, and the window's threshold, dbt
-models both. It is not SQL for the same reason: a sort for each pair and month there, one for each month here.
+What belongs here: the fit for dbt model int_monthly_thresholds, which calls it: the rule of `adaptive_thresholds`,
+search exact, one threshold for all relations (SPEC §6). What does not: popularity by month, and the window's threshold,
+which are both dbt models. It is not SQL, because SQL needs a sort per pair and month, and this code one sort per month.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Month:
-    """A month's views of a dataset's questions that have any: places of the questions, in the order of their views."""
+    """A month's views of a dataset's questions that have views, and their positions, in the order of views."""
 
     month: str
     places: Values
@@ -39,10 +39,10 @@ class Month:
 
 
 def fit_months(rows: pa.Table, monthly: pa.Table, thresholds: pa.Table) -> pa.Table:
-    """One row per (pair_id, month) with a question that has views and both answers, of `SCHEMA`.
+    """One row per (pair_id, month) with at least one question that has views and both answers, in `SCHEMA`.
 
     `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
-    month_popularity. `thresholds`: pair_id, threshold, the window's; pairs without one are left out.
+    month_popularity. `thresholds`: pair_id, threshold of the window; pairs without one are left out.
     """
     window = dict(zip(thresholds["pair_id"].to_pylist(), thresholds["threshold"].to_pylist(), strict=True))
     found: list[dict[str, Any]] = []
@@ -95,10 +95,10 @@ def _of_pair(
 
 
 def best_threshold(popularity: Values, gain: Values) -> float:
-    """The threshold on ascending `popularity` that gains most by retrieving below it, of equal ones the lowest.
+    """The threshold on ascending `popularity` with the greatest gain from retrieving below it, the lowest of equal ones.
 
-    `gain` is 1 where only retrieval is right, -1 where only memory is. Infinity retrieves always; the least popularity
-    never, which is also what nothing above 0 comes to.
+    `gain` is 1 if only retrieval is right, -1 if only memory is right. Infinity means always. The lowest popularity
+    means never, which is also the result if no gain is above 0.
     """
     last = np.flatnonzero(np.append(popularity[1:] != popularity[:-1], True))
     gained = np.cumsum(gain)[last]

@@ -1,6 +1,6 @@
-"""What a lake table is made of: columns with types and meanings, a grain, partitions.
+"""The classes of lake tables: columns with types and meanings, a grain, partitions.
 
-What belongs here: the classes, and the key columns that many tables share. What does not: the tables.
+What belongs here: the classes, and the columns that several tables share. What does not: the tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TEXTS = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its Arrow type and what it holds, with units."""
+    """One column: its Arrow type and its meaning, with units."""
 
     name: str
     type: pa.DataType
@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One lake table: its grain, what its partitions are, and its columns."""
+    """One lake table: its grain, its columns, and the columns that define its partitions."""
 
     name: str
     grain: str
@@ -37,7 +37,7 @@ class Table:
 
 
 def column(name: str, type_: pa.DataType, description: str, *, null: bool = False) -> Column:
-    """A column; `null` where a value may be missing."""
+    """A column. `null`: a value may be missing."""
     return Column(name, type_, description, null)
 
 

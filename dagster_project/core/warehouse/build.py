@@ -1,6 +1,6 @@
-"""Running dbt on a study: its environment, its command line, and what its last run came to.
+"""Runs dbt on a study: its environment, its command line, and the result of its last run.
 
-What belongs here: where dbt reads, writes and logs, and the verdict over a build. What does not: the models
+What belongs here: where dbt reads, writes and logs, and the verdict on a build. What does not: the models
 (`dbt/`), and publishing (`publish`).
 """
 
@@ -30,13 +30,13 @@ DBT_PROJECT = PROJECT_ROOT / "dbt"
 MADE_BY_BUILD = ("adaptive_gains", "method_comparisons")
 """Lake tables of bootstraps, which are computed from models of the first pass."""
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
-"""What must wait for them: the second pass."""
+"""Models that need these tables: the second pass."""
 STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
-"""How a study is built: unit tests judge the SQL, whatever the lake holds, and are run where that is changed."""
+"""How a study is built. Unit tests are left out: they test the SQL, not the lake, and `make test` runs them."""
 
 _NAMED = 5
 _TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
-"""How dagster-dbt ends the name of the folder that it gives to each invocation: the run, and a number of its own."""
+"""The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
 _OUTDATED = """
 with recursive lineage (model, ancestor) as (
     select unique_id, unnest(upstream) from build.audit.results where resource_type = 'model'
@@ -53,14 +53,14 @@ where ancestor.built_at > coalesce(model.built_at, '-infinity'::timestamptz)
 group by model.name
 order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), model.name
 """
-"""Models that were not built again since a dbt run that built a model above them. dbt's runs exclude each other, and
-within one run it keeps the order."""
+"""Models that were not built again after a dbt run built one of their parents. Two dbt runs never overlap, and one run
+keeps the order."""
 _GOOD = ("success", "pass", "warn", "no-op", "reused")
 
 
 @dataclass(frozen=True)
 class BuildVerdict:
-    """The last finished dbt run of a build; the nodes whose last result was bad, and a line on outdated models."""
+    """The last finished dbt run of a build, the nodes whose last result was bad, and a line about outdated models."""
 
     invocation_id: str
     dbt_version: str
@@ -68,9 +68,9 @@ class BuildVerdict:
 
 
 def warehouse_inputs(study: Study) -> str:
-    """A fingerprint of all that the published warehouse is made from: lake files, dbt project, study, code, versions.
+    """A fingerprint of all inputs of the published warehouse: lake files, dbt project, study, code, versions.
 
-    Lake tables `MADE_BY_BUILD` are left out: the build itself makes them, from the rest.
+    Lake tables `MADE_BY_BUILD` are left out, because the build itself makes them from the others.
     """
     return fingerprint(
         _lake_files(study.home.lake),
@@ -88,20 +88,20 @@ def dbt_sources() -> list[tuple[str, str]]:
 
 
 def _lake_files(lake: Path) -> list[tuple[str, int]]:
-    """Path in the lake and time of the last change of every finished Parquet file of an input table."""
+    """The path in the lake and the time of the last change of every finished Parquet file of an input table."""
     found = []
     for folder, folders, names in os.walk(lake):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in MADE_BY_BUILD]
         for path in (Path(folder, name) for name in names if name.endswith(".parquet")):
-            if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their quarantine
+            if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their rows put aside
                 continue
-            with contextlib.suppress(FileNotFoundError):  # another run replaces it just now
+            with contextlib.suppress(FileNotFoundError):  # another run is replacing it
                 found.append((str(path.relative_to(lake)), path.stat().st_mtime_ns))
     return sorted(found)
 
 
 def dbt_environment(study: Study) -> dict[str, str]:
-    """The environment variables that point dbt at a study; folders that dbt expects are made."""
+    """The environment variables that point dbt at a study. Creates the folders that dbt expects."""
     home = study.home
     home.build.mkdir(parents=True, exist_ok=True)
     return {
@@ -111,16 +111,16 @@ def dbt_environment(study: Study) -> dict[str, str]:
         "DBT_PROFILES_DIR": str(DBT_PROJECT),
         "DBT_TARGET_PATH": str(home.build / "dbt" / "target"),
         "DBT_LOG_PATH": str(home.build / "dbt" / "logs"),
-        # Dagster keeps what dbt says. Of a full disk each line that a log file cannot take would be a long trace.
+        # Dagster keeps dbt's output. On a full disk, each line of a log file would cause a long trace.
         "DBT_LOG_LEVEL_FILE": "none",
         "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
     }
 
 
 def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run dbt on a study with `args` (as in `["build"]`); its exit code and output, nothing raised.
+    """Run dbt on a study with `args` (as in `["build"]`). Returns its exit code and output, and raises nothing.
 
-    dbt runs in a process of its own: a DuckDB file is locked by the process that writes it.
+    dbt runs in a separate process, because a DuckDB file is locked by the process that writes it.
     """
     return subprocess.run(
         [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *args],
@@ -143,10 +143,10 @@ def require_dbt(study: Study, command: str, *options: str) -> None:
 
 
 def clear_build(study: Study, log: logging.Logger) -> None:
-    """Before a build: remove the targets of dbt runs that Dagster began before, and a warehouse that does not open.
+    """Before a build: remove the targets of Dagster's earlier dbt runs, and a warehouse that does not open.
 
-    A disk that is full while DuckDB makes the file leaves one without its header, which nothing opens any more; dbt
-    makes all of it again. A warehouse that another process holds is left alone.
+    If the disk is full while DuckDB creates the file, the file has no header, and nothing can open it. dbt then makes
+    all of it again. A warehouse that another process has open is left alone.
     """
     for target in (study.home.build / "dbt" / "target").glob("*"):
         if _TARGET_OF_RUN.search(target.name):
@@ -156,23 +156,24 @@ def clear_build(study: Study, log: logging.Logger) -> None:
         return
     try:
         duckdb.connect(str(build), read_only=True).close()
-    except duckdb.ConnectionException:  # this process has it open, so that it does open
+    except duckdb.ConnectionException:  # this process has it open, so it can be opened
         return
     except duckdb.Error as error:
         if "Could not set lock on file" in str(error) or not os.access(build, os.R_OK):
             return
-        log.warning("%s: cannot be opened (%s); it is built anew", build, str(error).splitlines()[0])
+        log.warning("%s: cannot be opened (%s); it is built again", build, str(error).splitlines()[0])
         for path in (build, build.with_name(f"{build.name}.wal")):
             path.unlink(missing_ok=True)
 
 
 def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
-    """What schema `audit` says of a build that is attached as `build`.
+    """What schema `audit` says about a build that is attached as `build`.
 
-    Errors: `PublishError` where no dbt run has finished.
+    Errors: `PublishError` if no dbt run has finished.
 
-    A run that began and did not finish (killed, or still going) counts as a failure: its tests are not known. So do
-    models that are older than one that they are made from: published side by side they would tell of two lakes.
+    A run that began and did not finish (killed, or still running) counts as a failure, because the results of its tests
+    are not known. A model that is older than one of its parents also counts as a failure, because the two would show
+    different states of the lake.
     """
     try:
         runs = connection.execute(
@@ -187,8 +188,8 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
         ).fetchall()
         outdated = [row[0] for row in connection.execute(_OUTDATED).fetchall()]
     except (duckdb.CatalogException, duckdb.BinderException):
-        # The latter: built before audit had these columns.
-        raise PublishError("the build holds no finished dbt run; build the warehouse first") from None
+        # The second case: it was built before audit had these columns.
+        raise PublishError("the build has no finished dbt run; build the warehouse first") from None
     finished = [run for run in runs if run[2]]
     if not finished or not runs[-1][2]:
         raise PublishError("the last dbt run did not finish; build the warehouse again")
@@ -196,6 +197,6 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
     if outdated:
         more = f" and {len(outdated) - _NAMED} more" if len(outdated) > _NAMED else ""
         failures.append(
-            f"models older than what they are made from: {', '.join(outdated[:_NAMED])}{more}; build them again"
+            f"models older than their parents: {', '.join(outdated[:_NAMED])}{more}; build them again"
         )
     return BuildVerdict(finished[-1][0], finished[-1][1], tuple(failures))

@@ -1,7 +1,7 @@
-"""Comments of the marts: read off one database, said again in another.
+"""Comments of the marts: read from one database and written to another.
 
-What belongs here: what is commented, and the statements that comment. What does not: what a comment says (the models'
-yml), and which relations are made (`contents`, `export`).
+What belongs here: reading comments, and the statements that write them. What does not: the words of a comment (the
+models' yml), and the list of relations (`contents`, `export`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def marts_of(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, 
 def comments_of(
     connection: duckdb.DuckDBPyConnection, database: str, marts: Collection[str]
 ) -> list[Comment]:
-    """The comments of `marts` in a database: each mart's own, then its columns', in their order."""
+    """The comments of `marts` in a database: first each mart's own comment, then those of its columns, in order."""
     rows = connection.execute(
         "with relations as ("
         "    select table_name, 'table' as kind, comment from duckdb_tables() "
@@ -65,7 +65,7 @@ def comments_of(
 
 
 def statement(comment: Comment, schema: str = SCHEMA, kind: str | None = None) -> str:
-    """The SQL that says a comment in `schema`, of a relation that there may be of another `kind`."""
+    """The SQL that writes a comment in `schema`, where the relation may have another `kind`."""
     name = f'{schema}."{comment.mart}"'
     what = f'column {name}."{comment.column}"' if comment.column else f"{kind or comment.kind} {name}"
     return f"comment on {what} is {literal(comment.text)}"

@@ -1,8 +1,8 @@
-"""What a published warehouse holds: the build's marts, copied with all that is known of them, and what the file is.
+"""The contents of a published warehouse: the build's marts with their comments, and a table about the file itself.
 
-What belongs here: copying tables, views and comments, the views of schema main, the table `publication`, the
-catalogue's row counts. What does not: files, versions, and who may publish (`publish`), and what a mart holds
-(`dbt/models/marts`).
+What belongs here: copying tables, views and comments; the views of schema main, the table `publication`, the row counts
+of the catalogue. What does not: files, versions, and the conditions for publishing (`publish`), and the contents of a
+mart (`dbt/models/marts`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 
-_PUBLICATION_TABLE = "One row: what this file is, and when it was made."
+_PUBLICATION_TABLE = "One row: the study of this file, its versions, and when it was made."
 
 
 def fill(
@@ -26,12 +26,12 @@ def fill(
 ) -> dict[str, int]:
     """Fill the database `target` from the one attached as `build`; returns the number of rows by table.
 
-    Errors: `PublishError` where the build holds no marts, or a view reads what is not published.
+    Errors: `PublishError` if the build has no marts, or if a view reads a table that is not published.
     """
     connection.execute(f"create schema target.{SCHEMA}")
     n_rows = {name: _copy_table(connection, name, ddl) for name, ddl in _marts(connection, "table")}
     if not n_rows:
-        raise PublishError("the build holds no marts; build the warehouse first")
+        raise PublishError("the build has no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
     for comment in comments_of(connection, "build", [*n_rows, *views]):
         connection.execute(statement(comment))
@@ -46,7 +46,7 @@ def fill(
 def _marts(connection: duckdb.DuckDBPyConnection, kind: str) -> list[tuple[str, str]]:
     """Name and `create` statement of every mart of a kind, table or view, that is a model of the last build.
 
-    dbt leaves the table of a deleted or renamed model where it is; the audit knows today's models only.
+    dbt does not drop the table of a deleted or renamed model. The audit has only today's models.
     """
     return connection.execute(
         f"select {kind}_name, sql from duckdb_{kind}s() "  # noqa: S608
@@ -66,19 +66,19 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> i
 
 
 def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> str:
-    """Copy one mart that is a view over other marts; returns its name. DuckDB binds it here, so what is missing shows."""
+    """Copy one mart that is a view over other marts; returns its name. A missing table is an error here."""
     try:
         connection.execute(ddl)
     except duckdb.CatalogException as error:
         reason = str(error).splitlines()[0]
         raise PublishError(
-            f"view {name} reads what is not published ({reason}); name its tables by `published`"
+            f"view {name} reads a table that is not published ({reason}); name its tables by `published`"
         ) from error
     return name
 
 
 def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:
-    """Rows by table, which are known only now, and the table that is no model."""
+    """Write the number of rows by table, which is known only now, and the row of the table that is not a model."""
     connection.execute(
         f"update {SCHEMA}.catalogue set n_rows = counted.n "  # noqa: S608
         "from (select unnest(?) as name, unnest(?) as n) as counted where table_name = counted.name",
@@ -94,7 +94,7 @@ def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str,
 
 _PUBLICATION = {
     "study": ("varchar", "name of the study"),
-    "description": ("varchar", "what the study is about, as its file says"),
+    "description": ("varchar", "description of the study, from its file"),
     # No timestamptz: Python clients need a package of their own to read one.
     "published_at": ("timestamp", "when this file was published, UTC"),
     "dbt_invocation_id": ("varchar", "dbt run that finished the build"),
@@ -134,7 +134,7 @@ def _stamp(
 
 
 def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
-    """A view of the same name in schema main for each mart: a DuckDB file opens there and carries no search path."""
+    """A view of the same name in schema main for each mart: a DuckDB file opens there and stores no search path."""
     marts = marts_of(connection, "target")
     for name in marts:
         connection.execute(f'create view main."{name}" as from {SCHEMA}."{name}"')
@@ -143,7 +143,7 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def platform_version() -> str:
-    """A hash of all that computes: the modules of `core` and the dbt project."""
+    """A hash of all code that computes: the modules of `core` and the dbt project."""
     digest = hashlib.sha256(folder_version("dagster_project").encode())
     for path, text in dbt_sources():
         digest.update(path.encode())

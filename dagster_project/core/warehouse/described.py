@@ -1,7 +1,7 @@
-"""What dbt built: the columns of every model, their descriptions and lineage, and its row count.
+"""Describes what dbt built: the columns of every model with their descriptions and lineage, and its row count.
 
-What belongs here: reading these off the build and the manifest. What does not: where a column comes from in the SQL
-(`lineage`), and how it is shown (`defs`). Nothing is cached: sixty models take 0.2 s.
+What belongs here: reading these from the build and the manifest. What does not: finding the origin of a column in the
+SQL (`lineage`), and showing it (`defs`). Nothing is cached, because sixty models take 0.2 s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dagster_project.core.warehouse.lineage import LAKE, Origins, Relation, colu
 
 @dataclass(frozen=True)
 class ModelColumn:
-    """One built column: DuckDB's type, and the description in the model's yml (empty where there is none)."""
+    """One built column: DuckDB's type, and the description in the model's yml (empty without one)."""
 
     name: str
     type: str
@@ -30,9 +30,9 @@ class ModelColumn:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """One built model. `n_rows` is None for a view, `lineage` where the SQL could not be analysed or the model is Python.
+    """One built model. `n_rows` is None for a view, `lineage` if the SQL could not be analysed or the model is Python.
 
-    `lineage` holds every column whose name is known before the query runs.
+    `lineage` has every column whose name is known before the query runs.
     """
 
     columns: tuple[ModelColumn, ...]
@@ -42,7 +42,7 @@ class ModelDescription:
 
 @dataclass(frozen=True)
 class BuiltRelation:
-    """A table or view as DuckDB has it: (type, nullable) by column, in order."""
+    """A table or view in DuckDB: (type, nullable) by column, in order."""
 
     columns: dict[str, tuple[str, bool]]
     n_rows: int | None
@@ -54,7 +54,7 @@ def describe_models(
     """Describe `models` (dbt unique_ids) of the warehouse at `build`; one that is not built is left out.
 
     `compiled` is the folder of that name in the target of the dbt run that built them. A model whose SQL
-    cannot be analysed is logged. Errors: `duckdb.Error` where there is no warehouse, or it is in use.
+    cannot be analysed is logged. Errors: `duckdb.Error` if there is no warehouse, or if it is in use.
     """
     nodes = {name: node for name, node in manifest["nodes"].items() if node["resource_type"] == "model"}
     built = read_build(build, [_relation(nodes[model]) for model in models])
@@ -85,7 +85,7 @@ def _lineage(
         sql = (compiled / node["package_name"] / node["original_file_path"]).read_text(encoding="utf-8")
         return column_lineage(sql, schema, parents)
     except Exception as error:
-        # Whatever sqlglot stumbles over, the model is built, and that counts.
+        # The model is built even if sqlglot fails on it.
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         log.warning("%s: no column lineage (%s)", node["name"], reason)
         return None

@@ -1,10 +1,10 @@
 """dbt's documentation as one page beside the published warehouse: every table, column, test and line of SQL.
 
-What belongs here: having dbt make the page, and making it fit to be handed on: no network, no path of this machine.
-What does not: what it says (the yml files and `models/overview.md` in `dbt/`).
+What belongs here: letting dbt make the page, and making it safe to share: no network, no path of this machine. What
+does not: the words of the page (the yml files and `models/overview.md` in `dbt/`).
 
-The page depends on the dbt project alone. Where that is as it was, dbt is not asked again: the page only gets the
-name of the new build.
+The page depends only on the dbt project. If the project has not changed, dbt does not run again, and the page only gets
+the name of the new build.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ICON = re.compile(r"<link rel=\"(?:shortcut icon|canonical)\"[^>]*>")
 
 @dataclass(frozen=True)
 class DocsReport:
-    """The page, and whether dbt made it now (or only the build's name changed)."""
+    """The page, and whether dbt made it in this run (otherwise only the name of the build changed)."""
 
     path: Path
     invocation_id: str
@@ -50,8 +50,7 @@ class DocsReport:
 def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
     """Put `docs.html` beside the study's published warehouse.
 
-    Errors: `PublishError` where nothing is published yet, or dbt fails; `LakeError` where the disk does. The page
-    that was there stays.
+    Errors: `PublishError` if nothing is published yet or dbt fails; `LakeError` if the disk fails. The old page stays.
     """
     publication = read_publication(study.home.published_warehouse)
     target = study.home.published_docs
@@ -68,7 +67,7 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
 
 
 def _page_of(target: Path, inputs: str) -> str | None:
-    """The page at `target`, if it is whole and of these inputs."""
+    """The page at `target`, if it is whole and made from these inputs."""
     try:
         page = target.read_text(encoding="utf-8")
     except (FileNotFoundError, UnicodeDecodeError):
@@ -78,10 +77,10 @@ def _page_of(target: Path, inputs: str) -> str | None:
 
 
 def _generate(study: Study) -> str:
-    # Of tests the page shows what they ask; what they compile to would take a third of the time.
+    # The page shows what tests ask, but not their compiled SQL, which would take a third of the time.
     require_dbt(study, "docs generate", "--static", "--exclude", *_TESTS)
     page = (Path(dbt_environment(study)["DBT_TARGET_PATH"]) / _PAGE).read_text(encoding="utf-8")
-    # Paths stand in JSON strings; where this home lies is nobody's business.
+    # JSON strings have paths, and the page must not show where this home is.
     for path, shown in ((study.home.root, "data"), (study.home.home, "data"), (PROJECT_ROOT, "longtail")):
         page = page.replace(json.dumps(str(path))[1:-1], shown)
     return _ICON.sub("", page)

@@ -1,10 +1,10 @@
-"""The published marts as Parquet files with a dataset card: a folder to hand on, or to push to a hub.
+"""The published marts as Parquet files with a dataset card: a folder to share, or to push to a hub.
 
-What belongs here: the files, and how the folder appears whole. What does not: the card's words (`card`), what a
-mart holds.
+What belongs here: the files, and how the folder appears whole. What does not: the words of the card (`card`), the
+contents of a mart.
 
-`published/export` is a link to the newest of `published/exports`: it changes at once, and who reads the old folder
-keeps it until the next export but one. View `fct_prompts` is no file: it is rebuilt by the SQL in `load.sql`.
+`published/export` is a link to the newest of `published/exports`. The link changes in one step, and the previous folder
+stays for its readers until the next export. View `fct_prompts` is not a file: the SQL in `load.sql` rebuilds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dagster_project.core.warehouse.staging import staging_beside
 
 KEPT_EXPORTS = 2
 _DATA = "data"
-_ROW_GROUP = 122_880  # rows, as DuckDB's own
+_ROW_GROUP = 122_880  # rows per group, as in DuckDB itself
 _KINDS = {
     "sandbox": {"sandbox"},
     "wikidata": {"wikidata", "wikimedia"},
@@ -41,12 +41,12 @@ _KINDS = {
     "entity_questions": {"entity_questions"},
     "imported": {"rdf_file", "answers", "paraphrases"},
 }
-"""By licence (`card`): the sources, as rows name them, that bring it; answers and paraphrases are imported ones."""
+"""By licence (`card`): the sources in the rows that require it. `answers` and `paraphrases` mean imported ones."""
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was exported: the folder, rows by table, bytes in all, and whether it was there already."""
+    """The result of an export: the folder, rows by table, total bytes, and whether the folder existed already."""
 
     path: Path
     invocation_id: str
@@ -58,11 +58,11 @@ class ExportReport:
 def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     """Export the study's published warehouse to `published/export`.
 
-    Errors: `PublishError` where nothing is published yet or the disk fails; the export before then stays.
+    Errors: `PublishError` if nothing is published yet or the disk fails. The previous export then stays.
     """
     published, target = study.home.published_warehouse, study.home.published_export
     if target.exists() and not target.is_symlink():
-        raise PublishError(f"{target}: is no link of an export; move it away, then export again")
+        raise PublishError(f"{target}: is not a link to an export; move it away, then export again")
     try:
         with (
             connect_published(published) as connection,
@@ -70,7 +70,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
-            # Code that exports otherwise makes another folder; one that is there is whole.
+            # Other export code makes another folder. An existing folder is whole.
             name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{folder_version('dagster_project.core.warehouse')[:8]}"
             folder = study.home.published / "exports" / name
             was_current = folder.exists()
@@ -80,7 +80,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
                 _move(new, folder)
             _point(target, folder, staging)
     except (OSError, duckdb.Error) as error:
-        raise PublishError(f"{target}: could not be exported ({error}); the export before stays") from error
+        raise PublishError(f"{target}: could not be exported ({error}); the previous export stays") from error
     n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     log.info("exported %d tables to %s, %d bytes", len(publication.n_rows), target, n_bytes)
     return ExportReport(target, publication.invocation_id, publication.n_rows, n_bytes, was_current)
@@ -118,7 +118,7 @@ def _write_table(
         "where schema_name = ? and table_name = ? order by column_index",
         [SCHEMA, name],
     ).fetchall()
-    # The hub's readers know no maps: they become lists of keys with values.
+    # The readers of the hub do not know maps, so maps become lists of keys with values.
     maps = [
         f'map_entries("{column}") as "{column}"' for column, type_, _ in columns if type_.startswith("MAP(")
     ]
@@ -138,8 +138,8 @@ def _write_table(
 def _write_commented(
     rows: duckdb.DuckDBPyRelation, description: str, comments: Mapping[str, str], file: Path
 ) -> None:
-    """Write rows with what table and columns mean: in the metadata of Arrow's fields, which Arrow gives back, and in the
-    file's own (`comment`, `column_comments` as JSON), which any reader of Parquet shows.
+    """Write rows with the comments of table and columns: in the metadata of Arrow's fields, which Arrow returns, and in
+    that of the file (`comment`, `column_comments` as JSON), which any reader of Parquet shows.
     """
     reader = rows.to_arrow_reader(_ROW_GROUP)
     fields = [field.with_metadata({"comment": comments[field.name]}) for field in reader.schema]
@@ -151,7 +151,7 @@ def _write_commented(
 
 
 def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTable]) -> str:
-    """SQL that makes schema marts of the files, the published views included."""
+    """SQL that makes schema marts from the files, including the published views."""
     views = connection.execute(
         "select sql from duckdb_views() where schema_name = ? and not internal order by view_name", [SCHEMA]
     ).fetchall()
@@ -169,7 +169,7 @@ def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTa
 
 
 def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
-    """The keys of the licences that apply to what is published."""
+    """The keys of the licences that apply to the published data."""
     rows = connection.execute(
         "select source from marts.dim_entities union select source from marts.dim_passages "
         "union select source from marts.fct_popularity_history union select source from marts.dim_datasets "
@@ -188,12 +188,12 @@ def _move(new: Path, folder: Path) -> None:
 
 
 def _point(target: Path, folder: Path, staging: Path) -> None:
-    """Let `target` be a link to `folder`, at once; older exports go, but for the one before."""
+    """Make `target` a link to `folder` in one step, and delete older exports except the previous one."""
     link = staging / "link"
     link.symlink_to(folder.relative_to(target.parent))
     os.replace(link, target)
     sync(target.parent)
-    # Names of one publication are told apart by a hash, whose order says nothing of time: the newest is `folder`.
+    # Folder names of one publication differ by a hash, which has no order in time. The newest is `folder`.
     others = sorted(other for other in folder.parent.iterdir() if other != folder)
     for old in others[: max(0, len(others) - KEPT_EXPORTS + 1)]:
         shutil.rmtree(old, ignore_errors=True)

@@ -58,7 +58,7 @@ class HeadlineRow:
 
 
 def headline(published: Path) -> list[HeadlineRow]:
-    """The headline of a published file. Errors: `PublishError` where it is missing or unreadable."""
+    """The headline of a published file. Errors: `PublishError` if it is missing or unreadable."""
     with open_published(published) as connection:
         return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
 
@@ -81,9 +81,9 @@ _TEXTS = ("dataset", "prompt", "model", "method")
 
 
 def render_headline(rows: Sequence[HeadlineRow]) -> str:
-    """A table in plain text: a header, a rule, a line for each row; one sentence where there are no rows.
+    """A table in plain text: a header, a rule, one line per row; one sentence if there are no rows.
 
-    Columns dataset and prompt are left out where they hold one value only.
+    Columns dataset and prompt are left out if they have only one value.
     """
     if not rows:
         return "No answers are published yet."

@@ -1,7 +1,7 @@
-"""How a query's rows are written: boxes for a terminal, one record below the other where they are too wide, or a format
-that other programs read.
+"""Layouts of a query's rows: boxes for a terminal, records one below the other if boxes are too wide, or a format for
+other programs.
 
-What belongs here: text out of rows. What does not: connections and queries (`sql`).
+What belongs here: making text from rows. What does not: connections and queries (`sql`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ _ROWS_OF_PIPE = 10_000
 _ALL = 1_000_000
 _BATCH = 10_000
 _MARKUP = re.compile(r"[\\|<>\[\]*_`]")
-_C1 = re.compile("[\x80-\x9f]")  # to many terminals what ESC is; DuckDB's boxes escape the other controls
+_C1 = re.compile(
+    "[\x80-\x9f]"
+)  # many terminals treat it like ESC; DuckDB's boxes escape the other control characters
 
 
 def write_box(
     relation: duckdb.DuckDBPyRelation, out: IO[str], width: int | None, upright: bool = False
 ) -> None:
-    """A box with every column. In a terminal of `width` characters, what is wider stands upright (as with `upright`):
-    one record below the other; `width` None is a pipe, where nothing is cut.
+    """A box with every column. If it is wider than a terminal of `width` characters (or with `upright`), records appear
+    one below the other. `width` None means a pipe, where nothing is cut.
     """
     text = _box(relation, _ROWS_OF_PIPE if width is None else _ROWS_OF_BOX)
     if upright or (width is not None and max(map(len, text.splitlines()), default=0) > width):
@@ -73,7 +75,7 @@ def write_csv(relation: duckdb.DuckDBPyRelation, out: IO[str]) -> None:
 
 
 def write_json(relation: duckdb.DuckDBPyRelation, out: IO[str]) -> None:
-    """An array of objects, one a line. Infinity and NaN, which JSON has not, are texts."""
+    """An array of objects, one per line. Infinity and NaN become texts, because JSON does not have them."""
     out.write("[")
     for number, row in enumerate(_rows(relation)):
         record = dict(zip(relation.columns, map(_jsonable, row), strict=True))

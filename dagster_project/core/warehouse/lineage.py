@@ -1,10 +1,10 @@
-"""Where in its parents each column of a query comes from, by sqlglot.
+"""Finds the parent columns that each column of a query comes from, by sqlglot.
 
-What belongs here: following names through compiled SQL. What does not: what was built (`described`), and how
-lineage is shown (`defs`).
+What belongs here: following names through compiled SQL. What does not: reading the build (`described`), and showing
+lineage (`defs`).
 
-A column comes from the columns that its expression reads, conditions inside the expression included; joins,
-filters and groupings of the query choose rows and are no origin. `count(*)` thus comes from nothing.
+A column comes from the columns that its expression reads, including conditions inside the expression. Joins, filters
+and groupings of the query choose rows and are not origins. So `count(*)` has no origin.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CATALOG = "build"
 LAKE = "lake"
 
 Relation = tuple[str, str]
-"""A schema and a name in it; sources stand in schema `lake`."""
+"""A schema and a name in it. Sources are in schema `lake`."""
 Origins = frozenset[tuple[str, str]]
 """Columns of direct parents, each as the parent's dbt unique_id and the column's name."""
 
 
 class _Unresolved(Exception):
-    """A column whose origin sqlglot does not tell."""
+    """A column whose origin sqlglot does not find."""
 
 
 def lineage_schema(relations: Mapping[Relation, Sequence[str]]) -> MappingSchema:
-    """The columns of built relations and of the lake, as sqlglot needs them to expand `*` and bare names."""
+    """The columns of built relations and of the lake, which sqlglot needs to expand `*` and bare names."""
     mapping: dict[str, dict[str, dict[str, str]]] = {}
     lake = {(LAKE, table.name): [column.name for column in table.columns] for table in TABLES.values()}
     for (schema, name), columns in {**relations, **lake}.items():
@@ -42,9 +42,9 @@ def lineage_schema(relations: Mapping[Relation, Sequence[str]]) -> MappingSchema
 
 
 def column_lineage(sql: str, schema: MappingSchema, parents: Mapping[Relation, str]) -> dict[str, Origins]:
-    """The origins of every column of a compiled query; relations outside `parents` are no origin.
+    """The origins of every column of a compiled query. Relations outside `parents` are not origins.
 
-    Errors: sqlglot's where the SQL cannot be read or a name in it is unknown.
+    Errors: those of sqlglot if it cannot read the SQL or does not know a name.
     """
     tree = parse_one(sql, dialect=_DIALECT)
     for table in tree.find_all(exp.Table):
@@ -79,7 +79,7 @@ class _Tracer:
         return self._outputs[id(scope)]
 
     def _scope_of(self, query: exp.Expr) -> Scope:
-        """The scope of a nested query, its parentheses taken off."""
+        """The scope of a nested query, without its parentheses."""
         scope = self._scopes.get(id(query.unnest()))
         if scope is None:
             raise _Unresolved("a query without a scope")

@@ -1,9 +1,9 @@
-"""dbt's manifest, which tells Dagster the warehouse's assets: parsed again unless it is whole and of this project.
+"""dbt's manifest, from which Dagster knows the warehouse's assets. It is parsed again unless it is whole and current.
 
-What belongs here: when it may be used. What does not: running dbt (`build`), reading assets off it (`defs`).
+What belongs here: the conditions for using it. What does not: running dbt (`build`), reading assets from it (`defs`).
 
-dbt writes the file in place, so that a full disk leaves it cut. Its date therefore says nothing: it must load, and a
-note beside it, written after dbt has ended well, says what it was parsed from.
+dbt writes the file in place, so that a full disk leaves it truncated. Its date is therefore not enough: the file must
+load, and a note beside it must name the project that it was parsed from. The note is written after dbt has succeeded.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NOTE = "parsed_from"
 
 
 def ensure_manifest(study: Study, manifest: Path) -> None:
-    """Have dbt write `manifest`, unless it is whole and of this project.
+    """Let dbt write `manifest`, unless it is whole and belongs to this project.
 
-    Errors: `PublishError` with dbt's own words where the project does not parse, or the disk is full.
+    Errors: `PublishError` with dbt's own words if the project does not parse, or if the disk is full.
     """
     note = study.home.build / "dbt" / _NOTE
     parsed_from = fingerprint(

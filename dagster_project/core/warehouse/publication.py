@@ -1,7 +1,7 @@
-"""What a published warehouse says of itself: its table `publication`, for all that is made from the file.
+"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file.
 
-What belongs here: opening the file, reading the table, telling whether the file is still what was published. What does
-not: writing it (`contents`, `publish`).
+What belongs here: opening the file, reading the table, and checking that the file is unchanged. What does not: writing
+it (`contents`, `publish`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _UNREADABLE = (
     duckdb.CatalogException,
     duckdb.BinderException,
 )
-"""No database, a damaged one, or one published when tables and columns were others."""
+"""Not a database, a damaged one, or one with the tables and columns of an older version."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Publication:
-    """The one row of table `publication`: which study, which dbt run, when, by which versions."""
+    """The one row of table `publication`: study, dbt run, time and versions."""
 
     study: str
     description: str
@@ -45,13 +45,13 @@ class Publication:
 def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection to a published file.
 
-    Errors: `PublishError` where it is missing or no DuckDB file, or where a log lies beside it: DuckDB would show what
-    the log says, and nobody publishes one.
+    Errors: `PublishError` if it is missing or not a DuckDB file, or if a log is beside it. DuckDB would replay the log,
+    and Longtail never publishes one.
     """
     if not published.exists():
         raise PublishError(f"{published}: nothing is published yet; run `make run`")
     if log_of(published).exists():
-        raise PublishError(f"{log_of(published)}: Longtail writes no such log; `make run` publishes anew")
+        raise PublishError(f"{log_of(published)}: Longtail writes no such log; `make run` publishes again")
     try:
         return duckdb.connect(str(published), read_only=True)
     except duckdb.Error as error:
@@ -59,14 +59,14 @@ def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
 
 
 def unreadable(published: Path, error: duckdb.Error) -> PublishError:
-    """What to raise where DuckDB cannot make out a published file."""
+    """The error for a published file that DuckDB cannot read."""
     reason = str(error).splitlines()[0]
     return PublishError(f"{published} cannot be read ({reason}); publish the warehouse again")
 
 
 @contextmanager
 def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The same connection while the context is open, in which the file may also turn out to be unreadable."""
+    """The same connection as a context; a file that proves unreadable inside it raises the same error."""
     with connect_published(published) as connection:
         try:
             yield connection
@@ -75,14 +75,14 @@ def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def read_publication(published: Path) -> Publication:
-    """What the published file at `published` says of itself. Errors: `PublishError` where it is missing or unreadable."""
+    """What the published file at `published` says about itself. Errors: `PublishError` if it is missing or unreadable."""
     with open_published(published) as connection:
         return publication_of(connection)
 
 
 def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
-    """The same of an open connection, whose file stays what it was although another one takes its place."""
-    # The moment as a number: older files hold it with a time zone, newer ones in UTC without.
+    """The same for an open connection, which keeps its file even if another file takes its place."""
+    # The time as a number: older files have it with a time zone, newer ones in UTC without.
     row = connection.execute(
         "select study, description, epoch_us(published_at), dbt_invocation_id, dbt_version, duckdb_version, "
         "code_version, n_rows from marts.publication"
@@ -94,7 +94,7 @@ def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
 
 
 def log_of(published: Path) -> Path:
-    """Where DuckDB keeps the log of changes to a file, and whence the next one to open the file replays it."""
+    """Where DuckDB keeps the log of changes to a file. The next process that opens the file replays the log."""
     return published.with_name(published.name + ".wal")
 
 
@@ -110,7 +110,7 @@ def record_line(file: Path, name: str) -> str:
 
 
 def find_damage(published: Path) -> str | None:
-    """What is wrong with a published file, in words, or None: it opens, and each of its bytes is as published.
+    """What is wrong with a published file, in words. None means that it opens and every byte is as published.
 
     Reads the file once: 0.4 s for 500 MB, the size of half a million answers.
     """
@@ -123,4 +123,4 @@ def find_damage(published: Path) -> str | None:
     except OSError as error:
         return f"{error.filename or published}: {error.strerror or error}"
     when = f"{publication.published_at:%Y-%m-%d %H:%M}"
-    return None if is_same else f"{published}: it is not the file that was published on {when}"
+    return None if is_same else f"{published}: this is not the file that was published on {when}"

@@ -1,10 +1,9 @@
-"""From build to published warehouse: marts only, in a new file that takes the old one's place at once.
+"""From the build to the published warehouse: only the marts, in a new file that replaces the old one in one step.
 
-What belongs here: who may publish, renaming, keeping the last versions. What does not: what the file holds
-(`contents`).
-The published file is never written to, and its mode says so: who holds it open keeps the old snapshot, who opens it
-next sees the new. A hash of it is kept beside it (`publication.find_damage`). Kept versions are copies: nothing that
-befalls the published file befalls them.
+What belongs here: the conditions for publishing, renaming, keeping the last versions. What does not: the contents of
+the file (`contents`). The published file is read-only and never written to. A reader that has it open keeps the old
+snapshot, and the next reader sees the new one. A hash of the file is kept beside it (`publication.find_damage`). Kept
+versions are copies, so that damage to the published file does not reach them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ STORAGE_VERSION = "v1.0.0"
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What was published: where, its number of rows by mart (views left out), and the dbt run that built it."""
+    """The result of publishing: the path, the number of rows by mart (without views), and the dbt run that built it."""
 
     path: Path
     version: Path
@@ -48,8 +47,8 @@ class PublishReport:
 def publish_warehouse(study: Study, log: logging.Logger) -> PublishReport:
     """Publish the marts of `study`'s build.
 
-    Errors: `PublishError` where there is no build, a model or test of it failed, or the disk does; what was
-    published before then stays in place, whole.
+    Errors: `PublishError` if there is no build, if one of its models or tests failed, or if the disk fails. The
+    previously published file then stays in place, whole.
     """
     build, target = study.home.build_warehouse, study.home.published_warehouse
     if not build.exists():
@@ -62,7 +61,7 @@ def publish_warehouse(study: Study, log: logging.Logger) -> PublishReport:
     except (OSError, duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
         reason = " ".join(str(error).split())
         raise PublishError(
-            f"{target}: could not be published ({reason}); the version before stays"
+            f"{target}: could not be published ({reason}); the previous version stays"
         ) from error
     log.info("published %s: %d tables, %d bytes", target, len(report.n_rows), report.n_bytes)
     return replace(report, path=target, version=kept)
@@ -89,7 +88,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> Pub
         raise PublishError(f"not published, the build failed: {verdict.failures[0]}{more}")
     connection.execute(f"attach {literal(str(new))} as target (storage_version '{STORAGE_VERSION}')")
     connection.execute("use target")
-    # One transaction: each statement of its own would be synced to the disk.
+    # One transaction, because otherwise each statement would be synced to the disk.
     connection.execute("begin")
     published_at = datetime.now(UTC)
     n_rows = fill(connection, study, verdict, published_at)
@@ -106,14 +105,14 @@ def _replace(new: Path, target: Path, published_at: datetime) -> Path:
     versions.mkdir(exist_ok=True)
     kept = versions / f"{published_at:%Y%m%dT%H%M%S%fZ}.duckdb"
     copy, record = new.with_name(kept.name), new.with_name(record_of(target).name)
-    shutil.copyfile(new, copy)  # what the disk has no room for fails here, before anything is replaced
+    shutil.copyfile(new, copy)  # a full disk fails here, before anything is replaced
     record.write_text(record_line(new, target.name), encoding="ascii")
     for file in (new, copy, record):
         _forbid_writing(file)
         sync(file)
     os.replace(copy, kept)
     sync(versions)
-    # A log beside the old file would be replayed into the new one by the next to open it.
+    # The next reader would replay a log of the old file into the new one.
     log_of(target).unlink(missing_ok=True)
     os.replace(new, target)
     os.replace(record, record_of(target))

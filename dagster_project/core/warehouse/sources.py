@@ -21,7 +21,7 @@ _STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"
 SOURCES_FILE = _STAGING / "_lake__sources.yml"
 DOCS_FILE = _STAGING / "_lake__docs.md"
 
-# The path ends up in an SQL literal, where quotes are doubled, after str.format, where braces are.
+# The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled.
 _LOCATION = (
     "read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
     " | replace(\"'\", \"''\") | replace('{', '{' * 2) | replace('}', '}' * 2) }}"
@@ -85,7 +85,7 @@ def docs_block(table: str, column: str) -> str:
 
 
 def duckdb_type(type_: pa.DataType) -> str:
-    """The DuckDB type that an Arrow type is read as."""
+    """The DuckDB type as which DuckDB reads an Arrow type."""
     if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
         return f"{duckdb_type(type_.value_type)}[]"
     return _TYPES[type_]

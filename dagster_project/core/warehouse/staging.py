@@ -1,6 +1,6 @@
-"""Where published things are made before they appear: a folder on the same file system, one maker at a time.
+"""The folder in which published files are made before they appear: on the same file system, for one process at a time.
 
-What belongs here: the lock and the clearing-up. What does not: what is made (`publish`, `export`).
+What belongs here: the lock and the cleaning. What does not: making the files (`publish`, `export`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @contextmanager
 def staging_beside(published: Path, name: str) -> Iterator[Path]:
-    """A new folder for what will be `published / name`; what a killed maker of the same left is removed."""
+    """A new folder for the future `published / name`. Removes what a killed process left of the same."""
     staging = published / f".staging-{name}"
     published.mkdir(parents=True, exist_ok=True)
     with (published / f".lock-{name}").open("w") as lock:

@@ -1,10 +1,10 @@
-"""What may be asked of a published warehouse: statements that only read, over a connection that opens no file.
+"""The statements that a published warehouse accepts: they only read, over a connection that opens no other file.
 
-What belongs here: a connection's locks, admitting or refusing statements by their kind and their functions, telling a
-whole text of SQL from the beginning of one. What does not: answers (`sql`).
+What belongs here: locking a connection, accepting or refusing statements by their kind and their functions, and
+deciding whether a text of SQL is complete. What does not: answers (`sql`).
 
-A read-only connection without external access is no protection: DuckDB lets a statement write to the path of the
-database that is open, and to its log. So each of the two halves here holds alone.
+A read-only connection without external access is not enough: DuckDB still lets a statement write to the path of the
+open database and to its log. So there are two protections here, and each of them is sufficient.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from duckdb import DuckDBPyConnection, Statement, StatementType
 from dagster_project.core.errors import QueryError
 
 DISPLAY_SETTINGS = ("TimeZone", "Calendar", "explain_output")
-"""What a statement may set: it changes how values and plans are shown, and nothing else."""
+"""Settings that a statement may change: they only change how values and plans are shown."""
 
 _LOCKS = (
     "set temp_directory = ''",
@@ -28,7 +28,7 @@ _LOCKS = (
     "set autoinstall_known_extensions = false",
     "set allow_community_extensions = false",
     "set python_enable_replacements = false",  # a variable of this program is no table
-    # The path of the open database is exempt from the lock on external access, but not from this one.
+    # The lock on external access does not cover the path of the open database, but this one does.
     "set disabled_filesystems = 'LocalFileSystem'",
     f"set allowed_configs = {list(DISPLAY_SETTINGS)}",
     "set lock_configuration = true",
@@ -42,8 +42,8 @@ _COMPUTING = frozenset(
     | {"pg_timezone_names", "query_table", "range", "repeat", "repeat_row", "summary", "unnest"}
 )
 _DESCRIBING = ("duckdb_", "pragma_")
-"""Table functions of a SELECT, by name and by prefix, that compute or describe. The others of DuckDB act on the database
-(`enable_profiling`), open files, or run a text that nobody has looked at (`query`)."""
+"""Table functions of a SELECT, by name and by prefix, that compute or describe. DuckDB's other table functions act on the
+database (`enable_profiling`), open files, or run a text that was not checked (`query`)."""
 
 _FUNCTION = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')
 _WORD = re.compile(r"\w+", re.ASCII)
@@ -51,16 +51,16 @@ _TOKEN = re.compile(rb"\w+|.", re.DOTALL)
 
 
 def lock(connection: DuckDBPyConnection) -> None:
-    """Let a connection open no file and no network any more, and change no setting but those of display.
+    """Lock a connection: it can open no file and no network, and change only settings of display.
 
-    Queries may not spill to the disk either: one that needs more memory than there is fails.
+    Queries cannot write to the disk either: a query that needs more memory than there is fails.
     """
     for setting in _LOCKS:
         connection.execute(setting)
 
 
 def is_whole(connection: DuckDBPyConnection, text: str) -> bool:
-    """Whether `text` ends with a statement's semicolon: one in a comment or a quoted text ends nothing."""
+    """Whether `text` ends with the semicolon of a statement. A semicolon in a comment or quoted text does not count."""
     if not _is_utf8(text):
         return True
     tokens = _tokens(text)
@@ -76,12 +76,12 @@ def is_whole(connection: DuckDBPyConnection, text: str) -> bool:
 def admitted(connection: DuckDBPyConnection, text: str) -> Sequence[Statement]:
     """The statements of `text`, which only read.
 
-    Errors: `QueryError` where one of them does more; `duckdb.Error` where the text is no SQL.
+    Errors: `QueryError` if one of them does more than read; `duckdb.Error` if the text is not SQL.
     """
     if not _is_utf8(text):
-        raise QueryError("the query is no UTF-8 text")
+        raise QueryError("the query is not UTF-8 text")
     statements = connection.extract_statements(text)
-    # PIVOT without its values comes as several statements, whose `query` is then no statement's text.
+    # PIVOT without values becomes several statements, and their `query` is then not the text of a statement.
     is_expanded = any(statement.type == StatementType.CREATE for statement in statements)
     for statement in statements:
         if not _only_reads(connection, statement, text, is_expanded):
@@ -94,7 +94,9 @@ def admitted(connection: DuckDBPyConnection, text: str) -> Sequence[Statement]:
 def _only_reads(connection: DuckDBPyConnection, statement: Statement, text: str, is_expanded: bool) -> bool:
     if statement.type == StatementType.SELECT:
         return True
-    if statement.type == StatementType.CREATE:  # of PIVOT a type for the values; nobody wrote the word
+    if (
+        statement.type == StatementType.CREATE
+    ):  # a type that PIVOT makes for its values; it is not in the text
         return "create" not in _words(text)
     if statement.type == StatementType.SET:
         return not is_expanded and _sets_display(statement.query)
@@ -111,7 +113,7 @@ def _sets_display(query: str) -> bool:
 
 
 def _explained(query: str) -> str:
-    """What follows EXPLAIN and its options."""
+    """The text after EXPLAIN and its options."""
     tokens = _tokens(query)[1:]
     words = [word for _, word in tokens]
     if words[:1] == [b"analyze"]:
@@ -122,9 +124,9 @@ def _explained(query: str) -> str:
 
 
 def _tokens(text: str) -> list[tuple[int, bytes]]:
-    """Where each token begins, in bytes, and its word in lower case, or its first character; comments are none.
+    """Where each token begins, in bytes, and its word in lower case, or its first character; comments are not tokens.
 
-    DuckDB's own lexer says so: what it takes for a comment is not ours to decide.
+    DuckDB's own lexer decides what a comment is.
     """
     encoded = text.encode()
     starts = [start for start, _ in duckdb.tokenize(text)]
@@ -132,7 +134,7 @@ def _tokens(text: str) -> list[tuple[int, bytes]]:
 
 
 def _functions(connection: DuckDBPyConnection, text: str) -> set[str]:
-    """Names of the functions of a text; of one that DuckDB's parser gives no tree for, every word."""
+    """Names of the functions in a text. If DuckDB's parser gives no tree for it, every word counts as a function."""
     row = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchone()
     tree = str(row[0]) if row else ""
     if not tree.startswith('{"error":false'):
@@ -141,13 +143,13 @@ def _functions(connection: DuckDBPyConnection, text: str) -> set[str]:
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether it can be encoded; bytes that Python could not decode are lone surrogates in it."""
+    """Whether the text can be encoded. Bytes that Python could not decode are lone surrogates in it."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @functools.cache
 def _acting_functions() -> frozenset[str]:
-    """The table functions of this DuckDB but for those that compute or describe."""
+    """The table functions of this DuckDB, except those that compute or describe."""
     with duckdb.connect() as connection:
         rows = connection.execute(
             "select distinct function_name from duckdb_functions() where function_type in ('table', 'table_macro')"

@@ -111,18 +111,18 @@ def test_cards_name_the_largest_gain_of_all_searches_and_no_bound(opened: Opened
         "b, closed_book or bm25 (one threshold, binned10), over the better of always and never;"
     )
     assert "95 % interval +4.84 to +7.30; largest of 12 pairs and searches" in text
-    assert shown["Looked up then"] == ("57.6 %", "of the questions with popularity; memory answers the rest")
+    assert shown["Retrieved for"] == ("57.6 %", "of the questions with popularity; memory answers the rest")
     assert all("oracle" not in text for _, text in shown.values())
 
 
-def test_a_card_says_that_none_pays(opened: Opened) -> None:
-    """A gain without an interval, however large, is not known to pay; a bound's is no gain to be had."""
+def test_a_card_says_that_there_is_no_gain(opened: Opened) -> None:
+    """A gain without an interval does not count, however large, and neither does the gain of a bound."""
     shown = cards(opened(""))
     assert shown["Adaptive retrieval"] == (
-        "none pays",
-        "of 12 pairs and searches: no gain has a 95 % interval above zero",
+        "no gain",
+        "none of 12 pairs and searches has a gain with a 95 % interval above zero",
     )
-    assert not {"Largest adaptive gain", "Looked up then"} & set(shown)
+    assert not {"Largest adaptive gain", "Retrieved for"} & set(shown)
 
 
 def test_a_point_of_the_main_curve_says_both_ends_of_its_bin_and_interval(opened: Opened) -> None:

@@ -74,7 +74,7 @@ REFUSED = {
     "pragma enable_profiling": "PRAGMA",
     "prepare p as select 1": "PREPARE",
     "begin": "TRANSACTION",
-    "select '\udcff'": "no UTF-8",
+    "select '\udcff'": "not UTF-8",
 }
 
 

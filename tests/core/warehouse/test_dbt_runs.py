@@ -84,7 +84,7 @@ def test_a_build_that_nothing_opens_any_more_is_removed(
     build.write_bytes(build.read_bytes()[:n_bytes])
     clear_build(study, log)
     assert not build.exists()
-    assert "built anew" in caplog.text
+    assert "built again" in caplog.text
     with duckdb.connect(str(build)) as connection:
         connection.execute("create table rows (a integer)")
 

@@ -130,7 +130,7 @@ def test_a_view_that_reads_more_than_marts_is_not_published(study: Study) -> Non
         connection.execute(
             "create or replace view marts.fct_prompts as select * from intermediate.int_answers"
         )
-    with pytest.raises(PublishError, match="fct_prompts reads what is not published"):
+    with pytest.raises(PublishError, match="fct_prompts reads a table that is not published"):
         publish_warehouse(study, LOG)
 
 
@@ -329,7 +329,7 @@ def test_a_full_disk_leaves_the_version_before(study: Study, n_bytes: int) -> No
         cwd=PROJECT_ROOT, env=os.environ.copy(), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "the version before stays" in done.stdout
+    assert "the previous version stays" in done.stdout
     assert "\n" not in done.stdout.strip()
     assert rows_of(first.path) == first.n_rows
     assert [path.name for path in (study.home.published / "versions").iterdir()] == [first.version.name]
@@ -340,7 +340,7 @@ def test_a_folder_that_cannot_be_written_leaves_the_version_before(study: Study)
     first = publish_warehouse(study, LOG)
     (study.home.published / "versions").rename(study.home.published / "kept")
     (study.home.published / "versions").write_text("a file where a folder must be")
-    with pytest.raises(PublishError, match="the version before stays"):
+    with pytest.raises(PublishError, match="the previous version stays"):
         publish_warehouse(study, LOG)
     assert rows_of(first.path) == first.n_rows
     assert not mart(study, "dim_questions").empty

@@ -64,7 +64,7 @@ def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(study: Study, t
 
         driver.get(f"{page.as_uri()}#!/model/model.longtail.fct_answers")
         WebDriverWait(driver, 30).until(
-            lambda d: "some gold answer stands in the prediction" in d.find_element(By.TAG_NAME, "body").text
+            lambda d: "the prediction contains a gold answer" in d.find_element(By.TAG_NAME, "body").text
         )
         messages = [entry["message"] for entry in driver.get_log("performance")]
     sent = [

@@ -25,8 +25,8 @@ SECTIONS = (
     Section(
         "memory",
         "What models remember",
-        "Models know popular subjects from memory and fail in the long tail. How steep is the fall, in which relations, "
-        "and do larger models fall less?",
+        "Models know popular subjects from memory and fail in the long tail. How steep is the fall, in which "
+        "relations, and do larger models fall less?",
     ),
     Section(
         "retrieval",
@@ -36,8 +36,8 @@ SECTIONS = (
     Section(
         "adaptive",
         "When to retrieve",
-        "Adaptive retrieval reads a passage for subjects below a threshold of popularity, and trusts memory above it. How "
-        "much does that gain, and where are the thresholds?",
+        "Adaptive retrieval reads a passage for subjects below a threshold of popularity, and trusts memory above it. "
+        "How much does that gain, and where are the thresholds?",
     ),
     Section(
         "cost",

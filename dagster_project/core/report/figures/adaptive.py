@@ -26,10 +26,10 @@ ACCURACY = Figure(
     key="adaptive_accuracy",
     section="adaptive",
     title="Adaptive retrieval against always and never",
-    shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). "
-    "`best of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
-    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the next figure has the "
-    "confidence interval of the gain.",
+    shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). `best "
+    "of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
+    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the next figure has "
+    "the confidence interval of the gain.",
     source="PopQA, Figures 9 and 12",
     tables=("fct_adaptive_accuracy",),
     sql=f"""with policies as (
@@ -87,8 +87,8 @@ GAIN = Figure(
     section="adaptive",
     title="What adaptive retrieval gains",
     shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
-    "intervals, from a bootstrap of the held-out gain over questions. There is no interval if one fixed method is nearly "
-    "always best or too few questions decide the gain. To the right of zero, choosing by popularity is better.",
+    "intervals, from a bootstrap of the held-out gain over questions. There is no interval if one fixed method is "
+    "nearly always best or too few questions decide the gain. To the right of zero, choosing by popularity is better.",
     source="PopQA, section 6.2",
     tables=("fct_adaptive_accuracy",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
@@ -138,8 +138,8 @@ THRESHOLDS = Figure(
     title="Where the thresholds are",
     shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
     "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
-    "means that nearly all questions are retrieved for, at the left edge nearly none. Pairs that retrieve for all or for "
-    "no questions have no point; the table says `always` or `never`.",
+    "means that nearly all questions are retrieved for, at the left edge nearly none. Pairs that retrieve for all or "
+    "for no questions have no point; the table says `always` or `never`.",
     source="PopQA, section 6.1",
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,

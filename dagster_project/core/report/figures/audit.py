@@ -9,8 +9,8 @@ RECONCILIATION = Figure(
     key="reconciliation",
     section="audit",
     title="Every row accounted for",
-    shows="Rows in the lake table, rows in the mart made from it, and rows put aside because they could not be read. Rows "
-    "outside the study belong to models or datasets that the study no longer has.",
+    shows="Rows in the lake table, rows in the mart made from it, and rows put aside because they could not be read. "
+    "Rows outside the study belong to models or datasets that the study no longer has.",
     source="Longtail's own",
     tables=("fct_lake_reconciliation",),
     sql="""select table_name, mart, n_lake, n_outside_study, n_mart, n_quarantined
@@ -50,8 +50,8 @@ DISAGREEMENT = Figure(
     key="rules_of_correctness",
     section="audit",
     title="Do the rules of correctness agree?",
-    shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in upper or "
-    "lower case). Rows with different verdicts show how much depends on that choice.",
+    shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in "
+    "upper or lower case). Rows with different verdicts show how much depends on that choice.",
     source="SPEC, section 5",
     tables=("fct_correctness_disagreement",),
     sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,

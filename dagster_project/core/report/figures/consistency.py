@@ -35,9 +35,9 @@ BY_RELATION = Figure(
     key="consistency_by_relation",
     section="consistency",
     title="Consistency and certainty by relation",
-    shows="Consistency is the mean cosine similarity of a model's answers to paraphrases of one question. Certainty is the "
-    "same for answers sampled for one wording. Both are means over the questions that have the measure (n); 1 means that "
-    "all answers agree. A high value does not mean a right answer: a model may be certain of a wrong one.",
+    shows="Consistency is the mean cosine similarity of a model's answers to paraphrases of one question. Certainty "
+    "is the same for answers sampled for one wording. Both are means over the questions that have the measure (n); 1 "
+    "means that all answers agree. A high value does not mean a right answer: a model may be certain of a wrong one.",
     source="PopQA-TP, sections 3.2 and 4.1, Figure 2",
     tables=("fct_semantic_consistency",),
     sql="""select dataset, prompt, model, relation, measure,
@@ -126,8 +126,8 @@ PARAPHRASES = Figure(
     section="consistency",
     title="How close the paraphrases are",
     shows="Cosine of the sentence embeddings of a paraphrase and its question: the mean per relation, then over "
-    "relations. The paper reports 0.914 for its own paraphrases. If the values were low, inconsistent answers would not be "
-    "a fault of the model.",
+    "relations. The paper reports 0.914 for its own paraphrases. If the values were low, inconsistent answers would "
+    "not be a fault of the model.",
     source="PopQA-TP, section 2",
     tables=("fct_paraphrase_quality",),
     sql="""select dataset, relation, encoder, n_questions, n_paraphrases, mean_cosine, least_cosine

@@ -27,9 +27,9 @@ LATENCY = Figure(
     section="cost",
     title="How long one user waits",
     shows="Median time of one answer, from up to 50 questions that the model was asked one at a time, with nothing "
-    "shared. All methods answered a question before the next one was asked. The search for the passage is not included. "
-    "Bars are 95 % intervals of the median, between order statistics. The next figure compares methods question by "
-    "question. Models were timed at different moments.",
+    "shared. All methods answered a question before the next one was asked. The search for the passage is not "
+    "included. Bars are 95 % intervals of the median, between order statistics. The next figure compares methods "
+    "question by question. Models were timed at different moments.",
     source="PopQA, Figure 11",
     tables=("fct_latency",),
     sql="""select prompt, model, method, device, n, median_ms, ci_low, ci_high, p95_ms, is_interleaved
@@ -78,10 +78,10 @@ SAVED = Figure(
     section="cost",
     title="Does adaptive retrieval save a user's time?",
     shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
-    "methods on the same question, times the share of questions that are not retrieved for. Bars are 95 % intervals of "
-    "that median, between order statistics. A saving or a loss is claimed only if the interval excludes zero and the "
-    "methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were asked, "
-    "`n reused` the answers of both methods that came from the row cache.",
+    "methods on the same question, times the share of questions that are not retrieved for. Bars are 95 % intervals "
+    "of that median, between order statistics. A saving or a loss is claimed only if the interval excludes zero and "
+    "the methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were "
+    "asked, `n reused` the answers of both methods that came from the row cache.",
     source="PopQA, Figure 11",
     tables=("fct_adaptive_costs",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, n_questions,
@@ -142,10 +142,11 @@ COST = Figure(
     key="cost",
     section="cost",
     title="Cost per thousand questions",
-    shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its price "
-    "per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as if it ran "
-    "alone. Reused answers (`n reused`, of both methods) count with the cost of their first computation. Time on a device "
-    "is measured once, in batches that ran one after another: a saving is claimed only if the previous figure agrees.",
+    shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its "
+    "price per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as "
+    "if it ran alone. Reused answers (`n reused`, of both methods) count with the cost of their first computation. "
+    "Time on a device is measured once, in batches that ran one after another: a saving is claimed only if the "
+    "previous figure agrees.",
     source="PopQA, Figures 11 and 12",
     tables=("fct_adaptive_costs",),
     sql=f"""with policies as (

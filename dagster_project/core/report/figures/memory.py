@@ -80,9 +80,9 @@ BY_POPULARITY_AND_RELATION = Figure(
     key="accuracy_by_popularity_and_relation",
     section="memory",
     title="Accuracy against popularity, by relation",
-    shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions are "
-    f"left out. {WILSON} With so few questions per bin the intervals are wide: read the direction of a curve, not its "
-    "single points.",
+    shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions "
+    f"are left out. {WILSON} With so few questions per bin the intervals are wide: read the direction of a curve, not "
+    "its single points.",
     source="PopQA, Figures 6, 20 and 21",
     tables=("fct_accuracy_by_popularity",),
     sql=f"""select dataset, prompt, model, method, relation, bin_low, bin_high,
@@ -101,8 +101,8 @@ BY_RELATION = Figure(
     key="accuracy_by_relation",
     section="memory",
     title="Accuracy by relation",
-    shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 % "
-    "interval of every cell.",
+    shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 "
+    "% interval of every cell.",
     source="PopQA, Figures 4 (right), 16 and 18",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
@@ -131,10 +131,10 @@ CORRELATION = Figure(
     key="correlation_by_relation",
     section="memory",
     title="How well popularity predicts accuracy",
-    shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell has at "
-    "most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the point-biserial "
-    "and Spearman correlations over single questions, which are always much smaller. A dash means undefined (under three "
-    "bins, or no variance).",
+    shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell "
+    "has at most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the "
+    "point-biserial and Spearman correlations over single questions, which are always much smaller. A dash means "
+    "undefined (under three bins, or no variance).",
     source="PopQA, Figures 4 (bottom), 17 and 19",
     tables=("fct_popularity_correlation",),
     sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,

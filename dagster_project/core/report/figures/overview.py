@@ -11,9 +11,9 @@ HEADLINE = Figure(
     title="The headline in numbers",
     shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "
     "popularity over bins. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
-    "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and `never` "
-    "are scored on questions with popularity and both answers, so `always` can differ a little from the accuracy beside "
-    "it.",
+    "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
+    "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
+    "accuracy beside it.",
     source="PopQA, Figures 4, 7 and 9",
     tables=("fct_accuracy", "fct_popularity_correlation", "dim_models", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.n_correct,

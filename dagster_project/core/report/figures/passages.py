@@ -83,8 +83,8 @@ PASSAGE_OF = Figure(
     key="whose_passage",
     section="retrieval",
     title="Whom the passage is about",
-    shows="If a passage misled or rescued the model, is it about the question's subject, a namesake, or another entity? "
-    "Shares within each bar; the table has the counts.",
+    shows="If a passage misled or rescued the model, is it about the question's subject, a namesake, or another "
+    "entity? Shares within each bar; the table has the counts.",
     source="PopQA, appendix C.3",
     tables=("fct_passage_effects",),
     sql="""with counted as (

@@ -13,9 +13,9 @@ DISTRIBUTION = Figure(
     key="popularity_distribution",
     section="questions",
     title="How popular the subjects are",
-    shows="Share of questions by the popularity of their subject, in half decades, for every dataset of the study and its "
-    "reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity are not "
-    "on the axis; the table of quantiles counts them.",
+    shows="Share of questions by the popularity of their subject, in half decades, for every dataset of the study and "
+    "its reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity "
+    "are not on the axis; the table of quantiles counts them.",
     source="PopQA, Figure 3",
     tables=("fct_popularity_distribution",),
     sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
@@ -77,8 +77,8 @@ QUANTILES = Figure(
     key="popularity_quantiles",
     section="questions",
     title="Popularity by relation, in quantiles",
-    shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every analysis of "
-    "popularity leaves out questions without it, and this table counts them.",
+    shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every "
+    "analysis of popularity leaves out questions without it, and this table counts them.",
     source="PopQA, Figure 3",
     tables=("fct_popularity_quantiles",),
     sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
@@ -106,8 +106,8 @@ SAMPLING = Figure(
     key="sampling",
     section="questions",
     title="How the questions were sampled",
-    shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, dropped "
-    "because the relation had enough, or without the frequency or label that the draw needs.",
+    shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, "
+    "dropped because the relation had enough, or without the frequency or label that the draw needs.",
     source="PopQA, appendix A",
     tables=("fct_sampling",),
     sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
@@ -167,8 +167,8 @@ LINKING = Figure(
     key="entity_linking",
     section="questions",
     title="Questions linked to their entity",
-    shows="Imported questions name no entity. Only questions that were linked to exactly one entity have popularity. The "
-    "interval is Wilson's, 95 %.",
+    shows="Imported questions name no entity. Only questions that were linked to exactly one entity have popularity. "
+    "The interval is Wilson's, 95 %.",
     source="PopQA, section 3 and appendix A",
     tables=("fct_entity_linking",),
     sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
@@ -193,9 +193,9 @@ DRIFT = Figure(
     key="popularity_drift",
     section="questions",
     title="Would another month change the decisions?",
-    shows="Share of questions for which adaptive retrieval would decide differently (retrieve or not) if popularity were "
-    "that one month's views instead of the window's mean. There is one threshold for all relations, fitted again on the "
-    "month. The table has the thresholds, and shows how much popularity itself moved.",
+    shows="Share of questions for which adaptive retrieval would decide differently (retrieve or not) if popularity "
+    "were that one month's views instead of the window's mean. There is one threshold for all relations, fitted again "
+    "on the month. The table has the thresholds, and shows how much popularity itself moved.",
     source="Longtail's own; PopQA, limitations",
     tables=("fct_popularity_drift",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,

@@ -55,8 +55,8 @@ RELATIVE = Figure(
     key="accuracy_by_relative_popularity",
     section="retrieval",
     title="Accuracy against relative popularity",
-    shows="Accuracy by popularity relative to the other questions of the relation: log popularity, standardised within the "
-    f"relation, in bins of half a standard deviation. {WILSON} Bins under {FEWEST} questions are left out.",
+    shows="Accuracy by popularity relative to the other questions of the relation: log popularity, standardised "
+    f"within the relation, in bins of half a standard deviation. {WILSON} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figure 8",
     tables=("fct_accuracy_by_relative_popularity",),
     sql=f"""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high
@@ -96,8 +96,8 @@ QUADRANTS = Figure(
     section="retrieval",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
-    "answer (recall@1). Top right: misled, which means right from memory and wrong with the passage. Bottom left: rescued. "
-    "The table has Wilson 95 % intervals.",
+    "answer (recall@1). Top right: misled, which means right from memory and wrong with the passage. Bottom left: "
+    "rescued. The table has Wilson 95 % intervals.",
     source="PopQA, Table 1",
     tables=("fct_retrieval_quadrants",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
@@ -147,8 +147,8 @@ RECALL = Figure(
     key="retrieval_recall",
     section="retrieval",
     title="How often the passage contains the answer",
-    shows="Share of questions whose first passage, or one of whose first five passages, contains a gold answer as a token "
-    "sequence. A question without a passage counts as a miss. The table has Wilson 95 % intervals.",
+    shows="Share of questions whose first passage, or one of whose first five passages, contains a gold answer as a "
+    "token sequence. A question without a passage counts as a miss. The table has Wilson 95 % intervals.",
     source="PopQA, section 5.2",
     tables=("fct_retrieval_recall",),
     sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,

@@ -37,8 +37,8 @@ SCALING = Figure(
     key="scaling_by_level",
     section="memory",
     title="The effect of size, by level of popularity",
-    shows="Accuracy against the number of parameters, by level of popularity ({popularity}). Level [3,4) has the questions "
-    f"from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
+    shows="Accuracy against the number of parameters, by level of popularity ({popularity}). Level [3,4) has the "
+    f"questions from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
     f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
     tables=("fct_accuracy_by_popularity_level",),
@@ -112,9 +112,9 @@ GUESSING = Figure(
     key="guessing_baselines",
     section="memory",
     title="The accuracy of guessing",
-    shows="A guess can be right in two ways: the subject's own name contains the gold answer, or the gold answer is the "
-    "most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, the model "
-    "shows little knowledge. Bars are Wilson 95 % intervals.",
+    shows="A guess can be right in two ways: the subject's own name contains the gold answer, or the gold answer is "
+    "the most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, "
+    "the model shows little knowledge. Bars are Wilson 95 % intervals.",
     source="PopQA, section 4.2 and appendix C.1",
     tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,

@@ -1,4 +1,4 @@
-// Charts: placeholders and sizes as core/report/charts.py has them, then Vega-Lite without eval.
+// Charts: placeholders and sizes as in core/report/charts.py, then Vega-Lite without eval.
 const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150;
 
 function resolve(spec, rows) {

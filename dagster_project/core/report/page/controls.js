@@ -1,4 +1,4 @@
-// What a reader picks for all figures, and the theme.
+// The reader's selection for all figures, and the theme.
 const order = payload.dimensions.order;
 const picked = {
   dataset: clean(payload.start.dataset), prompt: clean(payload.start.prompt),

@@ -1,5 +1,5 @@
-// Rows, as the page carries them, and numbers as text. All text from the world stays text: it reaches the page by
-// textContent and setAttribute only.
+// The rows in the page, and numbers as text. All text from the data stays text: it reaches the page only by textContent
+// and setAttribute.
 const payload = JSON.parse(document.getElementById("longtail-data").textContent);
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f]/g;
 
@@ -64,7 +64,7 @@ function make(tag, attributes, ...children) {
   return node;
 }
 
-// Text whose direction cannot reach beyond itself.
+// Text whose direction does not change the text around it.
 function isolated(text) {
   return make("bdi", {}, clean(String(text)));
 }

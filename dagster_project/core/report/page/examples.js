@@ -1,4 +1,4 @@
-// Questions with both answers and the passage between them.
+// Examples: questions with both answers and the passage.
 function mark(passage, golds) {
   const known = (golds || []).map(clean).filter((gold) => gold.length > 1).sort((a, b) => b.length - a.length);
   const parts = [];

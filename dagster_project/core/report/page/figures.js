@@ -1,5 +1,5 @@
 // A figure on the page: words, its own pickers, chart or cards, table, query.
-// The rows of what is picked for all figures; `selected` leaves of them what the figure's own pickers choose.
+// `pickedRows`: the rows for the selection that holds for all figures. `selected` also applies the figure's own pickers.
 function pickedRows(figure) {
   const rows = rowsOf(figure);
   const names = figure.data.names;
@@ -107,7 +107,7 @@ function prepare(figure) {
   fillChoosers(figure);
   figure.tableCount.textContent = ` (${plain.format(figure.kept.length)} rows)`;
   figure.note.hidden = !figure.prompt;
-  figure.note.replaceChildren("Asked with prompt ", isolated(figure.prompt || ""), ", the only kind that this figure has.");
+  figure.note.replaceChildren("This figure has only answers to prompt ", isolated(figure.prompt || ""), ".");
   fillTable(figure);
 }
 

@@ -1,5 +1,5 @@
-// The page: banner, pickers, tiles, sections, provenance. A figure is drawn when it comes near the screen, the rest
-// while the browser is idle, so that printing finds all of them.
+// The page: banner, pickers, tiles, sections, provenance. A figure is drawn when it comes near the screen. The browser
+// draws the others when it is idle, so that they can be printed.
 const figures = payload.figures;
 
 function tile(name, value, text) {
@@ -18,19 +18,19 @@ function accuracyTile(name, row) {
     `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
 }
 
-// A gain pays where its interval lies above zero; one without an interval is not known to.
+// A gain counts only if its interval is above zero. A gain without an interval does not count.
 function gainTiles(gains) {
   const known = gains.filter((row) => row.gain !== null);
   if (!known.length) return [];
   const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs and searches"}`;
   const top = best(known.filter((row) => row.gain_ci_low !== null && row.gain_ci_low > 0), "gain");
-  if (top === null) return [tile("Adaptive retrieval", "none pays", `of ${tried}: no gain has a 95 % interval above zero`)];
+  if (top === null) return [tile("Adaptive retrieval", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
   const rest = top.share_retrieved < 1 ? "; memory answers the rest" : "";
   return [
     tile("Largest adaptive gain", `${points(top.gain)} points`,
       `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${top.variant}), over the better of always and never; ` +
       `95 % interval ${points(top.gain_ci_low)} to ${points(top.gain_ci_high)}; largest of ${tried}`),
-    tile("Looked up then", percent(top.share_retrieved), `of the questions with popularity${rest}`),
+    tile("Retrieved for", percent(top.share_retrieved), `of the questions with popularity${rest}`),
   ];
 }
 
@@ -61,7 +61,7 @@ function sectionNode(section) {
   const shown = mine.filter((figure) => !figure.missing);
   const absent = mine.filter((figure) => figure.missing);
   const cards = [...shown, ...absent].map(figureCard);
-  const opening = section === payload.sections[0];  // with the main curve, where there is one; its numbers follow
+  const opening = section === payload.sections[0];  // it has the main curve, if there is one, then its numbers
   if (opening) cards.splice(shown[0]?.kind === "chart" ? 1 : 0, 0, tileList);
   return make("section", { id: section.key, "aria-labelledby": `${section.key}-title` },
     make("h2", { id: `${section.key}-title`, class: opening ? "unseen" : null }, section.title),
@@ -124,13 +124,13 @@ function start() {
     make("h1", { dir: "auto" }, clean(payload.study.description || payload.study.name)),
     make("p", { class: "sub" }, "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between them. Study ",
       isolated(payload.study.name), `, published ${payload.study.published}.`));
-  const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "What this report says nothing about" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
-  const bar = make("div", { class: "bar", role: "region", "aria-label": "What is shown" },
+  const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
+  const bar = make("div", { class: "bar", role: "region", "aria-label": "Selection" },
     oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
   const main = make("main", { id: "main", tabindex: "-1" }, banner, ...payload.sections.map(sectionNode).filter(Boolean),
     make("section", { id: "provenance", "aria-labelledby": "provenance-title" },
       make("h2", { id: "provenance-title" }, "Provenance"),
-      make("p", { class: "lead" }, "Every number above is read from the published warehouse; each figure carries the query that made it."),
+      make("p", { class: "lead" }, "Every number above comes from the published warehouse. Each figure has its query."),
       make("div", { class: "card" }, provenance())));
   document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, navigation(), main));
   document.body.append(hint);

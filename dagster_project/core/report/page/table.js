@@ -1,4 +1,4 @@
-// The table behind a figure: sortable by click or key, long ones shown in part until asked for, and as CSV.
+// The table behind a figure. It can be sorted by click or key and saved as CSV. A long table first shows a part.
 const SHOWN_ROWS = 10, LONG = 12;
 
 function columnsOf(figure, rows) {
