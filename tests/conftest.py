@@ -32,9 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _build_warehouses_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where several processes run the tests, they share what `tests.warehouses` builds."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        from tests import warehouses
+        from tests import in_process_dbt, warehouses
 
-        warehouses.shared_folder = tmp_path_factory.getbasetemp().parent
+        warehouses.shared_folder = in_process_dbt.shared_folder = tmp_path_factory.getbasetemp().parent
 
 
 GOAL = 1_200  # processor seconds of the whole suite
@@ -57,7 +57,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    controls = session.config.pluginmanager.hasplugin("dsession")  # whose children are workers: they count themselves
+    controls = session.config.pluginmanager.hasplugin(
+        "dsession"
+    )  # whose children are workers: they count themselves
     _seconds["imports and collection"] += sum(os.times()[: 2 if controls else 4]) - _seconds.total()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["processor_seconds"] = dict(_seconds)
@@ -71,7 +73,9 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     spent, folders = _seconds + _of_workers, Counter[str]()
     for module, seconds in spent.items():
-        folders[str(Path(module).parent.relative_to("tests")) if module.endswith(".py") else module] += seconds
+        folders[str(Path(module).parent.relative_to("tests")) if module.endswith(".py") else module] += (
+            seconds
+        )
     terminalreporter.section("processor seconds")
     dearest = ", ".join(f"{folder} {seconds:,.0f}" for folder, seconds in folders.most_common(8))
     terminalreporter.write_line(f"processor seconds: {spent.total():,.0f} (goal {GOAL:,}); {dearest}")

@@ -21,9 +21,10 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.warehouse.build import AFTER_GAINS
+from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
-from tests.warehouses import LOG, build_warehouse, run_dbt
+from tests.warehouses import LOG, build_warehouse
 
 EDGES = LakePlan(
     n_relations=3,
@@ -64,10 +65,10 @@ def alone_folder() -> Path:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, ALONE)
         lake = make_lake(study.home.lake, ALONE)
-        run_dbt(study, "run", "--exclude", AFTER_GAINS)
+        invoke_dbt(study, "run", "--exclude", AFTER_GAINS)
         bootstrap_adaptive_gains(study, lake, LOG)
         compare_methods(study, lake, LOG)
-        run_dbt(study, "run", "--select", AFTER_GAINS)
+        invoke_dbt(study, "run", "--select", AFTER_GAINS)
     return folder
 
 
