@@ -55,6 +55,7 @@ PROMPTS = (
     {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
+pytestmark = pytest.mark.xdist_group("prompt_texts")
 PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
 
 
