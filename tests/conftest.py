@@ -1,4 +1,7 @@
-"""Tests never touch a user's state: every process of the suite has a home of its own."""
+"""Tests never touch a user's state: every process of the suite has a home of its own.
+
+What the suite costs stands at its end: the processor seconds of all its processes, by folder and by module.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +32,52 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _build_warehouses_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where several processes run the tests, they share what `tests.warehouses` builds."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        from tests import warehouses
+        from tests import in_process_dbt, warehouses
 
-        warehouses.shared_folder = tmp_path_factory.getbasetemp().parent
+        warehouses.shared_folder = in_process_dbt.shared_folder = tmp_path_factory.getbasetemp().parent
+
+
+GOAL = 1_200  # processor seconds of the whole suite
+_seconds: Counter[str] = Counter()  # by test module, of this process
+_of_workers: Counter[str] = Counter()
+
+
+def _spent() -> float:
+    """Processor seconds of this process and of the children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    before = _spent()
+    try:
+        return (yield)
+    finally:
+        _seconds[item.location[0]] += _spent() - before
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    controls = session.config.pluginmanager.hasplugin(
+        "dsession"
+    )  # whose children are workers: they count themselves
+    _seconds["imports and collection"] += sum(os.times()[: 2 if controls else 4]) - _seconds.total()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["processor_seconds"] = dict(_seconds)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _of_workers.update(getattr(node, "workeroutput", {}).get("processor_seconds", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    spent, folders = _seconds + _of_workers, Counter[str]()
+    for module, seconds in spent.items():
+        folders[str(Path(module).parent.relative_to("tests")) if module.endswith(".py") else module] += (
+            seconds
+        )
+    terminalreporter.section("processor seconds")
+    dearest = ", ".join(f"{folder} {seconds:,.0f}" for folder, seconds in folders.most_common(8))
+    terminalreporter.write_line(f"processor seconds: {spent.total():,.0f} (goal {GOAL:,}); {dearest}")
+    for module, seconds in spent.most_common(10):
+        terminalreporter.write_line(f"{seconds:8,.1f}  {module}")

@@ -1,8 +1,8 @@
-"""A lake where everything goes wrong at once, and one that holds as little as a study can ask for.
+"""A lake where everything goes wrong at once.
 
-What belongs here: both lakes, each built once a process. What does not: what they should give (`tests/dbt`).
+What belongs here: the lake, built once a process. What does not: what it should give (`tests/dbt`).
 
-The first: dataset `flat`, whose subjects are all equally popular; `unknown`, of whose subjects no views are known; a
+Dataset `flat`, whose subjects are all equally popular; `unknown`, of whose subjects no views are known; a
 relation of one question; a model always right, one always wrong, one that lacks a partition and a question; rows that
 the lake holds twice, some with another text.
 """
@@ -18,12 +18,9 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
-from dagster_project.core.statistics.method_comparisons import compare_methods
-from dagster_project.core.warehouse.build import AFTER_GAINS
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
-from tests.warehouses import LOG, build_warehouse, run_dbt
+from tests.warehouses import build_warehouse
 
 EDGES = LakePlan(
     n_relations=3,
@@ -35,9 +32,6 @@ EDGES = LakePlan(
     absent=(("partial", "bm25"),),
     one_question_relation=True,
     share_missing=0,
-)
-ALONE = LakePlan(
-    n_relations=2, n_questions_per_relation=4, models=("only",), methods=("closed_book",), n_samples=2
 )
 FLAT, UNKNOWN = "Q800000001", "Q800000002"
 
@@ -53,21 +47,6 @@ def edges_folder() -> Path:
         _move_subjects(lake)
         _spoil_answers(lake)
         build_warehouse(study, lake)
-    return folder
-
-
-@functools.cache
-def alone_folder() -> Path:
-    """The same of `ALONE`; its models are run, not tested."""
-    folder = _folder(ALONE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
-        study = make_study(folder, ALONE)
-        lake = make_lake(study.home.lake, ALONE)
-        run_dbt(study, "run", "--exclude", AFTER_GAINS)
-        bootstrap_adaptive_gains(study, lake, LOG)
-        compare_methods(study, lake, LOG)
-        run_dbt(study, "run", "--select", AFTER_GAINS)
     return folder
 
 

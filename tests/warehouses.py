@@ -24,7 +24,8 @@ from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_ga
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, dbt_command
+from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from tests.in_process_dbt import invoke_dbt
 from tests.lakes import LakePlan, make_lake, make_study
 
 AWKWARD = LakePlan(
@@ -79,10 +80,10 @@ def _build(plan: LakePlan, folder: Path) -> None:
 
 def build_warehouse(study: Study, lake: Lake) -> None:
     """Both passes of dbt and the bootstraps between them, as the platform does it."""
-    run_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
+    invoke_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
     bootstrap_adaptive_gains(study, lake, LOG)
     compare_methods(study, lake, LOG)
-    run_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
+    invoke_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
 
 
 def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
@@ -97,13 +98,6 @@ def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Stu
     shutil.copytree(folder_of(plan), target)
     patch.setenv("LONGTAIL_HOME", str(target / "home"))
     return load_study(target / "study.yaml")
-
-
-def run_dbt(study: Study, *args: str) -> str:
-    """Run dbt and return what it printed; a failure fails the test with that."""
-    done = dbt_command(study, args)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def lake_of(study: Study) -> Lake:

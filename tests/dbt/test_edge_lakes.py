@@ -8,8 +8,9 @@ import duckdb
 import pytest
 
 from dagster_project.core.study.study import Study
+from tests.in_process_dbt import invoke_dbt
 from tests.lakes import LakePlan, write_study_tables
-from tests.warehouses import AWKWARD, copied_study, lake_of, mart, run_dbt
+from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
 
 def test_without_answers_every_mart_is_there_valid_and_empty(unanswered: Study) -> None:
@@ -72,7 +73,7 @@ def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(
         measure="sitelinks", last_month=None, n_samples=2,
     )  # fmt: skip
     write_study_tables(lake_of(study), fewer)
-    run_dbt(study, "build")
+    invoke_dbt(study, "build")
     answers = mart(study, "fct_answers")
     assert set(zip(answers.dataset, answers.prompt, answers.model, answers.method, strict=True)) == {
         ("popqa", "zero_shot", "small", method) for method in ("closed_book", "bm25")
@@ -118,7 +119,7 @@ def test_one_answer_without_a_price_leaves_its_group_without_one(
     unpriced = next(row for row in rows if row["dataset"] == "popqa" and row["prompt"] == "zero_shot")
     unpriced["cost_usd"] = None
     lake.write("answers", rows, fingerprint="changed", partition="large|bm25")
-    run_dbt(study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+")
+    invoke_dbt(study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+")
     costs = mart(study, "fct_costs").query("model == 'large' and method == 'bm25'")
     without = costs[costs.cost_usd_per_1000.isna()]
     assert list(zip(without.dataset, without.prompt, strict=True)) == [("popqa", "zero_shot")]

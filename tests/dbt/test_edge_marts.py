@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -69,3 +70,17 @@ def test_levels_hold_every_answer_once(lonely: Study) -> None:
     assert empty[["accuracy", "ci_low", "ci_high"]].isna().all(axis=None)
     least = mart(lonely, "fct_accuracy_least_popular")
     pd.testing.assert_series_equal(least.n_least, pd.Series([3]), check_names=False)
+
+
+def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty(lonely: Study) -> None:
+    with duckdb.connect(str(lonely.home.build_warehouse), read_only=True) as connection:
+        tables = [name for (name,) in connection.sql(
+            "select table_name from duckdb_tables() where schema_name = 'marts'").fetchall()]  # fmt: skip
+        rows = {name: connection.table(f"marts.{name}").shape[0] for name in tables}
+    for name in ("fct_answers", "fct_accuracy", "fct_leaderboard", "fct_question_consistency", "fct_costs"):
+        assert rows[name], name
+    for name in (
+        "fct_method_comparison", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
+        "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects", "fct_generated_passages",
+    ):  # fmt: skip
+        assert rows[name] == 0, name

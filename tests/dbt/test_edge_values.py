@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.file import load_study
-from tests.edge_lakes import alone_folder, edges_folder
+from tests.edge_lakes import edges_folder
 from tests.warehouses import lake_of, mart
+
+pytestmark = pytest.mark.xdist_group("edges")
 
 
 @pytest.fixture
 def edges(monkeypatch: pytest.MonkeyPatch) -> Study:
     monkeypatch.setenv("LONGTAIL_HOME", str(edges_folder() / "home"))
     return load_study(edges_folder() / "study.yaml")
-
-
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> Study:
-    monkeypatch.setenv("LONGTAIL_HOME", str(alone_folder() / "home"))
-    return load_study(alone_folder() / "study.yaml")
 
 
 def rows_of(study: Study, name: str, query: str) -> pd.DataFrame:
@@ -134,17 +129,3 @@ def test_rows_held_twice_are_counted_once_or_left_out_and_the_sums_hold(edges: S
     assert "Tin" not in set(answers.prediction)
     missing = mart(edges, "fct_answer_coverage").query("model == 'wrong' and method == 'bm25'")
     assert missing.n_missing.sum() <= 3
-
-
-def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty(alone: Study) -> None:
-    with duckdb.connect(str(alone.home.build_warehouse), read_only=True) as connection:
-        tables = [name for (name,) in connection.sql(
-            "select table_name from duckdb_tables() where schema_name = 'marts'").fetchall()]  # fmt: skip
-        rows = {name: connection.table(f"marts.{name}").shape[0] for name in tables}
-    for name in ("fct_answers", "fct_accuracy", "fct_leaderboard", "fct_question_consistency", "fct_costs"):
-        assert rows[name], name
-    for name in (
-        "fct_method_comparison", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
-        "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects", "fct_generated_passages",
-    ):  # fmt: skip
-        assert rows[name] == 0, name

@@ -22,9 +22,10 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
+from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study
-from tests.warehouses import mart, run_dbt
+from tests.warehouses import mart
 
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
 QUESTIONS = (
@@ -54,6 +55,7 @@ PROMPTS = (
     {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
+pytestmark = pytest.mark.xdist_group("prompt_texts")
 PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
 
 
@@ -71,7 +73,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dic
         describe_study(study, lake)
         _make_awkward(lake)
         plans = _ask(study, lake)
-        run_dbt(study, "run", "--select", "+fct_prompts")
+        invoke_dbt(study, "run", "--select", "+fct_prompts")
         yield study, plans
 
 

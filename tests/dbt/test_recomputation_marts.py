@@ -17,9 +17,10 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.report.figures.overview import HEADLINE
 from dagster_project.core.scoring.match import matches_popqa
 from dagster_project.core.study.study import Study
+from tests.in_process_dbt import invoke_dbt
 from tests.dbt import recomputation_marts as again
 from tests.dbt.recomputation import GROUP, PAIR
-from tests.warehouses import AWKWARD, copied_study, lake_of, mart, run_dbt
+from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
 Recompute = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 CASES: list[tuple[str, Recompute, list[str]]] = [
@@ -84,7 +85,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     enrich(study)
     marts = ("fct_guessing_baselines", "fct_passage_effects", "dim_questions", "dim_passages", "dim_entities")
     staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__passages")
-    run_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
+    invoke_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
             "int_question_passages", "int_answer_pairs", "fct_answers", "fct_retrieval_quadrants", *marts)  # fmt: skip
     guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
     assert guesses.share_answer_in_subject.between(0.05, 0.95).sum() > 4

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from tests.warehouses import AWKWARD, copied_study, run_dbt
+from tests.in_process_dbt import invoke_dbt
+from tests.warehouses import AWKWARD, copied_study
 
 
 def test_every_unit_test_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
-    listed = run_dbt(study, "--quiet", "list", "--resource-type", "unit_test").split()
+    listed = invoke_dbt(study, "list", "--resource-type", "unit_test")
     assert len(listed) > 70
-    done = run_dbt(study, "test", "--select", "test_type:unit")
-    counts = re.search(r"PASS=(\d+) WARN=0 ERROR=0 SKIP=0", done)
-    assert counts is not None, done
-    assert int(counts[1]) >= len(listed)
+    tested = invoke_dbt(study, "test", "--select", "test_type:unit").results
+    assert {result.status.value for result in tested} == {"pass"}
+    assert len(tested) >= len(listed)

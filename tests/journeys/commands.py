@@ -96,13 +96,15 @@ def kill_study(process: subprocess.Popen[str]) -> bool:
     return alive
 
 
-def run_up_to_the_warehouse(home: Path, study: Path) -> None:
-    """Fill the lake as `make run` does, and kill it where it begins with the warehouse."""
+def run_up_to_the_warehouse(home: Path, study: Path) -> str:
+    """Fill the lake as `make run` does, and kill it where it begins with the warehouse; what it printed."""
     process = start_study(home, study)
+    said: list[str] = []
     try:
-        read_until(process, "warehouse: dbt", [])
+        read_until(process, "warehouse: dbt", said)
     finally:
         kill_study(process)
+    return "".join(said)
 
 
 def small_study(folder: Path, script: str, facts: int = 12, edit: Mapping[str, str] | None = None) -> Path:

@@ -1,8 +1,13 @@
-"""The finished default study, for every test that reads it: run once, or named by LONGTAIL_FINISHED_HOME (as CI does)."""
+"""Studies that several journeys read, each run once.
+
+The default study is run once, or named by LONGTAIL_FINISHED_HOME (as CI does). The small study's journeys share
+xdist's group `small_study`, those of the default study `default_study`, so that one process has them.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +15,12 @@ import duckdb
 import pytest
 
 from tests.journeys.commands import run_study
+from tests.journeys.small_world import Small, write_small_world
 
 
 @pytest.fixture(scope="session")
 def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home where `make run` of the default study has ended. Its tests share xdist's group `default_study`."""
+    """A home where `make run` of the default study has ended."""
     finished = os.environ.get("LONGTAIL_FINISHED_HOME")
     if finished:
         return Path(finished)
@@ -30,3 +36,23 @@ def marts(finished_home: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(str(finished_home / "published/warehouse.duckdb"), read_only=True) as connection:
         connection.execute("set search_path = 'marts'")
         yield connection
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """The small study after its first run."""
+    folder = tmp_path_factory.mktemp("small")
+    study = write_small_world(folder)
+    (folder / "person").mkdir()
+    done = run_study(folder / "home", study, HOME=str(folder / "person"))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return Small(folder, study, done.stdout)
+
+
+@pytest.fixture
+def changing(small: Small, tmp_path: Path) -> Iterator[Small]:
+    """The same, for a test that changes it: put back as it was, times of files included."""
+    kept = shutil.copytree(small.folder, tmp_path / "kept")
+    yield small
+    shutil.rmtree(small.folder)
+    shutil.move(kept, small.folder)

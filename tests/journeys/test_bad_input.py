@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+from tests.journeys.small_world import FACTS, SEED, Small
 
 pytestmark = pytest.mark.journey
 
@@ -83,18 +84,18 @@ def test_two_study_files_of_one_name(tmp_path: Path) -> None:
 
 
 def test_an_rdf_file_that_is_missing(tmp_path: Path) -> None:
+    """That a variable is not set is told the same way: `test_ingest` has its words."""
     study = PROJECT / "studies/wikidata_people.yaml"
-    assert "LONGTAIL_PEOPLE_RDF" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF="")
     assert "nowhere.nt" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF=str(tmp_path / "nowhere.nt"))
 
 
-def test_a_live_fetch_without_a_contact_address(tmp_path: Path) -> None:
-    study = small_study(
-        tmp_path,
-        "fake:digest",
-        edit={"kind: sandbox, seed: 3, facts_per_relation: 12,": "kind: wikidata,"},
-    )
-    assert "LONGTAIL_CONTACT" in refused(tmp_path / "home", study, LONGTAIL_CONTACT="")
+@pytest.mark.xdist_group("small_study")
+def test_a_live_fetch_without_a_contact_address(changing: Small) -> None:
+    text = changing.study.read_text(encoding="utf-8")
+    sandbox = f"kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS},"
+    assert sandbox in text
+    changing.study.write_text(text.replace(sandbox, "kind: wikidata,"), encoding="utf-8")
+    assert "LONGTAIL_CONTACT" in refused(changing.home, changing.study, LONGTAIL_CONTACT="")
 
 
 def test_sql_before_any_run(tmp_path: Path) -> None:

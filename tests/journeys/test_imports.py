@@ -192,13 +192,15 @@ def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*.parquet")} == before
 
 
-def test_a_file_that_is_missing_or_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    study = write_files(tmp_path)
-    unset = run_study(tmp_path / "home", study)
+def test_a_file_that_is_missing_or_cannot_be_read_is_one_line(
+    finished: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    home, study, _ = finished
+    unset = run_study(home, study)
     assert unset.returncode == 1
     assert "environment variable POPQA_TSV is not set" in unset.stderr
     (tmp_path / "popqa.tsv").write_bytes("id\tsubj\n".encode("utf-16"))
-    broken = run_study(tmp_path / "home", study, POPQA_TSV=str(tmp_path / "popqa.tsv"))
+    broken = run_study(home, study, POPQA_TSV=str(tmp_path / "popqa.tsv"))
     assert broken.returncode == 1
     assert "popqa.tsv: is not UTF-8 but looks like UTF-16" in broken.stderr
     assert "Traceback" not in unset.stderr + broken.stderr

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from tests.journeys.commands import PROJECT, environment, run_study, small_study
+from tests.journeys.commands import PROJECT, environment
+from tests.journeys.small_world import LAST, NEWEST, PINNED, TODAY, Small
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small")]
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
-TODAY = datetime.date.today()
-NEWEST = f"{TODAY.replace(day=1) - datetime.timedelta(days=1):%Y-%m}"
-BEFORE = f"{datetime.date.fromisoformat(NEWEST + '-01') - datetime.timedelta(days=1):%Y-%m}"
 REFRESH = """\
 import datetime, json, sys
 import dagster as dg
@@ -48,8 +44,8 @@ with dg.DagsterInstance.get() as instance:
 """
 
 
-def published(home: Path, query: str) -> list[tuple[object, ...]]:
-    with duckdb.connect(str(home / "small/published/warehouse.duckdb"), read_only=True) as warehouse:
+def published(small: Small, query: str) -> list[tuple[object, ...]]:
+    with small.published() as warehouse:
         return warehouse.sql(query).fetchall()
 
 
@@ -57,12 +53,12 @@ def written(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
 
 
-def refresh(home: Path, study: Path) -> tuple[str, list[str]]:
+def refresh(small: Small) -> tuple[str, list[str]]:
     """Evaluate the schedule on the third of this month and execute what it asks for; month and assets."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", REFRESH, f"{TODAY:%Y-%m}-03T06:00:00+00:00"],
         cwd=PROJECT,
-        env=environment(home, study, DAGSTER_HOME=str(home / "small/dagster")),
+        env=environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster")),
         capture_output=True,
         text=True,
         timeout=600,
@@ -74,40 +70,27 @@ def refresh(home: Path, study: Path) -> tuple[str, list[str]]:
     return month, materialised
 
 
-def test_a_refresh_moves_popularity_and_touches_no_answer(tmp_path: Path) -> None:
-    pinned = f'n_months: 2, last_month: "{BEFORE}"'
-    study = small_study(
-        tmp_path,
-        "fake:passage",
-        facts=8,
-        edit={
-            'snapshot: "2026-10"': f'snapshot: "{NEWEST}"',
-            'n_months: 2, last_month: "2026-10"': pinned,
-            "[closed_book, genread, bm25, oracle]": "[closed_book, bm25]",
-            "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": "",
-        },
-    )
-    home = tmp_path / "home"
-    done = run_study(home, study)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    answers = written(home / "small/lake/answers")
+def test_a_refresh_moves_popularity_and_touches_no_answer(changing: Small) -> None:
+    answers = written(changing.root / "lake/answers")
+    assert answers
     newest_month = "select max(month) from marts.fct_popularity_history"
     popularity = (
         "select question_id, any_value(subject_popularity) from marts.fct_answers group by question_id"
     )
-    before = dict(published(home, popularity))
-    assert published(home, newest_month) == [(BEFORE,)]
+    before = dict(published(changing, popularity))
+    assert published(changing, newest_month) == [(LAST,)]
 
-    study.write_text(study.read_text(encoding="utf-8").replace(pinned, "n_months: 2"), encoding="utf-8")
-    month, materialised = refresh(home, study)
+    study = changing.study.read_text(encoding="utf-8")
+    changing.study.write_text(study.replace(PINNED, "n_months: 2"), encoding="utf-8")
+    month, materialised = refresh(changing)
 
     assert month == NEWEST
-    assert (home / f"small/lake/page_views/{NEWEST}.parquet").exists()
+    assert (changing.root / f"lake/page_views/{NEWEST}.parquet").exists()
     assert "lake/page_views" in materialised
     assert "published_warehouse" in materialised
     assert "lake/answers" not in materialised
-    assert written(home / "small/lake/answers") == answers
-    assert published(home, newest_month) == [(NEWEST,)]
-    after = dict(published(home, popularity))
+    assert written(changing.root / "lake/answers") == answers
+    assert published(changing, newest_month) == [(NEWEST,)]
+    after = dict(published(changing, popularity))
     assert before.keys() == after.keys()
     assert any(before[question] != after[question] for question in before)

@@ -7,7 +7,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,35 +19,18 @@ from tests.journeys.commands import (
     environment,
     run_study,
     run_up_to_the_warehouse,
-    small_study,
 )
 from tests.journeys.growing_disk import contents
+from tests.journeys.small_world import FACTS, Small
 from tests.small_disk import run_with_small_disk
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
-FACTS = 12
 QUESTIONS = FACTS * len(RELATIONS)
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
-    """Home, study file and terminal output of a first run."""
-    folder = tmp_path_factory.mktemp("journey")
-    study = small_study(folder, "fake:passage", FACTS)
-    home = folder / "home"
-    (folder / "person").mkdir()
-    done = run_study(home, study, HOME=str(folder / "person"))
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return home, study, done.stdout
-
-
-def published(home: Path) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(str(home / "small/published/warehouse.duckdb"), read_only=True)
-
-
-def test_every_question_is_answered_once_by_every_method(finished: tuple[Path, Path, str]) -> None:
-    with published(finished[0]) as warehouse:
+def test_every_question_is_answered_once_by_every_method(small: Small) -> None:
+    with small.published() as warehouse:
         rows = warehouse.sql(
             "select method, count(*), count(distinct question_id) from marts.fct_answers group by method order by method"
         ).fetchall()
@@ -57,8 +39,8 @@ def test_every_question_is_answered_once_by_every_method(finished: tuple[Path, P
     assert 0 < counts["oracle"][0] <= QUESTIONS
 
 
-def test_samples_certainty_costs_and_exact_prompts_are_published(finished: tuple[Path, Path, str]) -> None:
-    with published(finished[0]) as warehouse:
+def test_samples_certainty_costs_and_exact_prompts_are_published(small: Small) -> None:
+    with small.published() as warehouse:
         samples, seeds = warehouse.sql(
             "select count(*), count(distinct seed) from marts.fct_sampled_answers"
         ).fetchone()
@@ -79,9 +61,9 @@ def test_samples_certainty_costs_and_exact_prompts_are_published(finished: tuple
 
 
 def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(
-    finished: tuple[Path, Path, str],
+    small: Small,
 ) -> None:
-    with published(finished[0]) as warehouse:
+    with small.published() as warehouse:
         accuracy = dict(
             warehouse.sql("select method, accuracy from marts.fct_accuracy where relation = 'all'").fetchall()
         )
@@ -90,14 +72,13 @@ def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(
     assert accuracy["closed_book"] < accuracy["bm25"] < accuracy["oracle"]
 
 
-def test_the_terminal_shows_progress_the_headline_and_where_to_look(finished: tuple[Path, Path, str]) -> None:
-    output = finished[2]
+def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:
     for text in ("loading definitions", "answers of scripted", "closed_book", "make sql", "make ui"):
-        assert text in output
+        assert text in small.output
 
 
-def test_nothing_is_written_outside_the_home(finished: tuple[Path, Path, str]) -> None:
-    started = finished[1].stat().st_mtime
+def test_nothing_is_written_outside_the_home(small: Small) -> None:
+    started = small.study.stat().st_mtime
     written = [
         path
         for path in PROJECT.rglob("*")
@@ -105,7 +86,7 @@ def test_nothing_is_written_outside_the_home(finished: tuple[Path, Path, str]) -
     ]
     sources = {PROJECT / name for name in _tracked_or_new()}
     assert [path for path in written if path not in sources] == []
-    assert list((finished[0].parent / "person").rglob("*")) == []
+    assert list((small.folder / "person").rglob("*")) == []
 
 
 def _tracked_or_new() -> list[str]:
@@ -123,39 +104,29 @@ def _is_of_a_tool(path: Path) -> bool:
     return first in {".venv", ".git", "data"} or first.startswith(".") or "__pycache__" in path.parts
 
 
-def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None:
-    home, study, _ = finished
-    before = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
-    done = run_study(home, study)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    after = {path: path.stat().st_mtime_ns for path in (home / "small/lake").rglob("*.parquet")}
-    assert before == after
-    assert "nothing to build" in done.stdout
-
-
-def test_files_that_a_full_disk_left_cut_are_made_again(finished: tuple[Path, Path, str]) -> None:
+def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing(changing: Small) -> None:
     """What earlier versions wrote in place, and what dbt and DuckDB still do."""
-    home, study, _ = finished
-    root = home / "small"
+    root = changing.root
+    before = {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")}
     for name in ("study_file", "dagster/dagster.yaml"):
         (root / name).write_bytes(b"")
     for name in ("manifest.json", "partial_parse.msgpack"):
         path = root / "build/dbt/target" / name
         path.write_bytes(path.read_bytes()[:100_000])
-    done = run_study(home, study)
+    done = run_study(changing.home, changing.study)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert (root / "study_file").read_text() == f"{study}\n"
+    assert (root / "study_file").read_text() == f"{changing.study}\n"
     assert json.loads((root / "build/dbt/target/manifest.json").read_text())["nodes"]
     assert "nothing to build" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")} == before
 
 
 def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_is_room(
-    finished: tuple[Path, Path, str], tmp_path: Path
+    small: Small, tmp_path: Path
 ) -> None:
     """Full when the run history is begun, in dbt parse, in generation, in dbt build."""
-    home, study, _ = finished
     sizes = ("0.05", "3", "9", "30")
-    shown = run_with_small_disk("tests.journeys.growing_disk", str(study), str(tmp_path), *sizes)
+    shown = run_with_small_disk("tests.journeys.growing_disk", str(small.study), str(tmp_path), *sizes)
     attempts = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [attempt["code"] for attempt in attempts] == [1, 1, 1, 1], shown.stderr[-2000:]
     began, parsed, generated, built = (attempt["stage"] for attempt in attempts)
@@ -169,7 +140,7 @@ def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_i
         assert re.search("disk is full|No space left", line), line
         assert re.search("make room|free space", line), line
         assert str(tmp_path / "disk/home") in line
-    filled, whole = attempts[-1]["contents"], contents(Lake(home / "small/lake"))
+    filled, whole = attempts[-1]["contents"], contents(Lake(small.root / "lake"))
     assert filled.keys() == whole.keys() - {f"{table} all" for table in MADE_BY_BUILD}
     measured = {key for key in filled if key.startswith("single_latencies ")}  # no two runs take as long
     assert {key: filled[key] for key in filled.keys() - measured} == {
@@ -177,10 +148,7 @@ def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_i
     }
 
 
-def test_sql_reads_the_published_file_and_nothing_else(
-    finished: tuple[Path, Path, str], tmp_path: Path
-) -> None:
-    home, study, _ = finished
+def test_sql_reads_the_published_file_and_nothing_else(small: Small, tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
 
@@ -188,7 +156,7 @@ def test_sql_reads_the_published_file_and_nothing_else(
         return subprocess.run(
             command("dagster_project.sql", query),
             cwd=PROJECT,
-            env=environment(home, study),
+            env=environment(small.home, small.study),
             capture_output=True,
             text=True,
             timeout=60,
@@ -204,17 +172,16 @@ def test_sql_reads_the_published_file_and_nothing_else(
         assert "Traceback" not in refused.stderr
 
 
-def test_the_run_history_holds_every_stage(finished: tuple[Path, Path, str]) -> None:
+def test_the_run_history_holds_every_stage(small: Small) -> None:
     code = (
         "import dagster as dg, json\n"
         "with dg.DagsterInstance.get() as instance:\n"
         "    runs = instance.get_runs()\n"
         "    print(json.dumps([[r.tags.get('longtail/stage'), r.status.value] for r in runs]))\n"
     )
-    home, study, _ = finished
     shown = subprocess.run(
         [*command("x")[:1], "-W", "ignore", "-c", code],
-        env=environment(home, study, DAGSTER_HOME=str(home / "small/dagster")),
+        env=environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster")),
         capture_output=True,
         text=True,
         check=True,
@@ -224,21 +191,17 @@ def test_the_run_history_holds_every_stage(finished: tuple[Path, Path, str]) -> 
     assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)
 
 
-def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(finished: tuple[Path, Path, str]) -> None:
-    home, study, _ = finished
+def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Small) -> None:
+    home, study = changing.home, changing.study
     text = study.read_text(encoding="utf-8")
-    try:
-        study.write_text(text.replace("seed: 0\n", "seed: 0\nmax_new_tokens: 14\n"), encoding="utf-8")
-        triples = home / "small/lake/triples/all.parquet"
-        answers = home / "small/lake/answers/scripted__closed_book.parquet"
-        before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
-        run_up_to_the_warehouse(home, study)
-        assert triples.stat().st_mtime_ns == before[0]
-        assert answers.stat().st_mtime_ns > before[1]
-        # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
-        study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
-        done = run_study(home, study)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
-    finally:
-        study.write_text(text, encoding="utf-8")
+    study.write_text(text.replace("seed: 0\n", "seed: 0\nmax_new_tokens: 14\n"), encoding="utf-8")
+    triples = changing.root / "lake/triples/all.parquet"
+    answers = changing.root / "lake/answers/scripted__closed_book.parquet"
+    before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
+    run_up_to_the_warehouse(home, study)
+    assert triples.stat().st_mtime_ns == before[0]
+    assert answers.stat().st_mtime_ns > before[1]
+    # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
+    study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
+    run_up_to_the_warehouse(home, study)
+    assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,36 +12,55 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.docs import _page_of, publish_docs
+from dagster_project.core.warehouse.docs import DocsReport, _page_of, publish_docs
+from dagster_project.core.warehouse.publication import read_publication
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.browser import chromium
+from tests.lakes import make_study
 from tests.warehouses import UNANSWERED, copied_study
 
 LOG = logging.getLogger(__name__)
+pytestmark = pytest.mark.xdist_group("warehouse_docs")
 
 
-@pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
-    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield copied_study(UNANSWERED, patch, tmp_path_factory.mktemp("docs") / "study")
 
 
-def test_the_page_is_of_the_published_build_and_gives_no_path_away(study: Study) -> None:
+@pytest.fixture(scope="module")
+def made(study: Study) -> DocsReport:
+    """The page of a published build, which is there for the first time."""
+    publish_warehouse(study, LOG)
+    return publish_docs(study, LOG)
+
+
+def test_before_a_publication_there_is_nothing_to_document(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     with pytest.raises(PublishError, match="run `make run`"):
-        publish_docs(study, LOG)
-    published = publish_warehouse(study, LOG)
-    report = publish_docs(study, LOG)
-    page = report.path.read_text(encoding="utf-8")
-    assert f'name="longtail:dbt-invocation-id" content="{published.invocation_id}"' in page
-    assert "The warehouse of Longtail" in page
-    assert str(study.home.root) not in page
-    assert str(PROJECT_ROOT) not in page
-    assert not re.search(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?https?:', page)
-    made = report.path.stat().st_ino
+        publish_docs(make_study(tmp_path, UNANSWERED), LOG)
+
+
+def test_the_page_is_of_the_published_build_and_gives_no_path_away(study: Study, made: DocsReport) -> None:
+    assert made.was_made
+    text = made.path.read_text(encoding="utf-8")
+    published = read_publication(study.home.published_warehouse)
+    assert f'name="longtail:dbt-invocation-id" content="{published.invocation_id}"' in text
+    assert "The warehouse of Longtail" in text
+    assert str(study.home.root) not in text
+    assert str(PROJECT_ROOT) not in text
+    assert not re.search(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?https?:', text)
+
+
+def test_a_current_page_is_written_again_and_not_made_again(study: Study, made: DocsReport) -> None:
+    text, inode = made.path.read_text(encoding="utf-8"), made.path.stat().st_ino
     again = publish_docs(study, LOG)
-    assert report.was_made
     assert not again.was_made
-    assert report.path.read_text(encoding="utf-8") == page
-    assert report.path.stat().st_ino != made
+    assert again.path.read_text(encoding="utf-8") == text
+    assert again.path.stat().st_ino != inode
 
 
 def test_a_page_that_was_cut_is_made_again(tmp_path: Path) -> None:
@@ -55,14 +75,12 @@ def test_a_page_that_was_cut_is_made_again(tmp_path: Path) -> None:
         assert _page_of(target, "ab12") is None
 
 
-def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(study: Study, tmp_path: Path) -> None:
-    publish_warehouse(study, LOG)
-    page = publish_docs(study, LOG).path
+def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(made: DocsReport, tmp_path: Path) -> None:
     with chromium(tmp_path / "profile", "the page was not looked at", logs="performance") as driver:
         from selenium.webdriver.common.by import By
         from selenium.webdriver.support.ui import WebDriverWait
 
-        driver.get(f"{page.as_uri()}#!/model/model.longtail.fct_answers")
+        driver.get(f"{made.path.as_uri()}#!/model/model.longtail.fct_answers")
         WebDriverWait(driver, 30).until(
             lambda d: "the prediction contains a gold answer" in d.find_element(By.TAG_NAME, "body").text
         )

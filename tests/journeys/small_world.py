@@ -1,0 +1,83 @@
+"""The small study that journeys share: a scripted backend, every kind of prompt, reference questions.
+
+What belongs here: what it declares, and where its run left things. What does not: running it (`conftest`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dagster_project.core.sandbox.world import World
+from tests.journeys.commands import small_study
+
+SEED = 3
+FACTS = 8
+TODAY = datetime.date.today()
+"""A study whose window of popularity ends with the month before the newest: a monthly refresh then moves it."""
+
+
+def month_before(month: str) -> str:
+    return f"{datetime.date.fromisoformat(f'{month}-01') - datetime.timedelta(days=1):%Y-%m}"
+
+
+NEWEST = month_before(f"{TODAY:%Y-%m}")
+LAST = month_before(NEWEST)
+MONTHS = (month_before(LAST), LAST)
+PINNED = f'n_months: 2, last_month: "{LAST}"'
+REFERENCES = """\
+seed: 0
+reference_questions:
+  - {name: nq_names, format: nq_open, path: nq.jsonl}
+  - {name: nq_tagme, format: nq_open, path: nq.jsonl, tagme: {}}
+"""
+
+
+@dataclass(frozen=True)
+class Small:
+    """The folder of a finished run: its study file, its home, and what the run printed."""
+
+    folder: Path
+    study: Path
+    output: str
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def root(self) -> Path:
+        """What the home holds of this study."""
+        return self.home / "small"
+
+    def published(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(str(self.root / "published/warehouse.duckdb"), read_only=True)
+
+
+def write_small_world(folder: Path) -> Path:
+    """The study file, beside the reference questions that it names."""
+    texts = [f"who or what was {label.lower()}" for label in named_entities()]
+    lines = [json.dumps({"question": text, "answer": ["x"]}) for text in [*texts, "nothing at all"]]
+    (folder / "nq.jsonl").write_text("\n".join([*lines, "{broken"]), encoding="utf-8")
+    edit = {
+        'snapshot: "2026-10"': f'snapshot: "{NEWEST}"',
+        'n_months: 2, last_month: "2026-10"': PINNED,
+        "seed: 0\n": REFERENCES,
+    }
+    return small_study(folder, "fake:passage", FACTS, edit)
+
+
+def named_entities() -> dict[str, str]:
+    """Label → id of the entities that alone bear it, have an article, and are in some fact."""
+    world = World(SEED, FACTS)
+    stated = {one for triple in world.triples() for one in (triple.subject_id, triple.object_id)}
+    bearers: dict[str, set[str]] = {}
+    for entity in world.entities():
+        for name in (entity.label, *entity.aliases):
+            bearers.setdefault(name.casefold(), set()).add(entity.entity_id)
+    known = (e for e in world.entities() if e.article_title and e.entity_id in stated)
+    return {e.label: e.entity_id for e in known if " " in e.label and len(bearers[e.label.casefold()]) == 1}
