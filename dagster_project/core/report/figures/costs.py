@@ -207,8 +207,8 @@ TOKENS = Figure(
     title="Tokens, time and money by method",
     shows="Tokens, time and cost per thousand questions if each method ran alone. Shared tokens were computed once for "
     "several prompts. Time on the device is that of the study's own batches. Methods share work: `n reused` counts "
-    "answers that came from the row cache (two methods may have a prompt in common). `device s spent` divides such work among "
-    "all rows that share it, so that its sum is what the study spent.",
+    "answers that came from the row cache (two methods may have a prompt in common). `device s spent` divides such work "
+    "among all rows that share it, so that its sum is what the study spent.",
     source="PopQA, Figure 11",
     tables=("fct_costs",),
     sql="""select dataset, prompt, model, method, n, n_reused, prompt_tokens_per_1000, new_tokens_per_1000,

@@ -55,7 +55,8 @@ LEADERBOARD = Figure(
     shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
     "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "
     "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. "
-    "Neither has a `control`, whose passage was chosen without regard to the question. This study cannot tell "
+    "`control` marks a method whose passage was chosen without regard to the question; it has no rank either. This study "
+    "cannot tell "
     "neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
     "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of "
     "its gain over the better fixed method includes it.",
