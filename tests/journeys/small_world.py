@@ -67,6 +67,8 @@ def write_small_world(folder: Path) -> Path:
         'snapshot: "2026-10"': f'snapshot: "{NEWEST}"',
         'n_months: 2, last_month: "2026-10"': PINNED,
         "seed: 0\n": REFERENCES,
+        # the fusion stands before what it fuses: retrieval brings them into order
+        "genread, bm25, oracle": "genread, hybrid, bm25, oracle, random",
     }
     return small_study(folder, "fake:passage", FACTS, edit)
 

@@ -35,7 +35,8 @@ def test_every_question_is_answered_once_by_every_method(small: Small) -> None:
             "select method, count(*), count(distinct question_id) from marts.fct_answers group by method order by method"
         ).fetchall()
     counts = {method: (n, distinct) for method, n, distinct in rows}
-    assert counts["closed_book"] == counts["bm25"] == counts["genread"] == (QUESTIONS, QUESTIONS)
+    everyone = {counts[method] for method in ("closed_book", "bm25", "genread", "hybrid", "random")}
+    assert everyone == {(QUESTIONS, QUESTIONS)}
     assert 0 < counts["oracle"][0] <= QUESTIONS
 
 
@@ -70,6 +71,22 @@ def test_a_backend_that_reads_its_passage_is_right_with_the_right_passage_only(
     assert accuracy["oracle"] > 0.3
     assert accuracy["closed_book"] < 0.05
     assert accuracy["closed_book"] < accuracy["bm25"] < accuracy["oracle"]
+
+
+def test_a_fusion_is_a_method_and_a_random_passage_a_condition(small: Small) -> None:
+    with small.published() as warehouse:
+        found = warehouse.sql(
+            "select sum((h.passage_id = b.passage_id)::int), sum((r.passage_id = b.passage_id)::int)"
+            " from marts.fct_answers as h join marts.fct_answers as b using (dataset, question_id, model, prompt)"
+            " join marts.fct_answers as r using (dataset, question_id, model, prompt)"
+            " where h.method = 'hybrid' and b.method = 'bm25' and r.method = 'random'"
+        ).fetchone()
+        ranks = warehouse.sql("select method, rank from marts.fct_leaderboard where not is_adaptive").fetchall()
+        pairs = warehouse.sql("select distinct retrieval_method from marts.fct_adaptive_accuracy").fetchall()
+    assert found[0] == QUESTIONS  # one retriever fused is that retriever
+    assert found[1] < QUESTIONS / 4
+    assert {method for method, rank in ranks if rank is None} == {"oracle", "random"}
+    assert {name for (name,) in pairs} == {"bm25", "hybrid", "oracle"}
 
 
 def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:

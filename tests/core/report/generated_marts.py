@@ -142,7 +142,8 @@ def _value(name: str, column: str, kind: str, row: Mapping[str, Any], at: int, w
         "subject_popularity": 10 ** (6 * number), "month": "2026-10", "ci_low": 0.1, "ci_high": 0.9, "method": "m",
         "level_low_log10": at % 6, "z_low": row.get("bin", 0) / 2 - 2, "z_high": row.get("bin", 0) / 2 - 1.5,
         "prompt": world.prompts[0], "is_adaptive": at % 2 == 0, "dataset": world.datasets[0],
-        "decade_low": 10.0 ** (at % 6),
+        "decade_low": 10.0 ** (at % 6), "is_condition": False,
+        "kind": "memory" if row.get("method") == world.methods[0] else "retrieval",
     }  # fmt: skip
     if column in special:
         return special[column]
