@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from dagster_project.core.tables.schema import (
     DATASET,
+    HAS_ANSWER_POPQA,
     METHOD,
     MODEL,
     PARAPHRASE_ID,
@@ -20,7 +21,7 @@ from dagster_project.core.tables.schema import (
 # If a file of imported answers does not say a value, the value is null, never zero.
 ACCOUNTS = (
     column(
-        "prompt_tokens", pa.int32(), "tokens of the prompt as given to the model; null if imported", null=True
+        "prompt_tokens", pa.int32(), "tokens of the prompt given to the model; null if imported", null=True
     ),
     column(
         "shared_tokens",
@@ -56,9 +57,7 @@ ACCOUNTS = (
         " price",
         null=True,
     ),
-    column(
-        "engine", pa.string(), "generation backend that computed the row; imported = it comes from a file"
-    ),
+    column("engine", pa.string(), "backend that computed the row; imported = it comes from a file"),
     column(
         "revision",
         pa.string(),
@@ -69,11 +68,7 @@ ACCOUNTS = (
         pa.string(),
         "number format of the weights; unknown if imported, or if the study does not declare it for a service",
     ),
-    column(
-        "quantisation",
-        pa.string(),
-        "none, or the scheme; unknown if the study does not declare it for a service",
-    ),
+    column("quantisation", pa.string(), "none, or the scheme; unknown for a service without a declared one"),
     column(
         "decoding",
         pa.string(),
@@ -81,12 +76,7 @@ ACCOUNTS = (
         " followed (forced, forbidden or penalised tokens); null if imported",
         null=True,
     ),
-    column(
-        "seed",
-        pa.int64(),
-        "seed of the draw of demonstrations, or of the sample; null if imported",
-        null=True,
-    ),
+    column("seed", pa.int64(), "seed of the demonstrations or of the sample; null if imported", null=True),
     column(
         "is_reused",
         pa.bool_(),
@@ -116,18 +106,10 @@ GENERATION = (
         pa.bool_(),
         "the prediction contains a gold answer in the same upper and lower case",
     ),
-    column(
-        "is_correct_normalized",
-        pa.bool_(),
-        "the prediction contains a gold answer, both as SQuAD-normalised words",
-    ),
-    column("is_exact_match", pa.bool_(), "the prediction equals a gold answer, both SQuAD-normalised"),
-    column(
-        "token_f1",
-        pa.float64(),
-        "token F1 of the prediction, SQuAD-normalised: the maximum over the gold answers",
-    ),
-    column("rouge_l", pa.float64(), "ROUGE-L F-measure of the prediction: the maximum over the gold answers"),
+    column("is_correct_normalized", pa.bool_(), "prediction contains a gold answer, both SQuAD-normalised"),
+    column("is_exact_match", pa.bool_(), "prediction equals a gold answer, both SQuAD-normalised"),
+    column("token_f1", pa.float64(), "token F1 (SQuAD-normalised): the maximum over the gold answers"),
+    column("rouge_l", pa.float64(), "ROUGE-L F-measure: the maximum over the gold answers"),
     *ACCOUNTS,
 )
 
@@ -198,22 +180,14 @@ GENERATION_TABLES = (
             DATASET,
             QUESTION_ID,
             MODEL,
-            column(
-                "passage_id",
-                pa.string(),
-                "genread, model and question, joined by colons: unique within a dataset",
-            ),
+            column("passage_id", pa.string(), "genread:model:question, unique within a dataset"),
             column("text", pa.string(), "the first line of the background text, used as the passage"),
             column(
                 "has_answer",
                 pa.bool_(),
                 "the passage contains a gold answer as a token sequence (DPR's rule, SPEC §4)",
             ),
-            column(
-                "has_answer_popqa",
-                pa.bool_(),
-                "the passage contains a gold answer by PopQA's substring rule",
-            ),
+            HAS_ANSWER_POPQA,
             PROMPT_HASH,
             column("raw_text", pa.string(), "the background text before it was cut"),
             *ACCOUNTS,

@@ -62,6 +62,9 @@ PROMPT_HASH = column(
     "SHA-256 of the exact prompt text; null if it comes from a file without prompts",
     null=True,
 )
+HAS_ANSWER_POPQA = column(
+    "has_answer_popqa", pa.bool_(), "the passage contains a gold answer by PopQA's substring rule"
+)
 PARAPHRASE_ID = column(
     "paraphrase_id", pa.int32(), "number of the paraphrase within its relation; 0 = the question itself"
 )

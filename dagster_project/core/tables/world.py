@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from dagster_project.core.tables.schema import (
     DATASET,
+    HAS_ANSWER_POPQA,
     PARAPHRASE_ID,
     QUESTION_ID,
     RELATION,
@@ -61,11 +62,7 @@ WORLD_TABLES = (
             PROPERTY_ID,
             OBJECT_ID,
             RELATION,
-            column(
-                "source",
-                pa.string(),
-                "world that the fact comes from: sandbox, wikidata, rdf_file or imported",
-            ),
+            column("source", pa.string(), "world of the fact: sandbox, wikidata, rdf_file or imported"),
             FACTS_FROM,
         ),
     ),
@@ -80,17 +77,8 @@ WORLD_TABLES = (
             column(
                 "article_title", pa.string(), "title of the English Wikipedia article; null = none", null=True
             ),
-            column(
-                "sitelinks",
-                pa.int32(),
-                "number of Wikimedia pages about the entity; null = unknown",
-                null=True,
-            ),
-            column(
-                "source",
-                pa.string(),
-                "world that the entity comes from: sandbox, wikidata, rdf_file or imported",
-            ),
+            column("sitelinks", pa.int32(), "Wikimedia pages about the entity; null = unknown", null=True),
+            column("source", pa.string(), "world of the entity: sandbox, wikidata, rdf_file or imported"),
             FACTS_FROM,
         ),
     ),
@@ -110,9 +98,7 @@ WORLD_TABLES = (
                 " missing, which is not zero",
                 null=True,
             ),
-            column(
-                "n_names", pa.int32(), "distinct names that were searched for; null without a text", null=True
-            ),
+            column("n_names", pa.int32(), "distinct names searched for; null without a text", null=True),
             column(
                 "n_whole_words",
                 pa.int64(),
@@ -147,11 +133,7 @@ WORLD_TABLES = (
             ),
             column("frequency", pa.float64(), "frequency f of the subject; null = missing", null=True),
             column("draw", pa.float64(), "R: a hash of the study's seed and the triple, in [0, 1)"),
-            column(
-                "threshold",
-                pa.float64(),
-                "exp(8R - 6): the triple is accepted if and only if its frequency is above",
-            ),
+            column("threshold", pa.float64(), "exp(8R - 6): accepted if and only if frequency is above it"),
             column(
                 "outcome",
                 pa.string(),
@@ -218,11 +200,7 @@ WORLD_TABLES = (
             DATASET,
             QUESTION_ID,
             PARAPHRASE_ID,
-            column(
-                "cosine",
-                pa.float64(),
-                "cosine of the sentence embeddings of the paraphrase and of the question",
-            ),
+            column("cosine", pa.float64(), "cosine of the sentence embeddings of paraphrase and question"),
             column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
         ),
     ),
@@ -253,11 +231,7 @@ WORLD_TABLES = (
                 pa.bool_(),
                 "the uncut passage contains a gold answer as a token sequence (DPR's rule)",
             ),
-            column(
-                "has_answer_popqa",
-                pa.bool_(),
-                "the passage contains a gold answer by PopQA's substring rule",
-            ),
+            HAS_ANSWER_POPQA,
         ),
         partitioned_by=("retriever",),
     ),
