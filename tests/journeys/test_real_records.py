@@ -13,7 +13,7 @@ from tests.journeys.commands import PROJECT, run_study
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("real_records")]
 
 RECORDS = os.environ.get("LONGTAIL_PEOPLE_RDF", "")
-DRAWN = 150
+DRAWN = 60
 
 
 @pytest.mark.skipif(
