@@ -83,7 +83,7 @@ def test_the_line_names_the_place_what_is_left_and_what_to_do(tmp_path: Path) ->
     line = full_disk(tmp_path / "not" / "there", "dbt parse")
     assert line.startswith(f"dbt parse: {tmp_path}/not/there: the disk is full (")
     assert "MiB are left)" in line
-    assert line.endswith("make room and run again: what is finished is kept")
+    assert line.endswith("make room and run again: finished work is kept")
     assert "\n" not in line
 
 

@@ -26,7 +26,7 @@ def test_whatever_meets_a_full_disk_fails_with_one_line_that_says_what_to_do(err
     with pytest.raises(dg.Failure) as failed, clear_errors():
         raise error
     assert failed.value.description is not None
-    assert failed.value.description.endswith("make room and run again: what is finished is kept")
+    assert failed.value.description.endswith("make room and run again: finished work is kept")
     assert "\n" not in failed.value.description
 
 

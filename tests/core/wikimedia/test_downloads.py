@@ -69,14 +69,14 @@ def test_what_came_before_the_server_was_gone_is_used_by_the_next_run(
         url = server.base_url + PLAIN
         port = int(server.base_url.rsplit(":", 1)[1])
         server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
-        with pytest.raises(SourceError, match=r"[\d,]+ bytes are kept, to go on from"):
+        with pytest.raises(SourceError, match=r"[\d,]+ bytes are kept, to resume from"):
             download_dump(client, url, target, log)
     assert not target.exists()
     kept = _part(target).stat().st_size
     assert 0 < kept < len(_whole(large_world))
     with SandboxServer(large_world, port), caplog.at_level(logging.INFO):
         download_dump(client, url, target, log)
-    assert f"{kept:,} bytes are there, going on from them" in caplog.text
+    assert f"{kept:,} bytes are there already, resuming after them" in caplog.text
     assert target.read_bytes() == _whole(large_world)
 
 

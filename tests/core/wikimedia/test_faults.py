@@ -93,7 +93,7 @@ def test_after_five_refusals_in_a_row_nothing_is_asked_for_a_while(server, new_c
         client.get_json(ENTITY_API, url, PARAMS)
     with (
         new_client() as client,
-        pytest.raises(SourceError, match="5 times in a row; stopped so as not to be ba"),
+        pytest.raises(SourceError, match="5 times in a row; stopped to avoid a ba"),
     ):
         client.get_json(PAGE_VIEW_API, url, PARAMS)
     assert len(server.requests) == 5
@@ -160,7 +160,7 @@ def test_a_huge_answer_is_not_read_to_its_end(server, client, fake_time, log) ->
     server.faults.add(API, Fault(200, body, "application/json"), times=9)
     policy = RetryPolicy(largest_answer=100_000)
     with HttpClient(policy=policy, clock=fake_time.clock()) as small:
-        with pytest.raises(SourceError, match="more than 100,000 bytes, which is not read on"):
+        with pytest.raises(SourceError, match="more than 100,000 bytes; the rest was not read"):
             small.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert len(server.requests) == 1
         server.faults.add("/sparql", Fault(200, body, "application/sparql-results+json"))

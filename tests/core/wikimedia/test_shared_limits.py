@@ -86,7 +86,7 @@ def test_a_ban_holds_every_process(
         with HttpClient(clock=fake_time.clock(), limits=tmp_path, limits_loopback=True) as client:
             client.get_json(ENTITY_API, server.base_url + API, PARAMS)
 
-    with pytest.raises(SourceError, match=rf"answered 403 .*nothing is asked for {seconds // 60} minutes"):
+    with pytest.raises(SourceError, match=rf"answered 403 .*no request is sent for {seconds // 60} minutes"):
         ask()
     with pytest.raises(SourceError, match="asked us to pause"):
         ask()  # another client, as of another process
