@@ -1,6 +1,6 @@
-"""What must hold in a study whose datasets or answers come from files of others.
+"""The rules for a study whose datasets or answers come from imported files.
 
-What belongs here: which keys go together. What does not: single values (`imports`), and the files themselves.
+What belongs here: which keys must appear together. What does not: single values (`study.imports`), and the files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(read: Reader, study: Study) -> None:
-    """Errors: `StudyError` naming the key and what goes with it."""
+    """Errors: `StudyError` naming the key and what it needs."""
     kind = study.source.kind
     if kind == "none" and study.datasets_of_source:
         name = study.datasets_of_source[0].name
