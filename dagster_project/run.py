@@ -58,7 +58,7 @@ def main() -> int:
             print(_where_next(study, time.monotonic() - began))
         return 0
     except KeyboardInterrupt:
-        print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
+        print("stopped; finished rows are kept, `make run` continues from here", file=sys.stderr)
         return 130
     except Exception as error:
         if not is_for_the_user(error):
@@ -83,7 +83,9 @@ def materialise(study: Study) -> int:
                 inputs = warehouse_inputs(study)  # before the build, which does not see later changes
                 if _is_published(study, inputs):
                     continue
-                _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
+                _published_inputs(study).unlink(
+                    missing_ok=True
+                )  # from here on, the published files are replaced
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
