@@ -86,7 +86,7 @@ def claim_home(study: Study) -> None:
     owner = Path(os.fsdecode(noted.strip())) if noted.strip() else path  # a full disk may leave it empty
     if owner != path and _is_named(owner, study.name):
         raise StudyError(
-            f"{path}: name: {study.name!r} is the name of {owner} too, whose state is in {study.home.root}; "
+            f"{path}: name: {study.name!r} is also the name of {owner}, whose state is in {study.home.root}; "
             f"give one of them another name"
         )
     _write(note, os.fsencode(path) + b"\n", study.home)

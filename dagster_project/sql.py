@@ -121,7 +121,7 @@ class Shell:
             try:
                 line = input("     ...> " if self._typed else "longtail> ")
                 if self._typed and _word(line) in _WORDS:
-                    print("(part of the query above, as it has no ; yet: Ctrl-C drops that query)")
+                    print("(part of the query above, which has no ; yet: Ctrl-C drops that query)")
                 whole = self._take(line)
                 if whole == "\\q":
                     return

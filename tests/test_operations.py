@@ -70,7 +70,7 @@ def test_a_home_belongs_to_one_study_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("cut_to", [0, 1, 3])
-def test_a_home_with_an_empty_owner_file_is_claimed_again(
+def test_a_home_with_a_truncated_owner_file_is_claimed_again(
     cut_to: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))

@@ -55,7 +55,7 @@ def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]
         fault = _fault(item)
         question = "" if fault else clean(item["question"], LONGEST_QUESTION)
         if not fault and question in line_of:
-            fault = f"asked already: in line {line_of[question]}; that one is kept"
+            fault = f"repeated question: line {line_of[question]} has it already and is kept"
         if fault:
             aside.put(number, fault, item)
             continue

@@ -110,8 +110,8 @@ def _asked(
     progress.done()
     if left:
         raise SourceError(
-            f"{name}: {len(left)} of {len(questions)} questions are not linked yet, the others are and stay so; run"
-            f" again to ask about these alone (the first: {left[0]})"
+            f"{name}: {len(left)} of {len(questions)} questions are not linked yet; the other links are kept; run"
+            f" again to link only these (the first: {left[0]})"
         )
     return found, aside
 

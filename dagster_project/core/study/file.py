@@ -224,6 +224,6 @@ def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
     seen: set[str] = set()
     for item in items:
         if item.name in seen:
-            raise read.fail(key, f"{item.name!r} is there twice")
+            raise read.fail(key, f"{item.name!r} appears twice")
         seen.add(item.name)
     return items

@@ -227,19 +227,19 @@ class Study:
 
     @property
     def retrievers(self) -> tuple[str, ...]:
-        """The methods that retrieve; those that others are fused from come before the fusions."""
+        """The methods that retrieve; a fusion comes after the methods that it fuses."""
         found = [method for method in self.methods if not METHODS[method].is_parametric]
         return tuple(sorted(found, key=lambda method: METHODS[method].is_fusion))
 
     def fused(self, retriever: str) -> tuple[str, ...]:
-        """The study's retrievers whose results `retriever` fuses; none where it is no fusion."""
+        """The study's retrievers whose results `retriever` fuses; empty if it is not a fusion."""
         if not METHODS[retriever].is_fusion:
             return ()
         return tuple(method for method in self.methods if METHODS[method].can_be_fused)
 
     @property
     def writes_background(self) -> bool:
-        """A method has the models write background texts: lake table generated_passages has rows."""
+        """Whether some method needs background texts of the models: lake table generated_passages then has rows."""
         return any(METHODS[method].kind == BACKGROUND for method in self.methods)
 
     @property

@@ -89,7 +89,7 @@ class _Loader(yaml.SafeLoader):
         """One node with an allowed depth and size. Errors: `_RefusedError`, `yaml.YAMLError`."""
         event = self.peek_event()
         if getattr(event, "tag", None) is not None:
-            problem = f"tags ({event.tag[:_SHOWN]}) are not for a study; leave it out"
+            problem = f"tags ({event.tag[:_SHOWN]}) are not allowed in a study; leave it out"
             raise _RefusedError(event.start_mark, problem)
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -109,7 +109,7 @@ class _Loader(yaml.SafeLoader):
         elif id(node) in self._sizes:
             self._n_nodes += self._sizes[id(node)]
         else:
-            problem = f"*{str(event.anchor)[:_SHOWN]} stands for something that holds it"
+            problem = f"*{str(event.anchor)[:_SHOWN]} refers to a value that contains it"
             raise _RefusedError(event.start_mark, problem)
         if self._n_nodes > _MOST_NODES:
             problem = f"more than {_MOST_NODES:,} values up to here, aliases resolved; no study needs them"
@@ -124,7 +124,7 @@ class _Loader(yaml.SafeLoader):
                 name, line = (key.tag, key.value), key.start_mark.line + 1
                 if name in lines:
                     shown = key.value[:_SHOWN]
-                    problem = f"key {shown} is there twice, first in line {lines[name]}; keep one"
+                    problem = f"key {shown} appears twice, first in line {lines[name]}; keep one"
                     raise _RefusedError(key.start_mark, problem)
                 lines[name] = line
         return node

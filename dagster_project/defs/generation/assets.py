@@ -114,7 +114,7 @@ def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResour
     n_doubled, n_unknown = count_faults(study.lake, context.run.run_id)
     return dg.AssetCheckResult(
         passed=not n_doubled and not n_unknown,
-        description=f"lake/answers: {n_doubled} doubled rows, {n_unknown} rows of this run to questions not asked"
+        description=f"lake/answers: {n_doubled} doubled rows, {n_unknown} rows of this run for unknown questions"
         + ("; materialise the partitions again" if n_doubled or n_unknown else ""),
         metadata={"n_doubled": n_doubled, "n_of_questions_not_asked": n_unknown},
     )

@@ -58,7 +58,7 @@ indexes = [
     deps=[questions, passages, *indexes],
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, retriever, rank); a fusion after the retrievers that it fuses."""
+    """One row per (dataset, question, retriever, rank); a fusion comes after the retrievers that it fuses."""
     keys = sorted(context.partition_keys, key=study.study.retrievers.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

@@ -51,7 +51,7 @@ def test_unusable_lines_are_put_aside_with_a_reason(tmp_path: Path) -> None:
     assert {row.row_key.split()[-1]: row.reason.split(":")[0] for row in aside} == {
         "2": "not JSON",
         "3": "a JSON object was expected",
-        "4": "asked already",
+        "4": "repeated question",
         "5": "key answer",
         "6": "key question",
         "7": "key answer",

@@ -158,7 +158,7 @@ def test_keys_that_are_refused(make: Make, tagme: Any, words: str) -> None:
             [{"name": "world", "format": "nq_open", "path": "x"}],
             "'world' is the name of a dataset; choose another",
         ),
-        ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' is there twice"),
+        ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' appears twice"),
         ([{"name": "a", "format": "nq", "path": "x"}], "'nq' is not one of: nq_open"),
         ([{"name": "a", "format": "nq_open"}], "exactly one of path and path_env"),
         ([], "must be a list with at least one entry"),

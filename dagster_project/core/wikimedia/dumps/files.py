@@ -166,7 +166,7 @@ class DumpFile:
 
 @dataclass
 class Aside:
-    """Rows put aside: counted by reason. The first thousand per reason are kept, and one row gives the number of the
+    """Rows put aside: counted by reason. The first thousand per reason are kept, and one row counts the
     rest."""
 
     counts: Counter[str] = field(default_factory=Counter)
