@@ -349,7 +349,10 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
             "a: !!python/object/apply:os.system [ls]",
             "line 1: tags (tag:yaml.org,2002:python/object/apply:os.system)",
         ),
-        ("a: 1\nb: !!timestamp 2026-10-01", "line 2: tags (tag:yaml.org,2002:timestamp) are not allowed in a study"),
+        (
+            "a: 1\nb: !!timestamp 2026-10-01",
+            "line 2: tags (tag:yaml.org,2002:timestamp) are not allowed in a study",
+        ),
         ("name: 2026-99-99", "name: '2026-99-99' must be lower-case letters"),
         ("name: 1:30", "name: '1:30' must be lower-case letters"),
         ("name: " + "9" * 5_000, "line 1: a number of 5,000 characters, which no study needs"),

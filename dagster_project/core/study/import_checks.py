@@ -58,8 +58,8 @@ def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_
     if name and not _names_entities(name) and not has_entities:
         raise read.fail(
             f"datasets[{i}].import",
-            f"the files of {name} name no entity; add a dataset of the source, or an import with entities (as format popqa"
-            " has), to link their subjects to",
+            f"the files of {name} name no entity; add a dataset of the source, or an import with entities (as format"
+            " popqa has), to link their subjects to",
         )
 
 
