@@ -1,1 +1,1 @@
-"""Longtail: when not to trust a language model. `definitions` → `defs` → `core`, never the other way."""
+"""Longtail: when not to trust a language model. `definitions` imports `defs`, which imports `core`, never the reverse."""

@@ -1,6 +1,6 @@
 """The part of `make check` that needs a study's home: dbt parse, the dbt rules, SQL style, Dagster's own check.
 
-All of it works in a home of its own that is thrown away: nothing of a user's state is touched.
+It works in a temporary home and does not touch the user's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dagster_project.core.warehouse.build import dbt_environment
 
 
 def main() -> int:
-    """Run each check; returns 0 only if all pass."""
+    """Run each check; return 0 only if all pass."""
     with tempfile.TemporaryDirectory(prefix="longtail-check-") as folder:
         os.environ["LONGTAIL_HOME"] = folder
         os.environ.pop("LONGTAIL_STUDY", None)

@@ -1,6 +1,6 @@
-"""Opening a study's Dagster instance as an operator: its home, pool limits, runs whose process died, failing disks.
+"""Opens a study's Dagster instance for an operator: its home, pool limits, runs whose process died, failing disks.
 
-`run.py` and `ui.py` begin with this; nothing here knows of assets.
+`run.py` and `ui.py` start with this module; it knows no assets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
-"""What a disk or the run history's database raises: the user can act on it, as on a `LongtailError`."""
+"""Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
 _UNFINISHED = [
@@ -38,9 +38,9 @@ _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRu
 
 @contextmanager
 def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
-    """The study's Dagster instance, with pool limits set and dead runs reaped.
+    """The study's Dagster instance, with pool limits set and dead runs marked as failed.
 
-    Errors: `StudyError` where the home is another study's.
+    Errors: `StudyError` where the home belongs to another study.
     """
     home = study.home
     claim_home(study)
@@ -53,7 +53,8 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
 
 
 def is_for_the_user(error: Exception) -> bool:
-    """Whether the user can act on an error, in one line; any other is a fault of the program and keeps its trace."""
+    """Whether the user can correct the error. It is then shown in one line; any other error is a bug and keeps its
+    trace."""
     return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error)
 
 
@@ -61,7 +62,7 @@ def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
         return advised(single_line(str(error)))
-    # SQLite says of a full disk also that it cannot read or write; other libraries have words of their own.
+    # For a full disk, SQLite may report that it cannot read or write; other libraries have other messages.
     if not isinstance(error, STATE_ERRORS) or (
         not isinstance(error, OSError) and has_no_room(longtail_home())
     ):
@@ -79,27 +80,27 @@ def error_line(error: BaseException) -> str:
 
 
 def claim_home(study: Study) -> None:
-    """Note in the home which study file it belongs to. Errors: `StudyError` where another file has that name."""
+    """Record in the home which study file owns it. Errors: `StudyError` where another file already has that name."""
     note, path = study.home.root / "study_file", study.path.resolve()
     noted = note.read_bytes() if note.exists() else b""
-    owner = Path(os.fsdecode(noted.strip())) if noted.strip() else path  # a full disk once left empty notes
+    owner = Path(os.fsdecode(noted.strip())) if noted.strip() else path  # a full disk may leave it empty
     if owner != path and _is_named(owner, study.name):
         raise StudyError(
-            f"{path}: name: {study.name!r} is the name of {owner} too, whose state is in {study.home.root}; "
+            f"{path}: name: {study.name!r} is also the name of {owner}, whose state is in {study.home.root}; "
             f"give one of them another name"
         )
     _write(note, os.fsencode(path) + b"\n", study.home)
 
 
 def _write(path: Path, content: bytes, home: StudyHome) -> None:
-    """Write a small file whole or not at all, unless it is so already."""
+    """Write a small file whole or not at all, unless it already has this content."""
     if not path.exists() or path.read_bytes() != content:
         with atomic_file(path, staging=home.root / STAGING) as temporary:
             temporary.write_bytes(content)
 
 
 def _is_named(study_file: Path, name: str) -> bool:
-    """Whether the file is there and names its study so; one that cannot be read at present counts as doing so."""
+    """Whether the file exists and names its study so; also true if the file cannot be read at present."""
     if not study_file.is_file():
         return False
     try:
@@ -109,7 +110,7 @@ def _is_named(study_file: Path, name: str) -> bool:
 
 
 def prepare_dagster_home(home: StudyHome) -> None:
-    """Make the Dagster home with the project's settings, and point this process to it, and the hub's cache."""
+    """Create the Dagster home with the project's settings; set this process's DAGSTER_HOME and the hub's cache."""
     keep_downloads_in(home)
     remove_leftovers(home.root / STAGING)
     _write(home.dagster / "dagster.yaml", (PROJECT_ROOT / "dagster.yaml").read_bytes(), home)
@@ -117,14 +118,14 @@ def prepare_dagster_home(home: StudyHome) -> None:
 
 
 def keep_downloads_in(home: StudyHome) -> None:
-    """Point the hub's cache to the home, unless the user has named one. huggingface_hub reads this when imported."""
+    """Set the hub's cache inside the home, unless the user has set one. huggingface_hub reads this at import."""
     os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
 
 
 def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
-    """Mark runs as failed whose process is gone, and free the pool slots that they hold; returns their ids.
+    """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
 
-    A run killed with -9 stays STARTED and keeps its slots, and the next run would wait for ever.
+    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever.
     """
     dead = []
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
@@ -143,12 +144,13 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
 
 
 def _began(record: dg.RunRecord) -> float:
-    """Start in seconds since the epoch; of a run not yet started its last change: it may have queued for long."""
+    """The start in seconds since the epoch. For a run that has not started, its last change: it may have queued for
+    long."""
     return record.start_time or record.update_timestamp.timestamp()
 
 
 def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
-    """Remove the lock files of ended runs; a process that still holds its lock keeps it."""
+    """Remove the lock files of ended runs; a process that still holds its lock keeps the file."""
     for run_id in locked_runs(home.locks):
         run = instance.get_run_by_id(run_id)
         if (run is None or run.status in _ENDED) and is_run_dead(home.locks, run_id, None):
@@ -159,7 +161,7 @@ def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> 
     storage = instance.event_log_storage
     infos = [storage.get_concurrency_info(pool) for pool in POOL_LIMITS]
     holders = {slot.run_id for info in infos for slot in info.claimed_slots}
-    # A step killed between being assigned a slot and claiming it is pending, and blocks the pool all the same.
+    # A step that was killed after it got a slot and before it claimed the slot is pending: it also blocks the pool.
     holders |= {step.run_id for info in infos for step in info.pending_steps}
     for run_id in holders:
         run = instance.get_run_by_id(run_id)

@@ -1,6 +1,6 @@
-"""What `make run` does: materialise the chosen study stage by stage, through Dagster, and show what came out.
+"""What `make run` does: materialise the chosen study stage by stage through Dagster, and print the results.
 
-Every stage is a run in the UI's history. A stage whose partitions are current computes nothing.
+Every stage is a run in the UI's history. A stage whose partitions are all current computes nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from dagster_project.terminal import Calm, Condensed
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _SHOWN_CHECKS = 3
-_LOGGERS = ("longtail", "dagster_project")  # those that dagster.yaml shows in the UI
+_LOGGERS = ("longtail", "dagster_project")  # dagster.yaml shows the same ones in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def main() -> int:
-    """Run the study; returns the exit code. A failure is one line on standard error."""
+    """Run the study; return the exit code. A failure is one line on standard error."""
     warnings.filterwarnings("ignore")
     began = time.monotonic()
     try:
@@ -58,7 +58,7 @@ def main() -> int:
             print(_where_next(study, time.monotonic() - began))
         return 0
     except KeyboardInterrupt:
-        print("stopped; finished rows are kept, `make run` goes on from here", file=sys.stderr)
+        print("stopped; finished rows are kept, `make run` continues from here", file=sys.stderr)
         return 130
     except Exception as error:
         if not is_for_the_user(error):
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def materialise(study: Study) -> int:
-    """Materialise every stage of the study; returns 0, or 1 after saying which step failed."""
+    """Materialise every stage of the study; return 0, or 1 after printing which step failed."""
     with open_instance(study) as instance:
         _say("loading definitions")
         from dagster_project.definitions import defs
@@ -80,10 +80,12 @@ def materialise(study: Study) -> int:
             started = time.monotonic()
             _say(f"[{number}/{len(stages)}] {stage.title}")
             if stage.is_output:
-                inputs = warehouse_inputs(study)  # before the build: what changes during it is not in it
+                inputs = warehouse_inputs(study)  # before the build, which does not see later changes
                 if _is_published(study, inputs):
                     continue
-                _published_inputs(study).unlink(missing_ok=True)  # of what is replaced from here on
+                _published_inputs(study).unlink(
+                    missing_ok=True
+                )  # from here on, the published files are replaced
             failure = run_stage(definitions, instance, study, stage)
             if failure:
                 print(f"error: {stage.title}: {failure}", file=sys.stderr)
@@ -99,7 +101,7 @@ def _published_inputs(study: Study) -> Path:
 
 
 def _is_published(study: Study, inputs: str) -> bool:
-    """Whether a lake of these `inputs` was built, tested and published already, and all of it is still there, whole."""
+    """Whether a lake with these `inputs` is published already, and all published files still exist undamaged."""
     published = _published_inputs(study)
     home = study.home
     made = (home.published_warehouse, home.published_report, home.published_docs, home.published_export)
@@ -107,16 +109,16 @@ def _is_published(study: Study, inputs: str) -> bool:
         return False
     damage = find_damage(home.published_warehouse)
     if damage:
-        _say(f"      the published warehouse is damaged and is built again: {single_line(damage)}")
+        _say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
         return False
-    _say("      the published warehouse is of exactly this lake, and whole: nothing to build")
+    _say("      the published warehouse already holds exactly this lake: nothing to build")
     return True
 
 
 def run_stage(
     definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
 ) -> str | None:
-    """Run one stage in this process; returns None, or the line that says what failed."""
+    """Run one stage in this process; return None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
     with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
@@ -132,8 +134,8 @@ def run_stage(
 
 
 def _why(events: Sequence[Any]) -> str:
-    """What failed, in one line. A full disk comes first: everything else may follow from it. Then failed checks: a
-    blocking one also fails a step, in Dagster's words.
+    """What failed, in one line. A full disk comes first, as it may cause everything else. Failed checks come next: a
+    blocking check also fails a step, with Dagster's message.
     """
     for said in map(_said, events):
         if is_disk_full(said):
@@ -150,7 +152,7 @@ def _why(events: Sequence[Any]) -> str:
 
 
 def _said(event: Any) -> str:
-    """What a failed step or run gives as its reason, in one line: our own words, or those of the error at its root."""
+    """The reason of a failed step or run in one line: our own message, or the message of the root error."""
     failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
     if failed is None:
         return ""
@@ -170,7 +172,7 @@ def _check(check: dg.AssetCheckEvaluation) -> str:
 
 
 def _listen() -> None:
-    """Show in the terminal too what the stages log, and the modules below them (waits, retries, halved batches)."""
+    """Also show in the terminal what the stages and their modules log (waits, retries, halved batches)."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("      %(message)s"))
     for name in _LOGGERS:

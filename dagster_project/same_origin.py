@@ -1,17 +1,17 @@
-"""Which requests the UI's webserver answers: those of its own pages and of local programs, none of other websites.
+"""Which requests the UI's webserver answers: those of its own pages and of local programs, but not of other websites.
 
-What belongs here: the rules over a request's headers, as a small ASGI layer. What does not: the server (`webserver`).
+What belongs here: the rules for a request's headers, as a small ASGI layer. What does not: the server (`webserver`).
 
-A server on 127.0.0.1 is reached by every page that a user's browser has open. Four rules keep those out:
+Every page in a user's browser can reach a server on 127.0.0.1. Four rules keep other websites out:
 
-1. `Host` names this machine (127.0.0.1, localhost or [::1]): a foreign name that resolves to it (DNS rebinding) is
-   refused.
-2. `Origin`, where a request has one, is the server's own. Browsers send it with every WebSocket and with every
-   request that changes something.
-3. `Sec-Fetch-Site`, which browsers add, is `same-origin` or `none`. A link on another site may still open a page.
-4. A GET or HEAD changes nothing: a GraphQL query in the address is no mutation and no subscription.
+    1. `Host` names this machine (127.0.0.1, localhost or [::1]). A foreign name that resolves to it (DNS rebinding) is
+       refused.
+    2. `Origin`, if a request has it, is the server's own. Browsers send it with every WebSocket and with every request
+       that changes something.
+    3. `Sec-Fetch-Site`, which browsers add, is `same-origin` or `none`. A link on another site may still open a page.
+    4. A GET or HEAD changes nothing: a GraphQL query in the address is no mutation and no subscription.
 
-Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and are served.
+Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and get answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 
 
 class SameOrigin:
-    """An ASGI application in front of another one, which only sees requests that keep the rules."""
+    """An ASGI application in front of another one, which receives only the requests that obey the rules."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -51,7 +51,7 @@ class SameOrigin:
 
 
 def refusal(scope: Scope) -> str | None:
-    """Why the request of an ASGI scope (`http` or `websocket`) is refused; None if it keeps the rules."""
+    """Why the request of an ASGI scope (`http` or `websocket`) is refused; None if it obeys the rules."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -78,12 +78,12 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _opens_a_page(headers: Mapping[str, str]) -> bool:
-    """Whether the browser shows the answer as a page of its own: no frame, image, script or form that posts."""
+    """Whether the browser shows the answer as its own page: not a frame, image, script or form that posts."""
     return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
 
 
 def _changes(query_string: bytes) -> bool:
-    """Whether an address carries a GraphQL operation other than a query. What does not parse is never executed."""
+    """Whether an address has a GraphQL operation other than a query. Text that does not parse is never executed."""
     pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
     return any(name == "query" and not _only_reads(text) for name, text in pairs)
 
@@ -98,7 +98,7 @@ def _only_reads(text: str) -> bool:
 
 
 def _unframed(send: Send) -> Send:
-    """`send`, whose answers no other website may show inside a frame, where a user could be led to click."""
+    """`send` with a header that forbids other websites to show the answer in a frame, where they could steal clicks."""
 
     async def send_unframed(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,9 +1,10 @@
 """What `make sql` does: the published warehouse in the terminal, read-only and locked down.
 
-The connection can read the one file and nothing else: no other file, no network, no extension, no settings but those of
-display; it writes none, not even the one that it has open, and takes statements that only read (`statements`).
-Several statements are answered one after the other, up to the first error: with FORMAT=json by an array each, with csv
-and markdown by a table each and an empty line between them. An answer is printed whole or not at all.
+The connection can read only this one file: no other file, no network, no extension, and no settings except those of
+the display. It writes no file, not even the open one, and accepts only statements that read
+(`core.warehouse.statements`). Several statements are answered one after the other, up to the first error. With
+FORMAT=json each answer is an array; with csv and markdown each is a table, with an empty line between two of them. An
+answer is printed whole or not at all.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ _HELP = """A query ends with ;
   Ctrl-C      stops a query"""
 _WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h"}
 _UNUSABLE = (ArithmeticError, ValueError, MemoryError, RecursionError)
-"""What Python says of a value that it has no form for."""
+"""Python's message for a value that it cannot format."""
 _OF_SPOOL = 64 * 2**20
 _HISTORY_LINES = 2_000
 _REFERENCE = re.compile(r"\{\{\s*ref\('(\w+)'\)\s*\}\}")
 
 
 def connect(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open the published warehouse. Errors: `PublishError` if there is none yet, or it is no DuckDB file."""
+    """Open the published warehouse. Errors: `PublishError` if there is none yet, or it is not a DuckDB file."""
     connection = connect_published(path)
     try:
         connection.execute("set search_path = 'marts'")
@@ -67,7 +68,7 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the query of the arguments or of `$Q`, or read queries from the terminal; returns the exit code."""
+    """Run the query in the arguments or in `$Q`, or read queries from the terminal; return the exit code."""
     try:
         form = os.environ.get("FORMAT") or "box"
         if form not in FORMATS:
@@ -77,7 +78,9 @@ def main(arguments: Sequence[str]) -> int:
     except LongtailError as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1
-    if isinstance(sys.stdout, io.TextIOWrapper):  # other programs read UTF-8, whatever the terminal is set to
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # other programs read UTF-8, with any setting of the terminal
         sys.stdout.reconfigure(encoding=None if form == "box" else "utf-8", errors="backslashreplace")
     query = " ".join(arguments) or os.environ.get("Q", "")
     try:
@@ -96,14 +99,14 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (Python flushes it once more at the end)
-        if isinstance(error, BrokenPipeError):  # the reader has seen enough, as in `make sql Q=… | head`
+        if isinstance(error, BrokenPipeError):  # the reader stopped early, as in `make sql Q=… | head`
             return 0
         print(f"error: the answer could not be written: {error.strerror or error}", file=sys.stderr)
         return 1
 
 
 class Shell:
-    """Queries and their answers over one connection. `form`: how rows are written."""
+    """Queries and their answers over one connection. `form`: the output format of rows."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, form: str = "box") -> None:
         self._connection = connection
@@ -113,12 +116,12 @@ class Shell:
         self._n_answers = 0
 
     def converse(self) -> None:
-        """Read queries and commands from the terminal until it ends, by a command or Ctrl-D."""
+        """Read queries and commands from the terminal until a command or Ctrl-D ends it."""
         while True:
             try:
                 line = input("     ...> " if self._typed else "longtail> ")
                 if self._typed and _word(line) in _WORDS:
-                    print("(part of the query above, as it has no ; yet: Ctrl-C drops that query)")
+                    print("(part of the query above, which has no ; yet: Ctrl-C drops that query)")
                 whole = self._take(line)
                 if whole == "\\q":
                     return
@@ -132,7 +135,8 @@ class Shell:
                 self._typed = []
 
     def read(self, lines: Iterable[str]) -> bool:
-        """Do what a text says, up to its end, a command that ends it, or the first error; returns whether none came."""
+        """Execute a text up to its end, a command that ends the session, or the first error; return whether there was
+        none."""
         for line in lines:
             whole = self._take(line.rstrip("\n"))
             if whole == "\\q":
@@ -142,7 +146,7 @@ class Shell:
         return self.do("\n".join(self._typed))
 
     def _take(self, line: str) -> str:
-        """A line as typed; returns the command that it is, or the query that it completes, or nothing as yet."""
+        """Read one line; return a command, or the query that the line completes, or an empty text."""
         if not self._typed:
             if line.lstrip().startswith("\\"):
                 return line.strip()
@@ -158,13 +162,13 @@ class Shell:
         return text
 
     def do(self, whole: str) -> bool:
-        """Do a command or ask a query; returns whether it succeeded."""
+        """Execute a command or a query; return whether it succeeded."""
         if not whole.startswith("\\"):
             return self.show(whole)
         return self.command(whole)
 
     def command(self, line: str) -> bool:
-        """One of the commands of the help; returns whether it succeeded."""
+        """Execute one of the commands in the help; return whether it succeeded."""
         name, _, table = line.strip().rstrip(";").partition(" ")
         table = table.strip()
         if name == "\\d" and not table:
@@ -181,10 +185,10 @@ class Shell:
         return True
 
     def show(self, query: str, parameters: dict[str, str] | None = None) -> bool:
-        """Print the rows of a query's statements, up to one that fails, its error on standard error; returns whether
-        all ran. Ctrl-C stops them.
+        """Print the rows of a query's statements up to the first error, which goes to standard error.
 
-        dbt's `{{ ref('table') }}` stands for the table, so that the files of `dbt/analyses` run as they are.
+        Returns whether all statements ran. Ctrl-C stops them. dbt's `{{ ref('table') }}` means the table, so that the
+        files of `dbt/analyses` run unchanged.
         """
         try:
             for statement in admitted(self._connection, _REFERENCE.sub(r"\1", query)):
@@ -198,13 +202,13 @@ class Shell:
             # DuckDB answers Ctrl-C with a RuntimeError of its own.
             if isinstance(error, RuntimeError) and "interrupt" not in str(error).lower():
                 raise
-            # A stopped query holds its connection until it is told once more.
+            # A stopped query blocks its connection until it is interrupted a second time.
             self._connection.interrupt()
             print("stopped", file=sys.stderr)
         return False
 
     def _write(self, relation: duckdb.DuckDBPyRelation) -> None:
-        """Print an answer once it is whole: what fails on its last row prints nothing."""
+        """Print an answer when it is complete: if its last row fails, nothing is printed."""
         with tempfile.SpooledTemporaryFile(_OF_SPOOL, "w+", encoding="utf-8", newline="") as answer:
             if self._form != "box":
                 WRITERS[self._form](relation, answer)
@@ -223,7 +227,7 @@ class Shell:
             wide = shutil.get_terminal_size().columns >= 250
             self._write(self._connection.sql(_TABLES if wide else _SHORT_TABLES))
             return True
-        except duckdb.CatalogException:  # published before there was a catalogue
+        except duckdb.CatalogException:  # an old version without a catalogue
             return self.show(_TABLES_OF_OLD_FILES)
 
     def _show_example(self, table: str) -> bool:
@@ -241,10 +245,10 @@ class Shell:
 
 @contextlib.contextmanager
 def _history(path: Path) -> Iterator[None]:
-    """Line editing, with the lines of earlier sessions; they are the user's own, and nobody else may read them."""
+    """Line editing with the lines of earlier sessions; only the user may read that file."""
     try:
         import readline
-    except ImportError:  # Python without it: lines are typed as they are
+    except ImportError:  # this Python has no readline: no line editing
         yield
         return
     with contextlib.suppress(OSError):
@@ -263,7 +267,7 @@ def _word(line: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """An error in one line, of DuckDB's without the picture of where it happened."""
+    """An error in one line, without DuckDB's picture of the position."""
     said = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return "the query needs more memory than there is; ask for less, or in a DuckDB client that may use the disk"

@@ -1,7 +1,7 @@
-"""The stages of a study, in order: which assets one run of `make run` materialises, and which of their partitions.
+"""The stages of a study in order: which assets, and which of their partitions, one run of `make run` materialises.
 
-What belongs here: the plan, which follows from the groups, the dependencies and the partitions of the assets. What does
-not: running it (`run`), and the assets themselves (`defs`).
+What belongs here: the plan, which follows from the groups, dependencies and partitions of the assets. What does not:
+running it (`run`), and the assets (`defs`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEEDS_OF_MODEL: Mapping[str, Callable[[Study, Model], bool]] = {
     "sampled_answers": lambda study, model: model.generates and bool(study.sample_prompts),
     "single_latencies": lambda _, model: model.generates,
 }
-"""Assets that not every study, or not every model, needs. An asset that is not named here is always materialised."""
+"""Assets that only some studies or models need. All assets not named here are always materialised."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class Stage:
 
 
 def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
-    """The stages of a study, in order: group after group, and within a group what has the same partitions together.
+    """The stages of a study in order: group after group; within a group, assets with the same partitions form one
+    stage.
 
-    Partition ranges are products by dimension: a model with all its methods is one range. All that one model generates
+    A partition range is a product of dimensions: one model with all its methods is one range. All work of one model
     comes before the next model, so that a run loads each model once.
     """
     stages: list[Stage] = []
@@ -62,7 +63,7 @@ def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
 
 
 def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
-    """Groups in the order of their dependencies, each with its assets: those first that most others depend on."""
+    """Groups in the order of their dependencies, each with its assets; the assets with most descendants come first."""
 
     def group(key: dg.AssetKey) -> frozenset[str]:
         name = graph.get(key).group_name
@@ -111,7 +112,7 @@ def _of_group(
 
 
 def _in_order(graph: dg.AssetGraph, kinds: Mapping[str, list[dg.AssetKey]]) -> Iterator[str]:
-    """The kinds of partitions of a group, each after those that its assets depend on."""
+    """The kinds of partitions in a group, each after the kinds that its assets depend on."""
     of_key = {key: kind for kind, keys in kinds.items() for key in keys}
     before = {
         kind: {of_key[parent] for key in keys for parent in graph.get(key).parent_keys if parent in of_key}
@@ -142,7 +143,7 @@ def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
 
 
 def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str:
-    """The kind of an asset's partitions: none, months, models, or any other keys from the first to the last."""
+    """The kind of an asset's partitions: none, months, models, or a range of other keys."""
     if partitions is None:
         return ""
     if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
@@ -154,7 +155,7 @@ def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str
 
 
 def window(study: Study) -> tuple[str, str]:
-    """First and last month of the popularity window; the last is the newest complete one if the study names none."""
+    """First and last month of the popularity window. If the study names no last month, it is the newest complete one."""
     today = datetime.datetime.now(datetime.UTC).date()
     newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
     last = study.popularity.last_month or newest(today)

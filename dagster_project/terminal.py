@@ -1,6 +1,6 @@
-"""What the terminal shows while a stage runs: dbt's progress and troubles, no line for each event that is not kept.
+"""What the terminal shows while a stage runs: dbt's progress and failures, without a line per event on a full disk.
 
-What belongs here: streams that take the place of the terminal's. What does not: what `make run` itself says (`run`).
+What belongs here: streams that replace the terminal's. What does not: what `make run` itself prints (`run`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EVENT_NOT_TAKEN = "Exception while writing logger call to event log: (sqlite3."
 
 
 class Condensed(io.TextIOBase):
-    """dbt's hundreds of lines as a line of progress every two seconds; what failed is shown whole."""
+    """Replaces dbt's hundreds of lines by a line of progress every two seconds; failures are shown whole."""
 
     def __init__(self, terminal: IO[str]) -> None:
         self._terminal = terminal
@@ -38,7 +38,8 @@ class Condensed(io.TextIOBase):
 
 
 class Calm(io.TextIOBase):
-    """Standard error without Dagster's lines on each log event that a full disk does not take: one line ends the run."""
+    """Standard error without Dagster's line for each log event that a full disk rejects: one line at the end reports
+    it."""
 
     def __init__(self, terminal: IO[str]) -> None:
         self._terminal = terminal

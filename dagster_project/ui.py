@@ -1,7 +1,7 @@
-"""What `make ui` does: Dagster's webserver and daemon on 127.0.0.1, both ended by one Ctrl-C.
+"""What `make ui` does: Dagster's webserver and daemon on 127.0.0.1; one Ctrl-C ends both.
 
-`dagster dev` in the background does not end on SIGTERM, and several daemons on one instance fail silently: so each
-is started on its own here, watched, and only one `make ui` works on a study.
+`dagster dev` in the background does not end on SIGTERM, and several daemons on one instance fail silently. Therefore
+this module starts and watches each process itself, and allows one `make ui` per study.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GRACE_S = 10.0
 
 
 def main() -> int:
-    """Serve the UI until a signal; returns the exit code."""
+    """Serve the UI until a signal; return the exit code."""
     try:
         port = _port()
         study = load_study(study_file())
@@ -90,7 +90,7 @@ def _serve(port: int) -> int:
 
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
-    """End each child with its whole process group: first politely, after the grace period for good."""
+    """End each child with its whole process group: SIGTERM first, SIGKILL after the grace period."""
     for child in children:
         _signal(child, signal.SIGINT)
     deadline = time.monotonic() + _GRACE_S

@@ -1,6 +1,6 @@
 """Dagster's webserver behind `same_origin`: the process that `make ui` starts for the browser.
 
-Dagster's own command serves whoever asks; it takes no ASGI layer, so its application is served here.
+Dagster's own command answers every request and accepts no ASGI layer, so its application is served here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(port: int) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    """Nothing to start and nothing to stop; Starlette's default would report the end by Ctrl-C as an error."""
+    """Starts and stops nothing; with Starlette's default, Ctrl-C would be reported as an error."""
     yield
 
 

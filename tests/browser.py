@@ -18,9 +18,9 @@ _FLAGS = (
 
 @contextmanager
 def chromium(profile: Path, unseen: str, *flags: str, logs: str = "") -> Iterator[Any]:
-    """Debian's chromium, driven by selenium, with an empty `profile`. `logs` names the kind that is kept (`browser`).
+    """Debian's chromium, driven by selenium, with an empty `profile`. `logs` names the kind of log that is kept.
 
-    Where the machine has none, the tests are skipped and say what is `unseen`.
+    On a machine without it, the tests are skipped; the reason names what stays `unseen`.
     """
     browser, control = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or control is None:

@@ -1,7 +1,7 @@
-"""A real server on 127.0.0.1 whose answers do not end: whatever part of an answer it is told to, it sends drop by drop.
+"""A real server on 127.0.0.1 with endless answers: it sends the chosen part of an answer byte by byte.
 
-Each drop comes long before a client has waited too long for the next one; only a limit of the whole request ends it.
-So that a test of a client without one fails, and does not hang, the server gives up after `most_s`.
+Each byte comes before the client's limit for one wait, so that only a limit for the whole request ends it. The server
+stops after `most_s`: a test of a client without such a limit then fails instead of hanging.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 @dataclass(frozen=True)
 class Drip:
-    """`first` at once, then `drop` again and again. `reads`: the request is read before; else never."""
+    """Sends `first` at once, then `drop` repeatedly. `reads`: read the request first; otherwise never read it."""
 
     first: bytes
     drop: bytes

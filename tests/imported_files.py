@@ -1,7 +1,7 @@
-"""Hand-made files in the formats of others, written by rules of our own: PopQA, PopQA-TP, results, logs.
+"""Invented files in the formats of other projects, written independently: PopQA, PopQA-TP, results, logs.
 
-What belongs here: writers, and a small invented world whose facts they hold. What does not: real data, none of which
-is in the tests.
+What belongs here: writers, and a small invented world with the facts of the files. What does not: real data; the tests
+contain none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TP_COLUMNS = ("id", "template_id", "paraphrase", "prop", "possible_answers")
 def popqa_rows(
     relations: Sequence[str] = ("occupation", "capital", "author"), n: int = N_SUBJECTS
 ) -> list[dict[str, str]]:
-    """`n` questions of each relation about invented subjects; the more views, the larger the number in the name."""
+    """`n` questions of each relation about invented subjects; a larger number in the name means more views."""
     by_name = {relation.name: relation for relation in RELATIONS}
     rows = []
     for r, name in enumerate(relations):
@@ -67,7 +67,7 @@ def popqa_rows(
 def delimited(
     rows: Iterable[Mapping[str, str]], columns: Sequence[str], delimiter: str, end: str = "\n"
 ) -> str:
-    """Rows as CSV or TSV, quoted where needed, quotes doubled."""
+    """Rows as CSV or TSV, quoted where necessary, with doubled quotes."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, columns, delimiter=delimiter, lineterminator=end, extrasaction="ignore")
     writer.writeheader()
@@ -81,7 +81,7 @@ def write_popqa(path: Path, rows: Iterable[Mapping[str, str]], end: str = "\n") 
 
 
 def popqa_tp_rows(rows: Iterable[Mapping[str, str]], n: int = 2) -> list[dict[str, str]]:
-    """The question itself and `n` wordings of each row."""
+    """For each row, the question itself and `n` wordings."""
     found = []
     for row in rows:
         wordings = [row["question"], *(f"Wording {k} about {row['subj']}?" for k in range(1, n + 1))]
@@ -99,7 +99,7 @@ def result_name(model: str, method: str, n: int, shots: int = 0, suffix: str = "
 
 
 def result_rows(rows: Sequence[Mapping[str, str]], is_right: Sequence[bool]) -> list[dict[str, str]]:
-    """Answers to the rows, right or wrong as said, and what the reference writes beside them."""
+    """Answers to the rows, right or wrong as declared, with the columns that the reference writes beside them."""
     return [
         {
             **row,
@@ -118,7 +118,7 @@ def result_rows(rows: Sequence[Mapping[str, str]], is_right: Sequence[bool]) -> 
 def write_results(
     folder: Path, name: str, rows: Sequence[Mapping[str, str]], columns: Sequence[str] = ()
 ) -> Path:
-    """A result file with the unnamed index column that pandas writes."""
+    """A result file with the unnamed index column of pandas."""
     method = name.split("-method=")[1].split("-")[0]
     own = {"vanilla": (), "genread": ("has_answer", "gen_passage")}.get(
         method, ("has_answer", "retrieval_id")
@@ -137,7 +137,7 @@ def write_results(
 def log_lines(
     rows: Sequence[Mapping[str, str]], is_right: Sequence[bool], filter_: str = "none"
 ) -> list[dict[str, Any]]:
-    """A sample log's objects, one a row."""
+    """The objects of a sample log, one per row."""
     return [
         {
             "doc_id": i,

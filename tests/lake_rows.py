@@ -1,6 +1,6 @@
-"""The rows of synthetic lakes, drawn from a seed: memory helps with known subjects, passages with rare ones.
+"""The rows of synthetic lakes, drawn from a seed: memory helps for known subjects, passages help for rare ones.
 
-What belongs here: one function a table. What does not: which rows go into which partition (`lakes`).
+What belongs here: one function per table. What does not: which rows each partition has (`lakes`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FALLBACK = {pa.string(): "", pa.bool_(): False, pa.int32(): 1, pa.int64(): 0, p
 
 
 def fill(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """`row` with each column of `table` that it lacks: null where allowed, else an empty value."""
+    """`row` with its missing columns of `table` added: null where allowed, else an empty value."""
     blank = {
         column.name: None if column.nullable else _FALLBACK.get(column.type, [])
         for column in TABLES[table].columns
@@ -38,19 +38,19 @@ def fill(table: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def embedding(text: str) -> list[float]:
-    """A unit vector that depends on the text alone."""
+    """A unit vector that depends only on the text."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     vector = np.random.default_rng(seed).normal(size=DIMENSIONS) + 1.0
     return list((vector / np.linalg.norm(vector)).astype(np.float32))
 
 
 def fame(subject_id: str) -> float:
-    """How well a subject is known, in [0, 1): popularity and memory both follow it."""
+    """How well known a subject is, in [0, 1): popularity and memory both depend on it."""
     return int(hashlib.sha256(subject_id.encode()).hexdigest()[:8], 16) / 16**8
 
 
 def finds(retriever: str, subject_id: str) -> bool:
-    """Whether a retriever finds a passage about a subject: nine times in ten."""
+    """Whether a retriever finds a passage about a subject: true in nine of ten cases."""
     return fame(f"{retriever} {subject_id}") < 0.9
 
 
@@ -115,7 +115,7 @@ def paraphrase_rows(plan: LakePlan, questions: Sequence[dict[str, Any]]) -> list
 
 
 def mean_views(plan: LakePlan, subject: str, rng: np.random.Generator) -> float | None:
-    """Monthly level of a subject, over six decades: None = missing, or 0 in some cases."""
+    """The subject's monthly views, over six decades; None = missing; some have 0."""
     state = rng.uniform()
     if state < plan.share_missing:
         return None
@@ -128,7 +128,7 @@ def mean_views(plan: LakePlan, subject: str, rng: np.random.Generator) -> float 
 def month_row(
     subject: str, month: str, level: float | None, plan: LakePlan, rng: np.random.Generator
 ) -> dict[str, Any] | None:
-    """One month of a subject. Ties need constant views; others drift, and some months have no row."""
+    """One month of a subject. Ties need constant views; other views vary, and some months have no row."""
     draw = float(rng.uniform())
     title = f"Subject {subject}"  # as in table entities
     known = {"entity_id": subject, "article_title": title, "month": month, "source": "sandbox"}
@@ -208,7 +208,8 @@ def answer_rows(
 
 
 def passage_before(method: str, model: str, question: dict[str, Any]) -> tuple[str | None, str]:
-    """Id and text, as read, of what stands before a question; of genread the background text, blank for some."""
+    """Id and text of the passage before a question, as read; for genread the background text, which is sometimes
+    empty."""
     subject_id = question["subject_id"]
     if method == "closed_book" or not finds(method, subject_id):
         return None, ""
@@ -268,7 +269,7 @@ def paraphrase_answer_rows(
 def sampled_answer_rows(
     plan: LakePlan, questions: Sequence[dict[str, Any]], model: str, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    """The first question lacks a sample, the second has none."""
+    """Samples of answers: the first question lacks a sample, the second has none."""
     for i, question in enumerate(questions):
         for sample in range(plan.n_samples):
             if (i == 0 and sample == 1) or i == 1:
@@ -307,7 +308,7 @@ def _scored(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any
 
 
 def _accounts(plan: LakePlan, model: str, prompt_text: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Every model's tokens and latency; device seconds of local ones; a cost of priced ones and of services."""
+    """Every model's tokens and latency; device seconds for local models; a cost for priced models and services."""
     tokens = len(prompt_text.split())
     seconds = None if model in plan.services else float(rng.uniform(0.001, 0.009))
     cost = 1e-6 * tokens if model in plan.services else 0.001 * (seconds or 0)

@@ -1,6 +1,6 @@
-"""What synthetic lakes tell of time: questions asked alone, and generations that rows of two methods have in common.
+"""Times in synthetic lakes: questions asked alone, and generations that two methods share.
 
-What belongs here: those rows. What does not: answers (`lake_rows`), and the lake that they go into (`lakes`).
+What belongs here: those rows. What does not: answers (`lake_rows`), and their lake (`lakes`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ N_TIMED = 20
 def single_latency_rows(
     model: str, methods: Sequence[str], prompts: Sequence[str], questions: Sequence[dict[str, Any]], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Questions asked in turn by all methods: the machine's speed wanders, and a passage takes about 5 ms more.
+    """Questions asked in turn with all methods. The machine's speed varies, and a passage adds about 5 ms.
 
-    The last prompt is that of paraphrases, which closed_book answers.
+    The last prompt is the paraphrases' one, which closed_book answers.
     """
     rng = np.random.default_rng([seed, len(model)])
     for number, question in enumerate(questions[:N_TIMED]):
@@ -40,9 +40,9 @@ def single_latency_rows(
 
 
 def with_reused(rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, those whose prompt a partition `before` has too with that partition's generation.
+    """The rows; a row whose prompt partition `before` also has takes over that partition's generation.
 
-    As in a real lake each partition's rows tell all of what the generation took, in equal parts.
+    As in a real lake, the rows of each partition share the cost of the generation equally.
     """
     made: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in before:

@@ -1,8 +1,8 @@
-"""Small synthetic lakes: every table filled, seeded, of any size, without a model or a network.
+"""Small synthetic lakes: every table has rows, from a seed, in any size, without a model or a network.
 
-What belongs here: what a synthetic lake holds, with the awkward cases on request (ties, zero and missing
-popularity, a relation of one question, a model that is always right), and writing it. What does not: the rows
-(`lake_rows`), and the sandbox, which is a world with services.
+What belongs here: the contents of a synthetic lake, with special cases on request (ties, zero and missing popularity,
+a relation with one question, a model that is always right), and writing it. What does not: the rows (`lake_rows`), and
+the sandbox, which is a world with services.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ MONTHS = (*(f"2025-{month}" for month in (11, 12)), *(f"2026-{month:02d}" for mo
 
 @dataclass(frozen=True)
 class LakePlan:
-    """What a synthetic lake holds. `one_question_relation` gives the last relation a single question.
+    """The contents of a synthetic lake. `one_question_relation` gives the last relation a single question.
 
-    `n_popularities`: subjects share that many distinct view counts, which makes ties; None draws each anew.
-    `always_right`: models whose every answer is right. `absent`: (model, method) pairs without answers.
-    Prompt `few_shot` has demonstrations. Of models `priced` a device hour has a price; `services` bill each row and
-    have no device seconds; `timed` ones have their latency calibrated, with the first prompt and that of paraphrases.
+    `n_popularities`: the number of distinct view counts that the subjects share, which makes ties; None draws each
+    one. `always_right`: models whose answers are all right. `absent`: (model, method) pairs without answers. Prompt
+    `few_shot` has demonstrations. For models in `priced`, a device hour has a price. `services` charge for each row
+    and have no device seconds. `timed` models have calibrated latencies, with the first prompt and the paraphrases'
+    prompt.
     """
 
     n_relations: int = 4
@@ -78,7 +79,7 @@ class LakePlan:
 
 
 def make_study(folder: Path, plan: LakePlan) -> Study:
-    """A study file in `folder` that declares what `plan` holds, loaded."""
+    """A loaded study file in `folder` that declares the contents of `plan`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "study.yaml"
     last_month = {"last_month": plan.last_month} if plan.last_month else {}
@@ -123,7 +124,7 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
-    """The tables that say what the study declares."""
+    """Write the tables that restate the study."""
     _put(lake, "models", [_model_row(plan, name, i) for i, name in enumerate(plan.models)])
     _put(
         lake,

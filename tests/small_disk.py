@@ -1,6 +1,5 @@
-"""A file system of a few mebibytes that grows: a real full disk. It lies in a mount namespace of its own process, so
-that nobody else sees it, and goes with that process.
-"""
+"""A real full disk: a small file system that can grow. It is in a mount namespace of its own process, so that no other
+process sees it, and it disappears with that process."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """A folder on a file system of its own; to be made in a process that `run_with_small_disk` started."""
+    """A folder on its own file system; only a process started by `run_with_small_disk` can create it."""
 
     folder: Path
 
@@ -36,7 +35,7 @@ class SmallDisk:
         subprocess.run(["mount", "-o", f"remount,{_size(mebibytes)}", str(self.folder)], check=True)
 
     def leave_free(self, mebibytes: float) -> None:
-        """Make it so large that exactly this is left."""
+        """Grow the disk until exactly this much space is left."""
         self.resize(shutil.disk_usage(self.folder).used / _MEBIBYTE + mebibytes)
 
 
@@ -47,7 +46,7 @@ def _size(mebibytes: float) -> str:
 def run_with_small_disk(
     module: str, *arguments: str, timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m module` where it can mount a small disk; skips the test, and says so, where nobody may."""
+    """Run `python -m module` where it can mount a small disk; skip the test with a reason where mounting is forbidden."""
     command = [*_namespace(), sys.executable, "-m", module, *arguments]
     project = str(Path(__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": project}

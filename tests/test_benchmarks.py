@@ -1,6 +1,6 @@
-"""The benchmarks run and check what they time; that of generation needs neither Dagster nor the warehouse.
+"""The benchmarks run and check the results that they time; the one for generation needs neither Dagster nor dbt.
 
-Their figures are not tested here: speed belongs to `make bench-…`, on a quiet machine.
+Their figures are not tested here: speed is measured by `make bench-…`, on a quiet machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every number in README, docs and captions belongs to a claim that is computed, or to a stated kind that cannot be.
+"""Every number in README, docs and captions belongs to a computed claim, or to a stated kind that cannot be computed.
 
-Without a warehouse: that claims are found in their places, whatever their numbers, and that no number is left over.
-`tests/journeys/test_claims.py` computes the numbers of the finished default study.
+This module needs no warehouse: it checks that each claim is found in its place, and that no number is left over.
+`tests/journeys/test_claims.py` computes the numbers from the finished default study.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def test_no_number_is_left_over(place: str) -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.place}: {claim.says[:40]}")
-def test_each_claim_stands_in_its_place_once(claim: Claim) -> None:
+def test_each_claim_occurs_once_in_its_place(claim: Claim) -> None:
     assert len(claim.pattern().findall(text_of(claim.place))) == 1
 
 
-def test_no_reason_is_idle() -> None:
+def test_every_stated_kind_is_used() -> None:
     whole = "\n".join(text_of(place) for place in swept())
     assert [pattern for pattern, _ in UNCOMPUTED if not re.search(pattern, whole)] == []

@@ -1,4 +1,4 @@
-"""Runs that died and the locks they leave; whose home a home is; errors of the disk as one line."""
+"""Dead runs and their locks; which study owns a home; errors of the disk as one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dagster_project.operations import claim_home, error_line, prepare_dagster_h
 from tests.journeys.commands import small_study
 
 
-def test_locks_of_ended_runs_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+def test_locks_of_ended_runs_are_removed_and_those_of_living_runs_stay(tmp_path: Path) -> None:
     home = StudyHome(tmp_path, tmp_path)
     (home.locks / "runs").mkdir(parents=True)
     with dg.DagsterInstance.ephemeral() as instance:
@@ -70,7 +70,7 @@ def test_a_home_belongs_to_one_study_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("cut_to", [0, 1, 3])
-def test_a_home_whose_note_was_cut_is_claimed_anew(
+def test_a_home_with_a_truncated_owner_file_is_claimed_again(
     cut_to: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
@@ -83,7 +83,7 @@ def test_a_home_whose_note_was_cut_is_claimed_anew(
     assert note.read_bytes() == whole
 
 
-def test_small_files_of_a_home_are_whole_or_as_they_were(
+def test_small_files_of_a_home_are_whole_or_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""The files that tell strangers what they may do: licence, citation, contributing."""
+"""The files that tell users what they may do: licence, citation, contributing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_licence_is_the_declared_one() -> None:
     assert "9. Accepting Warranty or Additional Liability." in text
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_names_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["cff-version"] == "1.2.0"
     assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])

@@ -1,4 +1,4 @@
-"""What `make run` says in the terminal."""
+"""What `make run` prints in the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.lakes import LakePlan, make_study
         "dagster_project.core.wikimedia.transport.http",
     ],
 )
-def test_the_terminal_shows_what_stages_and_their_modules_say(
+def test_the_terminal_shows_the_logs_of_stages_and_their_modules(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loggers = [logging.getLogger(one) for one in run._LOGGERS]
@@ -47,7 +47,7 @@ def test_the_ui_shows_the_same_loggers() -> None:
 
 
 @pytest.mark.parametrize("removed", ["warehouse.duckdb", "report.html", "docs.html", "export"])
-def test_what_was_removed_of_a_publication_is_made_again(
+def test_removed_files_of_a_publication_are_made_again(
     removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))

@@ -1,4 +1,5 @@
-"""Which requests reach the UI: rules over headers and addresses, one by one. Browsers try them in `journeys/test_ui`."""
+"""Which requests reach the UI: the rules for headers and addresses, one by one. `journeys/test_ui` tries real
+browsers."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def scope(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:3000", "localhost:3000", "LocalHost", "[::1]:3000"])
-def test_programs_of_this_machine_are_served(host: str) -> None:
+def test_programs_on_this_machine_get_answers(host: str) -> None:
     assert refusal(scope({"host": host}, "POST")) is None
     assert refusal(scope({"host": host}, type="websocket")) is None
 
@@ -51,7 +52,7 @@ def test_programs_of_this_machine_are_served(host: str) -> None:
         [("host", "127.0.0.1:3000"), ("host", "127.0.0.1:3000")],
     ],
 )
-def test_foreign_and_doubled_hosts_are_refused(headers: dict[str, str]) -> None:
+def test_foreign_and_repeated_hosts_are_refused(headers: dict[str, str]) -> None:
     assert refusal(scope(headers))
     assert refusal(scope(headers, type="websocket"))
 
@@ -71,7 +72,7 @@ def test_foreign_and_doubled_hosts_are_refused(headers: dict[str, str]) -> None:
         ("", False),
     ],
 )
-def test_only_the_own_origin_changes_or_streams(kind: str, origin: str, served: bool) -> None:
+def test_only_the_servers_own_origin_may_change_or_stream(kind: str, origin: str, served: bool) -> None:
     assert (refusal(scope({**LOCAL, "origin": origin}, "POST", kind)) is None) == served
 
 
@@ -86,7 +87,7 @@ def test_other_sites_may_open_a_page_and_nothing_else(site: str) -> None:
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_the_own_pages_are_served(site: str) -> None:
+def test_the_servers_own_pages_are_served(site: str) -> None:
     assert refusal(scope({**LOCAL, "sec-fetch-site": site}, "POST")) is None
 
 
@@ -112,11 +113,11 @@ def test_no_mutation_by_get(query: str) -> None:
 @pytest.mark.parametrize(
     "query", ["{ version }", "query A { version }", "mutation {", "", "mutation of a word"]
 )
-def test_queries_by_get_and_what_is_no_graphql(query: str) -> None:
+def test_queries_by_get_and_other_text_are_allowed(query: str) -> None:
     assert refusal(scope(LOCAL, query=query)) is None
 
 
-def test_what_is_refused_never_reaches_the_application() -> None:
+def test_refused_requests_never_reach_the_application() -> None:
     reached: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""`make sql`: a query arrives as it was typed."""
+"""`make sql`: a query arrives exactly as typed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUERY = f"""select "text", t."text" = $${TEXT}$$ as same from words t where "tex
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A study whose published warehouse holds one table of one text."""
+    """A study whose published warehouse has one table with one text."""
     published = tmp_path / "home/small/published"
     published.mkdir(parents=True)
     with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
@@ -119,7 +119,7 @@ def test_the_connection_reads_the_one_file_and_nothing_else(study: Path, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_errors_are_one_line_and_a_file_that_is_none_is_named(study: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line_and_an_invalid_file_is_named(study: Path, tmp_path: Path) -> None:
     home = study.parent / "home"
     for query, said in (
         ("selec 1", "syntax error"),
@@ -140,7 +140,7 @@ def test_errors_are_one_line_and_a_file_that_is_none_is_named(study: Path, tmp_p
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_queries_come_through_a_pipe_in_the_format_that_is_asked_for(study: Path) -> None:
+def test_queries_from_a_pipe_are_answered_in_the_requested_format(study: Path) -> None:
     done = run(command("dagster_project.sql"), study.parent / "home", study, stdin="from words", FORMAT="csv")
     assert done.stdout.splitlines()[0] == "text"
     head = subprocess.run(
@@ -190,7 +190,7 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
 
 
 def until(master: int, *texts: str) -> str:
-    """What the terminal shows until it has shown `texts`, one after the other."""
+    """The terminal's output, read until it contains `texts`, one after the other."""
     wanted = re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
     seen, deadline = "", time.monotonic() + 60
     while not wanted.search(seen):

@@ -1,4 +1,4 @@
-"""What `make sql` takes from a pipe, from `Q` and from the terminal, and what it prints of several answers."""
+"""The input of `make sql` from a pipe, from `Q` and from the terminal, and its output for several answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATE = "select case when i = 9000 then error('late') else i end as i from range(
 
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The chosen study, whose published warehouse holds one table of one row."""
+    """The chosen study, whose published warehouse has one table with one row."""
     published = tmp_path / "home/small/published"
     published.mkdir(parents=True)
     with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
@@ -41,7 +41,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
-    """Asks a text, through a pipe or as `Q`, in a format; gives exit code, standard output, standard error."""
+    """Sends a text, through a pipe or as `Q`, in a format; returns exit code, standard output, standard error."""
 
     def ask(text: str, form: str, through: str = "pipe") -> tuple[int, str, str]:
         monkeypatch.setenv("FORMAT", form)
@@ -71,7 +71,7 @@ def test_each_of_several_statements_is_answered(
     assert asked(text, "box", through)[1].count("┌") == 4
 
 
-def test_the_first_error_ends_a_text_and_what_is_refused_is_told_before_any_of_its_line_runs(
+def test_the_first_error_ends_a_text_and_a_refused_line_does_not_run_at_all(
     asked: Callable[..., tuple[int, str, str]],
 ) -> None:
     code, out, said = asked("select 1 as a;\nselect nope from words;\nselect 3 as c;", "json")
@@ -84,7 +84,7 @@ def test_the_first_error_ends_a_text_and_what_is_refused_is_told_before_any_of_i
 
 
 @pytest.mark.parametrize("form", ["box", "csv", "json", "markdown"])
-def test_an_answer_that_fails_on_a_late_row_prints_nothing_of_itself(
+def test_an_answer_that_fails_on_a_late_row_prints_nothing(
     asked: Callable[..., tuple[int, str, str]], form: str
 ) -> None:
     assert asked(LATE, form) == (1, "", "error: Invalid Input Error: late\n")
@@ -92,7 +92,7 @@ def test_an_answer_that_fails_on_a_late_row_prints_nothing_of_itself(
     assert (first, out, said) == (1, asked("select 1 as a", form)[1], "error: Invalid Input Error: late\n")
 
 
-def test_a_value_that_json_cannot_take_on_a_late_row_leaves_no_half_an_array(
+def test_a_late_value_that_json_cannot_hold_leaves_no_partial_array(
     asked: Callable[..., tuple[int, str, str]],
 ) -> None:
     code, out, said = asked(
@@ -104,14 +104,14 @@ def test_a_value_that_json_cannot_take_on_a_late_row_leaves_no_half_an_array(
 
 
 @pytest.mark.parametrize("word", ["exit", "QUIT", " exit ; ", "\\q"])
-def test_a_word_ends_a_text_and_nothing_after_it_is_asked(
+def test_a_command_ends_a_text_and_nothing_after_it_runs(
     asked: Callable[..., tuple[int, str, str]], word: str
 ) -> None:
     assert asked(f"select 1 as a;\n{word}\nselect 2 as b;", "csv") == (0, "a\n1\n", "")
     assert asked(word, "csv", "Q") == (0, "", "")
 
 
-def test_a_text_of_other_bytes_than_utf8_is_an_error_in_a_line(
+def test_bytes_other_than_utf8_are_a_one_line_error(
     asked: Callable[..., tuple[int, str, str]],
 ) -> None:
     text = b"select '\xff'".decode("utf-8", "surrogateescape")  # as Python reads a pipe and the environment
@@ -119,7 +119,7 @@ def test_a_text_of_other_bytes_than_utf8_is_an_error_in_a_line(
         assert asked(text, "json", through) == (1, "", "error: the query is not UTF-8 text\n")
 
 
-def test_help_is_shown_and_what_follows_is_asked(asked: Callable[..., tuple[int, str, str]]) -> None:
+def test_help_is_shown_and_the_following_query_runs(asked: Callable[..., tuple[int, str, str]]) -> None:
     code, out, said = asked("help\nselect 1 as a\n", "csv")
     assert (code, said) == (0, "")
     assert out.startswith("A query ends with ;")
@@ -127,7 +127,7 @@ def test_help_is_shown_and_what_follows_is_asked(asked: Callable[..., tuple[int,
     assert asked("select 1 as\nhelp", "csv")[1] == "help\n1\n"  # within a query it is a name like any other
 
 
-def test_words_of_the_terminal(
+def test_commands_of_the_terminal(
     study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines: Iterator[str] = iter(

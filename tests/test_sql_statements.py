@@ -1,4 +1,4 @@
-"""Hundreds of statements put to `make sql`: none writes, none ends the process, none changes what later ones show."""
+"""`make sql` with hundreds of statements: none writes, none ends the process, none changes later answers."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def everything_in(folder: Path) -> dict[str, str]:
 
 
 def arrays(text: str) -> list[list[dict[str, object]]]:
-    """The JSON arrays that `text` consists of, one after the other."""
+    """The JSON arrays in `text`, one after the other."""
     found, decoder = [], json.JSONDecoder()
     while text := text.lstrip():
         array, end = decoder.raw_decode(text)
@@ -217,7 +217,7 @@ def arrays(text: str) -> list[list[dict[str, object]]]:
     return found
 
 
-def test_none_writes_none_aborts_and_none_changes_what_later_ones_show(tmp_path: Path) -> None:
+def test_no_statement_writes_or_aborts_or_changes_later_answers(tmp_path: Path) -> None:
     path = tmp_path / "published/warehouse.duckdb"
     path.parent.mkdir()
     with duckdb.connect(str(path)) as warehouse:

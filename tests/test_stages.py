@@ -1,4 +1,4 @@
-"""Which stages a study has, in which order, and which months its window spans."""
+"""Which stages a study has, in which order, and which months its window covers."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_a_window_may_begin_in_the_year_before() -> None:
     assert window(dataclasses.replace(study, popularity=popularity)) == ("2025-11", "2026-01")
 
 
-def test_a_new_asset_is_a_stage_of_its_group_without_a_word_here() -> None:
-    """The plan follows from the asset graph: nothing names the asset but its own definition."""
+def test_a_new_asset_joins_the_stage_of_its_group() -> None:
+    """The plan follows from the asset graph: only the asset's own definition names it."""
     definitions = defs()
 
     @dg.asset(

@@ -1,4 +1,4 @@
-"""What takes the place of the terminal's streams while a stage runs."""
+"""The streams that replace the terminal's while a stage runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import io
 from dagster_project.terminal import Calm, Condensed
 
 
-def test_dbt_is_condensed_to_progress_and_troubles() -> None:
+def test_dbt_is_condensed_to_progress_and_failures() -> None:
     terminal = io.StringIO()
     shown = Condensed(terminal)
     shown.write("1 of 9 OK created sql table model\n4 of 9 ERROR creating sql table model\nDone. ERROR=1\n")
     assert terminal.getvalue() == "      dbt: 4 of 9 ERROR creating sql table model\n"
 
 
-def test_log_events_that_a_full_disk_does_not_take_are_not_told_one_by_one() -> None:
+def test_log_events_rejected_by_a_full_disk_are_not_printed_one_by_one() -> None:
     terminal = io.StringIO()
     calm = Calm(terminal)
     calm.write(

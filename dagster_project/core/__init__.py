@@ -1,1 +1,1 @@
-"""What Longtail computes, free of Dagster: an asset in `defs` reads, calls one function from here, and writes."""
+"""The computations of Longtail, without Dagster: an asset in `defs` reads, calls one function from here, and writes."""

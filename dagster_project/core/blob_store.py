@@ -1,11 +1,12 @@
-"""Texts kept on disk by key, in one SQLite file: what services have answered and need not be asked again.
+"""Texts kept on disk by key, in one SQLite file: answers of services that need not be requested again.
 
-What belongs here: writing whole or not at all, between threads and processes, within a bound of size, and past
-damage. What does not: what is kept (`wikimedia.response_cache`, `wikimedia.finished`, `reference.link_cache`).
+What belongs here: atomic writes, use by several threads and processes, the limit of size, and recovery from damage.
+What does not: what is stored (`wikimedia.transport.response_cache`, `wikimedia.transport.finished`,
+`reference.link_cache`).
 
-SQLite's own log makes an entry whole or absent, also after kill -9. What SQLite cannot know, a changed byte inside an
-entry, its checksum tells: such an entry is dropped, and a file that is no database any more is set aside and begun
-anew.
+SQLite's own log makes each entry whole or absent, also after kill -9. SQLite does not detect a changed byte inside an
+entry, so each entry has a checksum. A damaged entry is dropped. A file that is no longer a database is renamed, and a
+new one is started.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS by_use ON blobs (used_at, size)",
 )
 _BUSY_S = 30.0
-_LOOK_EVERY = 32  # writes between two looks at the size
+_LOOK_EVERY = 32  # writes between two checks of the size
 _AFTER_SHRINKING = 0.8
-_FRESH_USE_S = 86_400.0  # a use is noted once a day: reading should not write
+_FRESH_USE_S = 86_400.0  # the time of use is updated at most once per day, so that most reads do not write
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 Result = TypeVar("Result")
 
 
 class BlobStore:
-    """Bytes by key in the file `path`; above `max_bytes` (compressed) what was used longest ago goes.
+    """Bytes by key in the file `path`. Above `max_bytes` (compressed), the least recently used entries are removed.
 
-    Errors: `LakeError` where the disk is full or cannot be written; what was there is unchanged.
+    Errors: `LakeError` where the disk is full or cannot be written; existing entries are unchanged.
     """
 
     def __init__(
@@ -51,10 +52,10 @@ class BlobStore:
         self._lock = threading.Lock()
         self._until_look = 0
         self._database: sqlite3.Connection | None = None
-        self._inode = 0  # of the file that is open
+        self._inode = 0  # of the open file
 
     def get(self, key: str) -> bytes | None:
-        """The bytes of `key`; None where there are none, or damaged ones, which are dropped."""
+        """The bytes of `key`, or None. A damaged entry is dropped and gives None."""
         if self._database is None and not self.path.exists():
             return None
         row = self._run(lambda database: self._read(database, key))
@@ -80,7 +81,7 @@ class BlobStore:
         return row
 
     def put(self, key: str, plain: bytes) -> None:
-        """Keep `plain` under `key`, in place of what was there. Errors: `LakeError`."""
+        """Store `plain` under `key` and replace any earlier entry. Errors: `LakeError`."""
         data = zlib.compress(plain, 1)
         if self._max_bytes is not None and len(data) > self._max_bytes // 4:
             return
@@ -95,7 +96,7 @@ class BlobStore:
         self._execute("DELETE FROM blobs WHERE key = ?", key)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Drop every key that begins with `prefix`."""
+        """Delete every key that begins with `prefix`."""
         self._execute("DELETE FROM blobs WHERE substr(key, 1, ?) = ?", len(prefix), prefix)
 
     def close(self) -> None:
@@ -145,9 +146,11 @@ class BlobStore:
             self._database.close()
             self._database = None
         if not self.path.exists() or self.path.stat().st_ino != self._inode:
-            return  # another process has begun it anew
+            return  # another process has replaced the file already
         aside = self.path.with_name(f"{self.path.name}.damaged")
-        _LOG.warning("%s: damaged (%s); it is begun anew, the old one is %s", self.path, error, aside.name)
+        _LOG.warning(
+            "%s: damaged (%s); a new file is started, the old one is now %s", self.path, error, aside.name
+        )
         _remove_logs(self.path)
         os.replace(self.path, aside)
 
@@ -171,7 +174,7 @@ class BlobStore:
 
 
 def remove_store(path: Path) -> None:
-    """Remove a store's file and SQLite's own beside it."""
+    """Remove a store's file and SQLite's own files beside it."""
     _remove_logs(path)
     path.unlink(missing_ok=True)
 

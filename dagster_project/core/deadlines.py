@@ -1,12 +1,12 @@
-"""One wall-clock deadline a request: connecting, TLS, sending, status line, headers, body and trailers, all redirects.
+"""One wall-clock deadline per request: it covers connecting, TLS, sending, the whole answer, and all redirects.
 
-What belongs here: the deadline, and sessions whose connections look at it before they wait. What does not: how long a
-request may take (`http.RetryPolicy`), and what is asked.
+What belongs here: the deadline, and sessions whose connections check it before they wait. What does not: how long a
+request may take (`http.RetryPolicy`), and what is requested.
 
-`requests` and `urllib3` bound each single wait. A server that sends one byte a minute of a header, a chunk's extension
-or a trailer, or "100 Continue" again and again, never lets a wait run out. So every wait on a socket here lasts at most
-as long as the request has left: reading goes through `_Reader`, sending and connecting through `_Timed`. A system's
-look-up of a host's name alone ends by the system's own rules.
+`requests` and `urllib3` limit each single wait. A server can get around this: it sends one byte per minute of a
+header, a chunk's extension or a trailer, or repeats "100 Continue", so that no wait ever times out. Therefore every
+wait on a socket here lasts at most as long as the request has left. `_Reader` limits reading; `_Timed` limits sending
+and connecting. Only the look-up of a host name is not limited here: the operating system ends it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-_SENT_AT_ONCE = 1 << 14  # bytes, as many as a record of TLS holds
+_SENT_AT_ONCE = 1 << 14  # bytes, the size of a TLS record
 _SHORTEST_WAIT_S = 0.001
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class OverdueError(requests.ReadTimeout):
-    """The request's time is over, whatever the server was still sending."""
+    """The request's time is over, although the server was still sending."""
 
 
 class Deadline:
-    """When a request must have ended. With `renewed_by`, so many bytes of a body start the time anew.
+    """The time at which a request must have ended. With `renewed_by`, each so many bytes of a body restart the time.
 
-    Sockets wait in real time: `now` is another clock in tests alone that use none.
+    Sockets wait in real time. Only tests that use no socket pass another clock as `now`.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class Deadline:
         self._ends, self._came = now() + seconds, 0
 
     def left_s(self) -> float:
-        """The seconds left, below 0 where it is over."""
+        """The seconds left; negative after the deadline."""
         return self._ends - self._now()
 
     def at_most(self, patience: float | None) -> float:
-        """`patience`, or the seconds left where they are fewer. Errors: `TimeoutError` where none are."""
+        """The smaller of `patience` and the seconds left. Errors: `TimeoutError` where no time is left."""
         left = self.left_s()
         if left <= 0:
             raise TimeoutError(str(self))
         return left if patience is None else min(patience, left)
 
     def came(self, n_bytes: int) -> None:
-        """So much of a body has come."""
+        """Count `n_bytes` of a body as received."""
         self._came += n_bytes
         if self._renewed_by is not None and self._came >= self._renewed_by:
             self._ends, self._came = self._now() + self._seconds, 0
@@ -72,14 +72,14 @@ class Deadline:
 
 
 _DEADLINE: ContextVar[Deadline] = ContextVar("deadline")
-"""That of the request under way in this thread; a `timed_session` sends nothing without one."""
+"""The deadline of the request that this thread is sending. A `timed_session` sends nothing without one."""
 
 
 @contextmanager
 def deadline(seconds: float, renewed_by: int | None = None) -> Iterator[None]:
-    """The one request that is sent and read in this context takes at most `seconds`.
+    """Limit the one request that is sent and read in this context to `seconds`.
 
-    With `renewed_by`, for downloads, `seconds` bound the wait for the headers and for each so many bytes of the body.
+    With `renewed_by` (for downloads), `seconds` limit the wait for the headers and for each so many bytes of the body.
     Errors: `OverdueError`.
     """
     own = Deadline(seconds, renewed_by)
@@ -97,7 +97,7 @@ def deadline(seconds: float, renewed_by: int | None = None) -> Iterator[None]:
 
 
 def body_parts(response: requests.Response, size: int) -> Iterator[bytes]:
-    """The body of the request under way, unpacked, in parts of `size` bytes."""
+    """The body of the current request, decompressed, in parts of `size` bytes."""
     own = _DEADLINE.get()
     for part in response.iter_content(size):
         own.came(len(part))
@@ -105,7 +105,7 @@ def body_parts(response: requests.Response, size: int) -> Iterator[bytes]:
 
 
 def timed_session(*, follows_redirects: bool, trusts_environment: bool) -> requests.Session:
-    """A session that sends only within a `deadline`. `trusts_environment`: takes proxies from there."""
+    """A session that sends only within a `deadline`. `trusts_environment`: use the environment's proxies."""
     session = _Session(follows_redirects)
     session.trust_env = trusts_environment
     for scheme in ("http://", "https://"):
@@ -114,7 +114,7 @@ def timed_session(*, follows_redirects: bool, trusts_environment: bool) -> reque
 
 
 class _Session(requests.Session):
-    """Reads no body of a redirect, which `requests` does, whole, even where it does not follow."""
+    """Does not read the body of a redirect. `requests` reads it whole, even where it does not follow the redirect."""
 
     def __init__(self, follows_redirects: bool) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def _time(manager: urllib3.PoolManager) -> None:
 
 @functools.cache
 def _timed_pool(pool: type[Any]) -> type[Any]:
-    """`pool`, also one of a proxy, with connections that keep to the deadline."""
+    """`pool` (also a proxy's) with connections that keep the deadline."""
     if issubclass(pool.ConnectionCls, _Timed):
         return pool
     connection = type(f"Timed{pool.ConnectionCls.__name__}", (_Timed, pool.ConnectionCls), {})
@@ -153,7 +153,7 @@ def _timed_pool(pool: type[Any]) -> type[Any]:
 
 
 class _Reader(io.RawIOBase):
-    """What a socket receives, each wait for it no longer than the request has left."""
+    """Reads from a socket; no wait is longer than the request has left."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
         self._sock, self._raw, self._deadline = sock, raw, _DEADLINE.get()
@@ -182,9 +182,10 @@ class _Response(http.client.HTTPResponse):
         self.fp = io.BufferedReader(_Reader(sock, self.fp.detach()))
 
     def begin(self) -> None:
-        """Read status line and headers. Errors: `HTTPException` where the length is no number, or two (RFC 9112, 6.3).
+        """Read status line and headers.
 
-        Equal ones are one, says the RFC; http.client does not know the length where they stand in one line.
+        Errors: `HTTPException` where Content-Length is not a number, or there are two different ones (RFC 9112, 6.3).
+        The RFC takes several equal lengths as one; http.client does not parse them where they are in one line.
         """
         super().begin()
         lines = self.headers.get_all("Content-Length", [])
@@ -198,7 +199,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Options(list[Any]):
-    """Socket options; urllib3 looks at them before it tries the next of a host's addresses, and so at the time."""
+    """Socket options that check the deadline. urllib3 reads them before it tries the next address of a host."""
 
     def __iter__(self) -> Iterator[Any]:
         _DEADLINE.get().at_most(None)
@@ -206,9 +207,9 @@ class _Options(list[Any]):
 
 
 class _Timed:
-    """A connection that keeps to the deadline, mixed into one of urllib3.
+    """A connection that keeps the deadline; a mixin for urllib3's connections.
 
-    It does not print its headers, which may hold a key, where a program sets `http.client.HTTPConnection.debuglevel`.
+    It never prints its headers, which may hold a key, even if a program sets `http.client.HTTPConnection.debuglevel`.
     """
 
     debuglevel = 0
@@ -222,10 +223,10 @@ class _Timed:
 
     def _new_conn(self) -> socket.socket:
         own, patience = _DEADLINE.get(), self.timeout
-        # where no time is left it fails in urllib3's own words: they tell that nothing was reached
+        # without time left, urllib3 itself raises the error: its message says that nothing was reached
         self.timeout = max(_SHORTEST_WAIT_S, min(patience or inf, own.left_s()))
         sock: socket.socket = super()._new_conn()  # type: ignore[misc]
-        sock.settimeout(own.at_most(patience))  # of TLS's handshake, which is one wait
+        sock.settimeout(own.at_most(patience))  # for the TLS handshake, which is a single wait
         return sock
 
     def send(self, data: bytes) -> None:

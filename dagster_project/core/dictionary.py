@@ -1,7 +1,8 @@
-"""Names of entities in a text, by exact match: the longest on word boundaries, letter case left aside.
+"""Finds names of entities in a text by exact match: the longest match on word boundaries, ignoring letter case.
 
-What belongs here: the automaton and the choice among overlapping names. What does not: where names come from, and what
-is looked up afterwards (`mentions`). One pass over a text whatever the number of names (Aho and Corasick, 1975).
+What belongs here: the automaton, and the choice between overlapping names. What does not: where names come from, and
+what is looked up afterwards (`reference.mentions`). One pass over a text finds any number of names (Aho and Corasick,
+1975).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import ahocorasick_rs
 
-SHORTEST_NAME = 3  # characters; shorter ones ("It", "A") are words far more often than names
+SHORTEST_NAME = 3  # characters; shorter texts ("It", "A") are usually words, not names
 _WORDS = (
     "a about after again all also an and any are as at be been before but by can could did do does during each for"
     " from get got had has have he her him his how i if in into is it its just last made make many me more most much"
@@ -21,12 +22,13 @@ _WORDS = (
     " who whom whose why will with would year you your"
 )
 FUNCTION_WORDS = frozenset(_WORDS.split())
-"""Words of questions: a name of nothing else (the band The Who) is not told apart from them, and not looked for."""
+"""Words of questions. A name that has only such words (the band The Who) is not searched for: it looks like a
+question."""
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A name in a text, as offsets in characters, and the ids of all entities that bear it, sorted."""
+    """A name in a text, as offsets in characters, with the ids of all entities that have this name, sorted."""
 
     start: int
     end: int
@@ -35,7 +37,7 @@ class Mention:
 
 
 class Dictionary:
-    """Names → ids of the entities that bear them, ready to be looked for."""
+    """Names and the ids of the entities that have them, prepared for searching."""
 
     def __init__(self, names: Mapping[str, Iterable[str]]) -> None:
         folded: dict[str, set[str]] = {}
@@ -49,7 +51,8 @@ class Dictionary:
         return len(self._ids)
 
     def mentions(self, text: str) -> list[Mention]:
-        """The names in `text` from left to right; of those that begin at one place, or overlap, the first and longest."""
+        """The names in `text` from left to right. Where names overlap, the one that starts first wins, then the
+        longest."""
         if self._automaton is None:
             return []
         folded, places = _fold(text)
@@ -72,19 +75,19 @@ def _leftmost_longest(matches: Iterable[tuple[int, int, int]]) -> Iterator[tuple
 
 
 def _is_name(folded: str) -> bool:
-    """Whether a name can be told from the words of a question."""
+    """Whether a name differs from the words of a question."""
     words = folded.split()
     return len(folded) >= SHORTEST_NAME and not all(word in FUNCTION_WORDS for word in words)
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """The text without letter case, and for each of its characters the place in the original."""
+    """The text without letter case, and for each character its position in the original."""
     pieces = [char.casefold() for char in text]
     return "".join(pieces), [place for place, piece in enumerate(pieces) for _ in piece]
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether [start, end) neither begins nor ends inside a word."""
+    """Whether [start, end) neither starts nor ends inside a word."""
     before = start > 0 and _is_word(text[start - 1]) and _is_word(text[start])
     after = end < len(text) and _is_word(text[end]) and _is_word(text[end - 1])
     return not before and not after

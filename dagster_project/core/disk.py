@@ -1,7 +1,7 @@
-"""A full disk: told from other failures in whatever words a library has for it, and said in one line.
+"""A full disk: how it is recognised in the messages of any library, and the one line that reports it.
 
-What belongs here: recognising it, and the line. What does not: what is removed or kept when it happens (`files`, and
-each writer).
+What belongs here: recognising a full disk, and its message. What does not: which files are removed or kept then
+(`files`, and each writer).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SAID = re.compile(
     r"|not enough free space to write|\d+ requested and \d+ written",  # numpy
     re.IGNORECASE,
 )
-_ADVICE = "make room and run again: what is finished is kept"
+_ADVICE = "make room and run again: finished work is kept"
 _MEBIBYTE = 1 << 20
 
 
 def is_disk_full(failure: BaseException | str) -> bool:
-    """Whether a full disk is what failed: by what is said, or by an error among those that led to this one."""
+    """Whether a full disk caused the failure. The messages and the numbers of all errors in the chain are checked."""
     if isinstance(failure, str):
         return _SAID.search(failure) is not None
     seen: set[int] = set()
@@ -38,27 +38,27 @@ def is_disk_full(failure: BaseException | str) -> bool:
 
 
 def has_no_room(place: Path) -> bool:
-    """Whether less than a mebibyte is left: what failed there in other words failed by that."""
+    """Whether less than a mebibyte is left: an unclear failure there is then caused by the full disk."""
     return _free(place) < _MEBIBYTE
 
 
 def full_disk(place: Path, what: str = "") -> str:
-    """One line on the full disk of `place`, and what was to be done there."""
+    """One line about the full disk of `place`, and about what the program was doing there."""
     reason = f"{place}: the disk is full{_left(place)}"
     return f"{what}: {reason}; {_ADVICE}" if what else f"{reason}; {_ADVICE}"
 
 
 def advised(line: str) -> str:
-    """A line that says of a full disk what to do; any other line as it is."""
+    """The line with advice added if it reports a full disk; any other line unchanged."""
     has_advice = "run again" in line or "make room" in line
     return f"{line}; {_ADVICE}" if is_disk_full(line) and not has_advice else line
 
 
 def _left(place: Path) -> str:
-    """How much is left there: zero is plain, a little more tells that a large file did not fit."""
+    """How much is left. Zero explains itself; a little more shows that a large file did not fit."""
     return f" ({_free(place) / _MEBIBYTE:.1f} MiB are left)"
 
 
 def _free(place: Path) -> int:
-    """Bytes left where `place` lies, or will lie."""
+    """Free bytes where `place` is or will be."""
     return shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free

@@ -1,15 +1,15 @@
-"""The errors that a user can act on.
+"""The errors that a user can correct.
 
-Each says in one line what is wrong, where (file, row, key), and what to do; the command line prints that line
-without a stack trace. A programming error is none of these and keeps its trace. What comes from outside is shown in them
-as `printable` text.
+Each message says in one line what is wrong, where (file, row, key), and what to do. The command line prints this line
+without a stack trace. Programming errors are not among them and keep their trace. Text from outside appears in
+messages as `printable` text.
 """
 
 from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # to many terminals \x9b is what ESC [ is
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # many terminals read \x9b as ESC [
 
 
 class LongtailError(Exception):
@@ -21,7 +21,7 @@ class StudyError(LongtailError):
 
 
 class SourceError(LongtailError):
-    """A source of facts, views or texts cannot be used: missing file, refused contact, service down."""
+    """A source of facts, views or texts cannot be used: a missing file, a missing contact, or a service that is down."""
 
 
 class LakeError(LongtailError):
@@ -29,19 +29,19 @@ class LakeError(LongtailError):
 
 
 class IndexMissingError(LongtailError):
-    """A retrieval index was asked for before it was built."""
+    """A retrieval index was needed before it was built."""
 
 
 class BackendError(LongtailError):
-    """A generation backend is unknown, cannot do what is asked, or cannot load its model."""
+    """A generation backend is unknown, cannot do what the study needs, or cannot load its model."""
 
 
 class PublishError(LongtailError):
-    """The warehouse was not published; the version published before stays in place."""
+    """The warehouse was not published; the previously published version stays in place."""
 
 
 class QueryError(LongtailError):
-    """A statement was put to the published warehouse that does more than read."""
+    """A statement for the published warehouse would do more than read."""
 
 
 def printable(text: str) -> str:

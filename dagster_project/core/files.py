@@ -1,7 +1,7 @@
 """Files that appear whole or not at all.
 
-What belongs here: writing beside and renaming, flushing, clearing up after killed writers. What does not: which files
-there are (`lake`, `warehouse`).
+What belongs here: writing to a temporary file and renaming it, flushing, removing what killed writers left. What does
+not: which files there are (`lake`, `warehouse`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
 
 @contextlib.contextmanager
 def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
-    """Yield a staging path on the same file system; on success fsync it and rename it to `path`.
+    """Yield a staging path on the same file system; on success, flush the file and rename it to `path`.
 
-    The staging folder is a hidden sibling of the file's folder, never inside it: a glob over the folder sees whole
-    files only. A file that lies directly in a study's home names another `staging`: beside the home nothing is
-    written. On any error the staging file is removed and `path` is left as it was.
+    The staging folder is a hidden sibling of the file's folder, never inside it, so that a glob over the folder finds
+    whole files only. A file directly in a study's home needs another `staging` folder: Longtail writes nothing beside
+    the home. After an error the staging file is removed and `path` is unchanged.
     """
     staging = staging or path.parent.parent / STAGING
     temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
@@ -46,7 +46,7 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
 
 
 def remove_leftovers(staging: Path) -> None:
-    """Remove what killed writers left in `staging`. Only an absent process is surely no writer any more."""
+    """Remove the files that killed writers left in `staging`; files of living processes are kept."""
     for file in staging.glob("*"):
         writer = _STAGED.match(file.name)
         if writer and not is_process_alive(int(writer[1])):

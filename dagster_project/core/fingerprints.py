@@ -1,9 +1,9 @@
-"""Fingerprints: hashes of all that went into something, so that equal inputs are known to be equal.
+"""Fingerprints: hashes of all inputs of a result. Equal fingerprints mean equal inputs.
 
-What belongs here: hashes of values, of prompts and of code. What does not: where fingerprints are kept (`lake`).
+What belongs here: hashes of values, of prompts and of code. What does not: where fingerprints are stored (`lake`).
 
-The version of a stage's code is derived, nobody types it: it covers the stage's module and every module of `core` that
-this one imports, directly or not. Comments, docstrings and layout do not count.
+The version of a stage's code is derived from its imports. It covers the stage's module and every module of `core` that
+this module imports, directly or not. Comments, docstrings and layout do not count.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _CORE = "dagster_project.core"
 _PAGE_FILES = frozenset({".js", ".css", ".html"})
 
 CANNOT_CHANGE_ROWS = (
-    # how work is stored, said, retried and timed
+    # how work is stored, reported, retried and timed
     *("blob_store", "deadlines", "disk", "errors", "files", "fingerprints", "home", "http", "lake", "ownership"),
     *("progress", "threads", "wikimedia.transport", "wikimedia.services", "wikimedia.dump_store"),
-    # what a fingerprint holds itself: a table's columns (`lake`), the study's slice, methods' flags, the sandbox's world
+    # what a fingerprint contains separately: a table's columns (`lake`), the study's slice, methods' flags, the world
     *("tables", "study", "methods", "sandbox"),
 )  # fmt: skip
-"""Modules and packages of `core` that the version of an importing stage leaves out, with all that they import."""
+"""Modules and packages of `core` that the version of an importing stage leaves out, with all their imports."""
 
 
 def fingerprint(*parts: object) -> str:
-    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs, equal fingerprint."""
+    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs give equal fingerprints."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def prompt_hash(text: str) -> str:
-    """SHA-256 of the exact prompt, as hexadecimal digits; lone surrogates count too."""
+    """SHA-256 of the exact prompt as hexadecimal digits; lone surrogates are included."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROOT) -> str:
-    """A hash of the code of `modules` (dotted names) and of what they import: changed code makes partitions stale.
+    """A hash of the code of `modules` (dotted names) and of their imports: changed code makes partitions stale.
 
-    A package stands for all its modules. A module of `CANNOT_CHANGE_ROWS` that
-    is asked for counts with its package. `without` names modules that this stage imports and does not use for these
-    rows. `root` is the folder that holds the package dagster_project.
+    A package means all its modules. A module of `CANNOT_CHANGE_ROWS` counts if it is in `modules`; its package then
+    counts too. `without` names modules that this stage imports but does not use for these rows. `root` is the folder
+    that contains the package dagster_project.
     """
     outside = (f"{_CORE}.{name}" for name in CANNOT_CHANGE_ROWS)
     left_out = {name for name in outside if not any(_is_in(module, [name]) for module in modules)} | set(
@@ -73,7 +73,7 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
 
 
 def imported_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
-    """The modules of `core` that `modules` import, directly or not, and themselves; none that is left out."""
+    """`modules` and all modules of `core` that they import, directly or not, except those in `left_out`."""
     found: set[str] = set()
     waiting = [module for name in modules for module in _of_package(name, root)]
     while waiting:
@@ -93,7 +93,7 @@ def _is_in(module: str, names: Collection[str]) -> bool:
 
 
 def _of_package(name: str, root: Path) -> Iterator[str]:
-    """The module itself; every module of a package."""
+    """The module itself, or every module of a package."""
     folder = root / name.replace(".", "/")
     if not folder.is_dir():
         yield name
@@ -103,7 +103,7 @@ def _of_package(name: str, root: Path) -> Iterator[str]:
 
 
 def _file(module: str, root: Path) -> Path:
-    """The file of a module of the project, or of one from elsewhere (a format, backend or retriever of a user's own)."""
+    """The file of a module: of this project, or of a user's own package (a format, backend or retriever)."""
     path = _inside(module, root)
     if path.is_file():
         return path
@@ -120,7 +120,7 @@ def _inside(module: str, root: Path) -> Path:
 
 @functools.cache
 def _imports(source: bytes, root: Path) -> tuple[str, ...]:
-    """The modules of `core` that a file's source imports, wherever in it the import stands."""
+    """The modules of `core` that a file's source imports anywhere."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -142,7 +142,7 @@ def _code(source: bytes) -> str:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """A docstring, or the text below an attribute that describes it."""
+    """Whether the statement is a docstring, or the text below an attribute that describes it."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

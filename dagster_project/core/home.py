@@ -1,7 +1,7 @@
-"""Where a study keeps its state: every path that Longtail writes to is derived here and nowhere else.
+"""Where a study keeps its state: only this module derives the paths that Longtail writes to.
 
-The default study lies directly under `$LONGTAIL_HOME`, any other under `$LONGTAIL_HOME/<study>`; the row cache is
-shared by all studies of one home.
+The default study is directly in `$LONGTAIL_HOME`, any other study in `$LONGTAIL_HOME/<study>`. All studies of one home
+share the row cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESERVED_NAMES = frozenset(
 )
 _REFUSED = (
     (re.compile(r"[*?\[\\]"), "must be without * ? [ and \\, which DuckDB reads as a pattern"),
-    # as in %41, which the address of Dagster's database would turn into A: the history of another folder
+    # in the address of Dagster's database, %41 would become A: the history of another folder
     (
         re.compile(r"%[0-9A-Fa-f]{2}"),
         "must be without a % before two hexadecimal digits, which Dagster decodes",
@@ -33,7 +33,7 @@ _REFUSED = (
 def longtail_home() -> Path:
     """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project.
 
-    Errors: `LongtailError` if its path cannot be resolved, or holds what DuckDB or Dagster would read as another path.
+    Errors: `LongtailError` if the path cannot be resolved, or if DuckDB or Dagster would read it as another path.
     """
     home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data")
     for pattern, why in _REFUSED:
@@ -56,8 +56,8 @@ def _resolved(variable: str, default: Path) -> Path:
         return default
     try:
         path = Path(chosen).expanduser().resolve()
-        path.exists()  # asks the file system, which refuses names that are too long
-    except RuntimeError:  # of expanduser, and of links that lead in a circle
+        path.exists()  # the file system refuses names that are too long
+    except RuntimeError:  # from expanduser, and from circular links
         problem = "names the home folder of a user who is not known, or a link that leads to itself"
     except OSError as error:
         problem = f"is no path that can be opened ({error.strerror})"
@@ -76,7 +76,7 @@ class StudyHome:
 
     @classmethod
     def of(cls, study_path: Path, study_name: str, home: Path | None = None) -> StudyHome:
-        """The home of the study `study_name` that was read from `study_path`."""
+        """The home of the study `study_name`, which was read from `study_path`."""
         base = home or longtail_home()
         is_default = study_path.resolve() == DEFAULT_STUDY_FILE
         return cls(home=base, root=base if is_default else base / study_name)
@@ -132,10 +132,10 @@ class StudyHome:
 
     @property
     def cache(self) -> Path:
-        """HTTP responses and downloads: shared by all studies of this home."""
+        """HTTP responses and downloads; all studies of this home share them."""
         return self.home / "cache"
 
     @property
     def row_cache(self) -> Path:
-        """Finished generations: shared by all studies of this home."""
+        """Finished generations; all studies of this home share them."""
         return self.home / "row_cache"

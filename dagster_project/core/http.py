@@ -1,7 +1,7 @@
-"""What all HTTP clients of the platform share: time, patience, sessions, the reading of Retry-After, words for replies.
+"""What all HTTP clients share: clock, retries, sessions, Retry-After, and printable excerpts of answers.
 
-What belongs here: what is the same for Wikimedia's services and for services that generate text. What does
-not: what is asked, and what answers mean (`wikimedia.http`, `generation.service`).
+What belongs here: what is the same for Wikimedia's services and for services that generate text. What does not: what
+is requested, and what answers mean (`wikimedia.transport.http`, `generation.backends.service`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SNIPPET = 160
 
 @dataclass(frozen=True)
 class Clock:
-    """Time as a client sees it; tests pass one that does not wait. `now` is in Unix seconds."""
+    """The time as a client sees it; tests pass a clock that does not wait. `now` is in Unix seconds."""
 
     monotonic: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -33,18 +33,18 @@ class Clock:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to try: `attempts` in all, pauses of `base_s` × 2ⁿ up to `cap_s`, with jitter.
+    """How long to try: `attempts` in all, with pauses of `base_s` × 2ⁿ up to `cap_s` and jitter.
 
-    A service that asks for more than `longest_wait_s` is not waited for. `connect_s` and `read_s` bound the
-    wait for a connection and for the next bytes. `read_s` is above the 60 seconds after which Wikimedia's
-    query service gives up by itself, so that its own message arrives first.
+    If a service asks for a pause longer than `longest_wait_s`, the client stops. `connect_s` and `read_s` limit the
+    wait for a connection and for the next bytes. `read_s` exceeds the 60 seconds after which Wikimedia's query service
+    stops by itself, so that its own message arrives first.
 
-    A request may take `answer_s` in all, from connecting to the last byte of its answer, which may have
-    `largest_answer` bytes, unpacked. A download may take hours, but no longer than `stretch_s` for its headers and for
-    each `stretch` bytes of its body: 9 kB a second is the least.
+    A request may take `answer_s` in all, from connecting to the last byte, and its answer may have `largest_answer`
+    bytes after decompression. A download may take hours, but its headers and each `stretch` bytes of its body may take
+    at most `stretch_s`: it needs at least 9 kB per second.
 
-    A 429 without Retry-After makes everybody pause, `refused_factor` times longer; after `refusals` of them in a row
-    nothing is asked for `after_refusals_s`.
+    After a 429 without Retry-After, all clients pause, `refused_factor` times longer. After `refusals` such answers in
+    a row, no request is sent for `after_refusals_s`.
     """
 
     attempts: int = 6
@@ -62,12 +62,12 @@ class RetryPolicy:
     stretch: int = 1 << 20
 
     def backoff_s(self, number: int, jitter: float) -> float:
-        """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients."""
+        """The pause after attempt `number` (from 1), in seconds; `jitter` in [0, 1) spreads the clients over time."""
         return min(self.cap_s, self.base_s * 2.0 ** (number - 1)) * (0.5 + jitter / 2)
 
 
 class Sessions:
-    """Sessions by thread and name, closed together: `requests` does not promise that threads may share one."""
+    """Sessions by thread and name, closed together: `requests` does not promise that threads can share a session."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -75,7 +75,7 @@ class Sessions:
         self._made: list[requests.Session] = []
 
     def get(self, name: str, make: Callable[[], requests.Session]) -> requests.Session:
-        """This thread's session of that name, made by `make` when it is first asked for."""
+        """This thread's session with that name; `make` makes it at the first call."""
         session: requests.Session | None = getattr(self._local, name, None)
         if session is None:
             session = make()
@@ -85,7 +85,7 @@ class Sessions:
         return session
 
     def close(self) -> None:
-        """Close those of all threads."""
+        """Close the sessions of all threads."""
         with self._lock:
             for session in self._made:
                 session.close()
@@ -93,15 +93,15 @@ class Sessions:
 
 
 def own_version() -> str:
-    """Longtail's version, as clients call themselves."""
+    """Longtail's version, which clients send as part of their name."""
     try:
         return metadata.version("longtail")
-    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
+    except metadata.PackageNotFoundError:  # the package is not installed
         return "0"
 
 
 def retry_after_seconds(header: str | None, now: float) -> float | None:
-    """The wait in a Retry-After header, which holds seconds or an HTTP date; None where it holds neither."""
+    """The wait in a Retry-After header, which holds seconds or an HTTP date; None for anything else."""
     if header is None:
         return None
     text = header.strip()
@@ -112,7 +112,7 @@ def retry_after_seconds(header: str | None, now: float) -> float | None:
 
 
 def unix_seconds(http_date: str | None) -> float | None:
-    """An HTTP date in Unix seconds; None where it is none."""
+    """An HTTP date in Unix seconds; None if it is not a date."""
     try:
         return parsedate_to_datetime(http_date).timestamp() if http_date else None
     except (ValueError, TypeError, OverflowError, OSError):
@@ -129,5 +129,5 @@ def is_loopback(url: str) -> bool:
 
 
 def snippet(text: str) -> str:
-    """The beginning of a text, in one printable line."""
+    """The beginning of a text as one printable line."""
     return printable(" ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET])

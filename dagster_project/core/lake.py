@@ -1,10 +1,10 @@
-"""The lake: Parquet files that appear whole or not at all, one a partition, one writer a table.
+"""The lake: Parquet files that appear whole or not at all, one per partition. Each table has one writer.
 
 What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
-(`tables`), generation's row cache (`generation.row_cache`), and anything that computes.
+(`tables`), generation's row cache (`generation.engine.row_cache`), and anything that computes.
 
-A file carries two stamps in its Parquet metadata: `fingerprint`, a hash of all that went in (so that "materialised"
-can be told from "current"), and `content`, a hash of the rows (what downstream fingerprints are built from).
+The Parquet metadata of each file has two stamps. `fingerprint` is a hash of all inputs; it tells a current partition
+from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VOLATILE = frozenset({
 
 @dataclass(frozen=True)
 class QuarantinedRow:
-    """A row put aside: its key in the source, the reason, and the original."""
+    """A row in quarantine: its key in the source, the reason, and the original."""
 
     row_key: str
     reason: str
@@ -46,7 +46,7 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a partition's file says about itself; `columns` is a hash of the columns that the table had."""
+    """What a partition's file records about itself; `columns` is a hash of the table's columns when it was written."""
 
     fingerprint: str
     content: str
@@ -57,7 +57,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a computation gives to the lake: rows, rows put aside, and notes for people (counts, rates)."""
+    """What a computation gives to the lake: rows, quarantined rows, and notes for people (counts, rates)."""
 
     rows: pa.Table | Sequence[Mapping[str, Any]]
     quarantined: Sequence[QuarantinedRow] = ()
@@ -66,7 +66,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What materialising one partition came to. `was_current`: nothing was computed, the file already fitted."""
+    """The result of materialising one partition. `was_current`: the file was current and nothing was computed."""
 
     table: str
     partition: str
@@ -78,7 +78,7 @@ class Outcome:
 class Lake:
     """The lake of one study: `<root>/<table>/<partition>.parquet`.
 
-    A partition's name joins its keys with `|`, as Dagster does (`model|method`); in file names that becomes `__`.
+    A partition's name joins its keys with `|`, as Dagster does (`model|method`). File names have `__` instead.
     """
 
     def __init__(self, root: Path) -> None:
@@ -89,9 +89,9 @@ class Lake:
         return self.root / table / f"{partition.replace('|', '__')}.parquet"
 
     def ensure_schemas(self) -> None:
-        """Write every table's zero-row schema file where it is missing or damaged, or its columns have changed.
+        """Write every table's zero-row schema file if it is missing or damaged, or if the columns have changed.
 
-        What killed writers left behind is removed on this occasion.
+        This also removes the files that killed writers left.
         """
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
@@ -110,7 +110,7 @@ class Lake:
         partition: str = WHOLE,
         quarantined: Iterable[QuarantinedRow] = (),
     ) -> Stamp:
-        """Write one partition whole, and its quarantine before it; returns its stamp.
+        """Write one whole partition, after its quarantine; return its stamp.
 
         Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
         """
@@ -127,7 +127,7 @@ class Lake:
     def materialise(
         self, table: str, fingerprint: str, compute: Callable[[], Computed], partition: str = WHOLE
     ) -> Outcome:
-        """Keep a partition that is current; compute and write it otherwise."""
+        """Keep a current partition; otherwise compute and write it."""
         stamp = self.current(table, fingerprint, partition)
         if stamp:
             return Outcome(table, partition, stamp, was_current=True)
@@ -148,7 +148,7 @@ class Lake:
         columns: list[str] | None = None,
         only: pc.Expression | None = None,
     ) -> pa.Table:
-        """Read one partition, of it the rows for which `only` holds.
+        """Read one partition; with `only`, the rows that fulfil it.
 
         Errors: `LakeError` naming the table, the partition and what to materialise.
         """
@@ -166,7 +166,7 @@ class Lake:
             ) from error
 
     def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
-        """Read every partition of a table; without any, zero rows."""
+        """Read every partition of a table; zero rows if there are none."""
         parts = [self.read(table, partition, columns) for partition in self.partitions(table)]
         schema = TABLES[table].schema
         empty = schema.empty_table().select(columns) if columns else schema.empty_table()
@@ -178,7 +178,7 @@ class Lake:
         return sorted(f.stem.replace("__", "|") for f in files if f.stem != _SCHEMA_FILE)
 
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
-        """The stamp of a partition's file; None where the file is missing, damaged or unstamped."""
+        """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
             metadata = pq.read_schema(self.path(table, partition)).metadata or {}
             return Stamp(**json.loads(metadata[_STAMP]))
@@ -192,7 +192,7 @@ class Lake:
         return stamp if is_current else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
-        """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing."""
+        """The content hash of an input, for a fingerprint. Errors: `LakeError` where the input is missing."""
         stamp = self.stamp(table, partition)
         if stamp is None:
             self.read(table, partition)
@@ -230,7 +230,7 @@ class Lake:
 
 
 def _columns(table: str) -> str:
-    """A hash of the table's columns: a partition with other ones is not current."""
+    """A hash of the table's columns: a partition with other columns is not current."""
     return fingerprint_of(str(TABLES[table].schema))
 
 
@@ -250,7 +250,7 @@ def _with_nulls_checked(name: str, data: pa.Table) -> pa.Table:
 
 
 def content_hash(data: pa.Table) -> str:
-    """A hash of the rows, in their order, without the columns that tell only of the run that wrote them."""
+    """A hash of the rows in their order, without the columns that only describe the run that wrote them."""
     kept = data.select([name for name in data.column_names if name not in _VOLATILE])
     sink = pa.BufferOutputStream()
     pq.write_table(kept.replace_schema_metadata(None).combine_chunks(), sink, compression="none")

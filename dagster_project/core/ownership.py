@@ -1,6 +1,6 @@
-"""Who is alive: a lock file a run, held by its process, so that a run killed with -9 can be told from a living one.
+"""Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised.
 
-What belongs here: taking and testing locks. What does not: what is done about dead runs (`run.py`).
+What belongs here: taking and testing locks. What does not: what happens to dead runs (`operations`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HELD: dict[Path, int] = {}
 
 
 def hold_run(locks: Path, run_id: str) -> None:
-    """Hold the lock of `run_id` until this process ends, however it ends. Holding it twice is one hold."""
+    """Hold the lock of `run_id` until this process ends, for whatever reason. A second call changes nothing."""
     path = _run_lock(locks, run_id)
     if path in _HELD:
         return
@@ -29,10 +29,10 @@ def hold_run(locks: Path, run_id: str) -> None:
 
 
 def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: float = 60.0) -> bool:
-    """Whether no process holds the lock of a run that ought to be running.
+    """Whether no process holds the lock of a run that should be running.
 
-    A run without a lock file is dead only `grace_s` seconds after `started_at` (seconds since the epoch): it may
-    not have come to taking its lock.
+    A run without a lock file counts as dead only `grace_s` seconds after `started_at` (seconds since the epoch):
+    before, it may not have taken its lock yet.
     """
     path = _run_lock(locks, run_id)
     if path in _HELD:
@@ -51,7 +51,7 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
 
 
 def is_process_alive(pid: int) -> bool:
-    """Whether a process with this id exists, whoever owns it. An id that was given anew counts as alive."""
+    """Whether a process with this id exists, of any user. A reused id counts as alive."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -62,7 +62,7 @@ def is_process_alive(pid: int) -> bool:
 
 
 def forget_run(locks: Path, run_id: str) -> None:
-    """Remove the lock file of a run that has ended, releasing it if this process holds it."""
+    """Remove the lock file of a run that has ended; release the lock if this process holds it."""
     path = _run_lock(locks, run_id)
     descriptor = _HELD.pop(path, None)
     path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""How far a fetch has come, said every few seconds.
+"""Reports the progress of a fetch every few seconds.
 
-What belongs here: one line of progress. What does not: what is being fetched.
+What belongs here: one line of progress. What does not: what is fetched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EVERY_S = 2.0
 
 
 class Progress:
-    """Counts rows as they arrive, from any thread; says so every two seconds; `total`: how many to expect."""
+    """Counts rows from any thread and logs the count every two seconds. `total`: how many rows to expect."""
 
     def __init__(self, log: logging.Logger, what: str, total: int | None = None) -> None:
         self._log, self._what, self._total = log, what, total

@@ -1,7 +1,7 @@
 """The templates of prompts (SPEC §3).
 
-What belongs here: the formats that study.yaml may name. What does not: demonstrations, passages and how a prompt is put
-together (`generation.prompts`).
+What belongs here: the formats that study.yaml may name. What does not: demonstrations, passages, and how a prompt is
+assembled (`generation.prompts`).
 """
 
 FORMATS = {
@@ -10,4 +10,4 @@ FORMATS = {
     "question": "{question}",
 }
 BACKGROUND_TEMPLATE = "Generate a background document from Wikipedia to answer the given question. {question}"
-"""What GenRead's first step asks."""
+"""The request of GenRead's first step."""

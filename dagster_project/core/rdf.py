@@ -1,7 +1,6 @@
-"""A local RDF file in N-Triples, plain, gzip or bzip2: good lines as triples, broken ones with their line numbers.
+"""Reads a local RDF file in N-Triples (plain, gzip or bzip2): triples, and broken lines with their numbers.
 
-What belongs here: opening and parsing such a file in bounded memory. What does not: what the triples
-mean.
+What belongs here: opening and parsing such a file in bounded memory. What does not: what the triples mean.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LONGEST_LINE = 1 << 20
 
 @dataclass
 class Reading:
-    """What reading came to, complete once the triples are read to the end."""
+    """What was read; complete after the last triple."""
 
     path: Path
     n_triples: int = 0
@@ -36,8 +35,7 @@ class Reading:
 def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     """The triples of `reading.path`, some thousand lines at a time; broken lines go to `reading.broken`.
 
-    Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line of it is a
-    triple.
+    Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line is a triple.
     """
     n_lines = 0
     try:
@@ -60,7 +58,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
 
 
 def open_decompressed(path: Path) -> IO[bytes]:
-    """Open for reading; gzip and bzip2 are told by their first bytes, whatever the file is called."""
+    """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter."""
     with path.open("rb") as stream:
         magic = stream.read(3)
     if magic == b"BZh":
@@ -74,7 +72,7 @@ def _kind(path: Path) -> str:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines of at most a mebibyte; what is longer comes as one overlong line, its rest read past."""
+    """Lines of at most a mebibyte. A longer line comes as one overlong line without its rest."""
     first = True
     while line := stream.readline(_LONGEST_LINE + 1):
         if not line.endswith(b"\n") and len(line) > _LONGEST_LINE:
@@ -105,6 +103,6 @@ def _line_by_line(lines: list[bytes], first_number: int, broken: list[Quarantine
 
 
 def _reason(error: SyntaxError) -> str:
-    """The parser's words without its own count of lines, which starts anew for every line."""
+    """The parser's message without its line count, which restarts for every line."""
     text = str(error.msg or error)
     return text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text

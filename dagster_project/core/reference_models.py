@@ -1,6 +1,7 @@
-"""Where the shipped reference models lie.
+"""The paths of the shipped reference models.
 
-Here: paths only. How they were made is in `training/`, what they are in `weights/README.md`.
+What belongs here: paths. What does not: how the models were made (`sandbox.training`) and what they are
+(`sandbox/weights/README.md`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ WEIGHTS = Path(__file__).parent / "sandbox" / "weights"
 
 
 def reference_model_path(size: str) -> Path:
-    """The folder of reference model `size` (s, m or l, in any case), as `from_pretrained` takes it."""
+    """The folder of reference model `size` (s, m or l, in any case), for `from_pretrained`."""
     if size.lower() not in SIZES:
         raise BackendError(f"unknown reference model {size!r}: use one of {', '.join(SIZES)}")
     path = WEIGHTS / size.lower()

@@ -1,8 +1,8 @@
-"""Terms at the door: labels, aliases, descriptions and titles made fit for storing and prompting.
+"""Cleans labels, aliases, descriptions and titles before storage.
 
-What belongs here: what is removed or cut, and the note of it. What does not: where terms come from
-(`wikidata`). Writing marks (right-to-left marks, joiners, emoji, combining characters) are part of a term and
-stay.
+What belongs here: what is removed or cut, and the note about it. What does not: where terms come from
+(`wikimedia.protocols`, `wikimedia.dumps`). Writing marks (right-to-left marks, joiners, emoji, combining characters)
+belong to a term and stay.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
-LONGEST_LABEL = 250  # what Wikidata itself allows, in characters
+LONGEST_LABEL = 250  # Wikidata's own limit, in characters
 LONGEST_DESCRIPTION = 1_000
 _LINE_BREAKS = frozenset("\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f\x85\u2028\u2029")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
@@ -18,16 +18,16 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 @dataclass(frozen=True)
 class Term:
-    """A term as it is kept, and what had to be done to it (empty: nothing)."""
+    """A cleaned term, and notes about the changes (none if it was clean)."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
 def clean_term(raw: str, longest: int = LONGEST_LABEL) -> Term:
-    """Drop control characters and lone surrogates, make line breaks spaces, strip, cut at `longest`.
+    """Remove control characters and lone surrogates, replace line breaks by spaces, strip, and cut at `longest`.
 
-    A text that is clean already comes back as it is; cleaning twice equals cleaning once.
+    A clean text is returned unchanged, so cleaning twice equals cleaning once.
     """
     if raw.isprintable() and raw == raw.strip() and len(raw) <= longest:
         return Term(raw)
@@ -41,7 +41,7 @@ def clean_term(raw: str, longest: int = LONGEST_LABEL) -> Term:
 
 
 def _cut(text: str, longest: int) -> str:
-    """The first characters, without half of a combined one at the end."""
+    """The first characters, without half of a combined character at the end."""
     end = longest
     while end and (unicodedata.combining(text[end]) or text[end] in _JOINERS or text[end - 1] == "\u200d"):
         end -= 1

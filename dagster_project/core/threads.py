@@ -1,4 +1,4 @@
-"""How many threads numeric libraries may use: one setting for torch, faiss and the rest."""
+"""How many threads numeric libraries may use: one setting for torch, faiss and others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What all assets are given: the study, dbt, and how steps are executed.
+"""What all assets receive: the study, dbt, and how steps are executed.
 
-A module with a function of `dg.definitions` is read for that function alone, so it stands by itself.
+Dagster reads a module with a function of `dg.definitions` only for that function, so the function has its own module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dagster_project.defs.resources import StudyResource, dbt_project, dbt_resou
 
 @dg.definitions
 def resources() -> dg.Definitions:
-    """The resources; one process per run, so that a model stays loaded from step to step."""
+    """The resources, and one process per run, so that a model stays loaded from step to step."""
     return dg.Definitions(
         resources={"study": StudyResource(), "dbt": dbt_resource(dbt_project())},
         executor=dg.in_process_executor,

@@ -1,6 +1,6 @@
-"""The partitions of the chosen study's assets, and the names that lake and Dagster give them.
+"""The partitions of the chosen study's assets, and their names in the lake and in Dagster.
 
-Partitions come from study.yaml: adding a model there adds its partitions here when the code location is reloaded.
+Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": metho
 
 
 def names_of(partition_key: str) -> tuple[str, ...]:
-    """(model,) of a key of `models`; (model, method) of one of `model_by_method`, whose text joins them by a bar."""
+    """(model,) for a key of `models`; (model, method) for a key of `model_by_method`, whose text joins them by a bar."""
     if "|" not in partition_key:
         return (partition_key,)
     keys = model_by_method.get_partition_key_from_str(partition_key).keys_by_dimension

@@ -1,6 +1,6 @@
-"""What assets are given: the study and its lake, a loaded model that outlives one partition, and dbt.
+"""What assets receive: the study and its lake, a loaded model that outlives one partition, and dbt.
 
-A run holds a lock file as long as its process lives; `core.ownership` and `operations` tell dead runs by it.
+A run holds a lock file as long as its process lives; `core.ownership` and `operations` recognise dead runs by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG = logging.getLogger("longtail")
 
 
 class StudyResource(dg.ConfigurableResource):
-    """The chosen study. Its set-up takes the run's lock, which dies with the process."""
+    """The chosen study. Its set-up takes the run's lock, which is released when the process dies."""
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
@@ -46,14 +46,15 @@ class StudyResource(dg.ConfigurableResource):
 
 
 def model_session() -> ModelSession:
-    """A session whose backends read keys of services by Dagster's `EnvVar`: from the environment, or an `.env` file."""
+    """A session whose backends read the keys of services by Dagster's `EnvVar`: from the environment, or an `.env`
+    file."""
     return ModelSession(LOG, lambda name: dg.EnvVar(name).get_value())
 
 
 def dbt_project() -> DbtProject:
-    """The dbt project, its target inside the study's build folder; parsed again only where it changed.
+    """The dbt project with its target in the study's build folder; it is parsed again only after a change.
 
-    Errors: `PublishError` with dbt's own words where the project does not parse.
+    Errors: `PublishError` with dbt's message where the project does not parse.
     """
     study = chosen_study()
     os.environ.update(dbt_environment(study))
@@ -63,5 +64,5 @@ def dbt_project() -> DbtProject:
 
 
 def dbt_resource(project: DbtProject) -> DbtCliResource:
-    """dbt of this very environment, whatever PATH says."""
+    """The dbt of this environment, whatever PATH says."""
     return DbtCliResource(project_dir=project, dbt_executable=str(Path(sys.executable).parent / "dbt"))

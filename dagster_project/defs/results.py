@@ -1,4 +1,4 @@
-"""How an outcome of `core` looks in Dagster: row counts, a small preview, notes, and errors without a trace."""
+"""An outcome of `core` in Dagster: row counts, a small preview, notes, and errors without a trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARKUP = re.compile(r"[\\|<>\[\]*_`&~#!]")
 
 @contextlib.contextmanager
 def clear_errors() -> Iterator[None]:
-    """Turn an error that the user can act on into a failure that shows its one line and is not retried."""
+    """Turn an error that the user can correct into a failure that shows its one line and is not retried."""
     try:
         yield
     except LongtailError as error:
@@ -37,7 +37,7 @@ def clear_errors() -> Iterator[None]:
 def result(
     lake: Lake, outcomes: Sequence[Outcome], asset_key: dg.AssetKey | None = None
 ) -> dg.MaterializeResult:
-    """One result for the outcomes of one asset: one, or one for each partition of the run."""
+    """One result for all outcomes of an asset; there may be one per partition of the run."""
     versions = [outcome.stamp.fingerprint for outcome in outcomes]
     return dg.MaterializeResult(
         asset_key=asset_key,
@@ -47,7 +47,7 @@ def result(
 
 
 def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Row counts, what was put aside, what was computed, notes, and a preview of the first partition."""
+    """Row counts, rows put aside, what was computed, notes, and a preview of the first partition."""
     first = outcomes[0]
     shown: dict[str, Any] = {
         "dagster/row_count": sum(outcome.stamp.n_rows for outcome in outcomes),
@@ -84,7 +84,7 @@ def _partitions(outcomes: Sequence[Outcome]) -> str:
 
 
 def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A Markdown table whose cells are cut and escaped: a label from the world is text, never markup."""
+    """A Markdown table with cut and escaped cells: a label from outside is text, never markup."""
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]

@@ -1,9 +1,9 @@
 """What runs by itself: each month the newest page views, and everything that depends on popularity.
 
-Answers do not depend on page views (popularity is joined in dbt), so that a refresh spends no GPU time.
+Answers do not depend on page views (popularity is joined in dbt), so a refresh uses no GPU time.
 
-The window of popularity follows the newest month only where study.yaml leaves `popularity.last_month` out. With
-`last_month` pinned a refresh only lengthens fct_popularity_history: no rate, threshold or figure moves.
+The window of popularity follows the newest month only if study.yaml has no `popularity.last_month`. With `last_month`,
+a refresh only lengthens fct_popularity_history: no rate, threshold or figure changes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ refresh_popularity = dg.define_asset_job(
 
 @dg.schedule(job=refresh_popularity, cron_schedule="0 6 3 * *", execution_timezone="UTC")
 def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """On the third of each month, when Wikimedia has counted it: the month before.
+    """On the third of each month, when Wikimedia has counted it: the previous month.
 
-    With `popularity.last_month` pinned in the study this only lengthens fct_popularity_history; leave it out to
-    have popularity follow the newest month.
+    With `popularity.last_month` in the study this only lengthens fct_popularity_history. Leave it out, and popularity
+    follows the newest month.
     """
     if chosen_study().popularity.measure != "page_views":
         return dg.SkipReason("this study's popularity is not measured in page views")
@@ -35,5 +35,5 @@ def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest |
 
 
 def last_complete_month(now: datetime.datetime) -> str:
-    """The month before the one of `now`, as YYYY-MM."""
+    """The month before the month of `now`, as YYYY-MM."""
     return f"{now.replace(day=1) - datetime.timedelta(days=1):%Y-%m}"

@@ -78,7 +78,7 @@ def hand_study(make_study: Callable[[str], Study], hand_text: str) -> Study:
 
 @pytest.fixture
 def hand_lake(hand_study: Study) -> Lake:
-    """A lake with the tables triples and entities only."""
+    """A lake that has only the tables triples and entities."""
     lake = Lake(hand_study.home.lake)
     lake.write("triples", [triple_row(*triple) for triple in TRIPLES], fingerprint="hand")
     lake.write("entities", [entity_row(i, *terms) for i, terms in ENTITIES.items()], fingerprint="hand")

@@ -1,4 +1,4 @@
-"""A request ends in time, whatever part of an answer a server drips, and an answer has one length."""
+"""A request ends in time, whichever part of an answer a server delays, and an answer has one length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ open_session = partial(timed_session, follows_redirects=False, trusts_environmen
 
 @contextlib.contextmanager
 def fails_soon(kind: type[Exception] = requests.RequestException, match: str = "") -> Iterator[None]:
-    """What is asked here fails in time."""
+    """Checks that the request in this context fails in time."""
     started = time.monotonic()
     with pytest.raises(kind, match=match):
         yield
@@ -30,23 +30,23 @@ def fails_soon(kind: type[Exception] = requests.RequestException, match: str = "
 
 
 def read(session: requests.Session, url: str, seconds: float = 0.4, renewed_by: int | None = None) -> bytes:
-    """A whole answer; each wait by itself is bounded too late."""
+    """Reads a whole answer. Each single wait has a limit, but too late for the deadline."""
     with session, deadline(seconds, renewed_by), session.get(url, timeout=(6, 6), stream=True) as response:
         return b"".join(body_parts(response, 1024))
 
 
 @pytest.mark.parametrize("name", DRIPS)
-def test_no_part_of_an_answer_can_be_dripped_for_longer(name: str) -> None:
+def test_no_part_of_a_slow_answer_outlives_the_deadline(name: str) -> None:
     with dripping(DRIPS[name]) as port, fails_soon(OverdueError, r"no end after 0.4 s"):
         read(open_session(), f"http://127.0.0.1:{port}/")
 
 
-def test_a_download_that_drips_is_no_download() -> None:
+def test_a_very_slow_download_fails() -> None:
     with dripping(DRIPS["body"]) as port, fails_soon(OverdueError, r"fewer than 1,000 bytes in 0.4 s"):
         read(open_session(), f"http://127.0.0.1:{port}/", renewed_by=1_000)
 
 
-def test_each_stretch_of_a_download_has_its_own_time() -> None:
+def test_each_part_of_a_download_has_its_own_time() -> None:
     seconds = [100.0]
     own = Deadline(10.0, renewed_by=1_000, now=lambda: seconds[0])
     for _ in range(20):  # 100 s in all
@@ -61,14 +61,14 @@ def test_each_stretch_of_a_download_has_its_own_time() -> None:
         own.at_most(60.0)
 
 
-def test_a_handshake_of_tls_that_drips() -> None:
+def test_a_slow_tls_handshake_fails() -> None:
     hello = Drip(b"\x16\x03\x03\x40\x00", b"x")  # the head of a record of 16 KiB
     with dripping(hello) as port, fails_soon():
         read(open_session(), f"https://127.0.0.1:{port}/")
 
 
 @pytest.mark.parametrize("name", ["status line", "header"])
-def test_a_proxy_that_drips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_proxy_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     with dripping(DRIPS[name]) as port:
@@ -78,7 +78,7 @@ def test_a_proxy_that_drips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             read(session, "https://service.example/")
 
 
-def test_a_server_that_does_not_read() -> None:
+def test_a_server_that_does_not_read_fails() -> None:
     with (
         dripping(Drip(b"", b"", reads=False)) as port,
         fails_soon(),
@@ -88,8 +88,8 @@ def test_a_server_that_does_not_read() -> None:
         session.post(f"http://127.0.0.1:{port}/", data=b"x" * 30_000_000, timeout=(6, 6))
 
 
-def test_a_host_of_many_addresses_that_none_answers_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full backlog lets nobody in, and refuses nobody."""
+def test_a_host_whose_many_addresses_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server with a full backlog accepts nobody and refuses nobody."""
     with socket.socket() as listening, contextlib.ExitStack() as waiting:
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
@@ -105,7 +105,7 @@ def test_a_host_of_many_addresses_that_none_answers_at(monkeypatch: pytest.Monke
 
 
 class _Redirecting(BaseHTTPRequestHandler):
-    """Each answer comes in time, and leads on; only their sum does not."""
+    """Each answer comes in time and redirects; only their sum is too slow."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str]
@@ -124,7 +124,7 @@ class _Redirecting(BaseHTTPRequestHandler):
         pass
 
 
-def test_redirects_share_one_deadline_and_nobody_waits_for_their_bodies() -> None:
+def test_redirects_share_one_deadline_and_their_bodies_are_not_read() -> None:
     _Redirecting.asked = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Redirecting)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -152,20 +152,20 @@ def answer(*lengths: str, more: str = "") -> Drip:
 @pytest.mark.parametrize(
     "lengths", [("2", "7"), ("7", "2"), ("2, 7",), ("0", "2"), ("-2",), ("+2",), ("two",), ("",)]
 )
-def test_an_answer_of_two_lengths_or_of_none_that_is_a_number_is_refused(lengths: tuple[str, ...]) -> None:
+def test_an_answer_with_two_lengths_or_an_invalid_length_is_refused(lengths: tuple[str, ...]) -> None:
     with dripping(answer(*lengths)) as port, fails_soon(requests.ConnectionError, r"Content-Length is "):
         read(open_session(), f"http://127.0.0.1:{port}/", seconds=6)
 
 
 @pytest.mark.parametrize("lengths", [("2",), ("2", "2"), ("2, 2",), ("2 , 2", "2")])
-def test_equal_lengths_are_one(lengths: tuple[str, ...]) -> None:
+def test_equal_lengths_count_as_one(lengths: tuple[str, ...]) -> None:
     started = time.monotonic()
     with dripping(answer(*lengths)) as port:
         assert read(open_session(), f"http://127.0.0.1:{port}/", seconds=6) == b"{}"
     assert time.monotonic() - started < GENEROUS_S
 
 
-def test_of_an_answer_in_chunks_the_chunks_tell_the_length() -> None:
+def test_the_chunks_of_a_chunked_answer_give_its_length() -> None:
     chunks = Drip(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n2\r\n{}\r\n0\r\n\r\n", b""
     )

@@ -1,6 +1,6 @@
-"""A full disk, told by what each library really says when it writes to one: `/dev/full` is a disk without room.
+"""A full disk is recognised in the real messages of each library: `/dev/full` is a disk without space.
 
-Libraries write to a link to it: some remove what they could not write, and root may remove a device.
+Libraries write to a link to it: some remove a file that they could not write, and root may remove a device.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _duckdb_spilling(full: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [_python, _arrow, _numpy, _sqlite, _duckdb, _duckdb_spilling])
-def test_every_library_that_writes_is_understood(write: Callable[[Path], None], full: Path) -> None:
+def test_a_full_disk_is_recognised_for_every_library(write: Callable[[Path], None], full: Path) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011  (each library has a class of its own)
         write(full)
     assert is_disk_full(caught.value), repr(caught.value)
@@ -70,7 +70,7 @@ def test_every_library_that_writes_is_understood(write: Callable[[Path], None], 
     assert is_disk_full(wrapped)
 
 
-def test_other_failures_are_none() -> None:
+def test_other_failures_are_not_a_full_disk() -> None:
     for error in (
         PermissionError(13, "Permission denied"),
         ValueError("the disc is round"),
@@ -79,15 +79,15 @@ def test_other_failures_are_none() -> None:
         assert not is_disk_full(error)
 
 
-def test_the_line_names_the_place_what_is_left_and_what_to_do(tmp_path: Path) -> None:
+def test_the_line_names_the_place_the_free_space_and_the_advice(tmp_path: Path) -> None:
     line = full_disk(tmp_path / "not" / "there", "dbt parse")
     assert line.startswith(f"dbt parse: {tmp_path}/not/there: the disk is full (")
     assert "MiB are left)" in line
-    assert line.endswith("make room and run again: what is finished is kept")
+    assert line.endswith("make room and run again: finished work is kept")
     assert "\n" not in line
 
 
-def test_what_says_what_to_do_is_not_told_twice() -> None:
+def test_the_advice_is_not_repeated() -> None:
     bare = "answers.parquet: could not be written (No space left on device)"
     assert advised(bare).startswith(f"{bare}; make room")
     assert advised(advised(bare)) == advised(bare)

@@ -1,4 +1,4 @@
-"""What messages show of text from outside."""
+"""How messages show text from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all. Killed writers and full disks: `test_lake`, which writes real tables."""
+"""Files appear whole or not at all. Killed writers and full disks are in `test_lake`, which writes real tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dagster_project.core.files import atomic_file
 
 
-def test_an_error_while_writing_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_an_error_while_writing_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "table" / "part.bin"
     with atomic_file(path) as temporary:
         temporary.write_bytes(b"first")

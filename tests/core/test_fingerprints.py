@@ -30,7 +30,7 @@ STAGES = (
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The project's code, to be changed."""
+    """A copy of the project's code that a test may change."""
     shutil.copytree(
         Path(dagster_project.__file__).parent,
         tmp_path / "dagster_project",
@@ -54,13 +54,13 @@ def changed(root: Path, file: str, old: str, new: str) -> set[str]:
     return {stage.removeprefix(f"{CORE}.") for stage in STAGES if before[stage] != after[stage]}
 
 
-def test_a_comment_a_docstring_and_layout_make_nothing_stale(copied: Path) -> None:
+def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path) -> None:
     file, definition = "wikimedia/protocols/entities.py", "def read_entity("
     assert not changed(copied, file, definition, f"# a remark\n\n{definition}")
     assert not changed(copied, file, '"""One entity from its JSON;', '"""An entity, out of its JSON;')
 
 
-def test_a_formula_makes_stale_what_depends_on_it_and_nothing_else(copied: Path) -> None:
+def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> None:
     stale = changed(copied, "questions/sampling.py", "np.exp(8 * draw - 6)", "np.exp(8 * draw - 5)")
     assert stale == {"questions.candidates"}
     stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
@@ -69,8 +69,8 @@ def test_a_formula_makes_stale_what_depends_on_it_and_nothing_else(copied: Path)
     assert stale == {"sandbox.content"}
 
 
-def test_modules_that_were_forgotten_once_are_covered(copied: Path) -> None:
-    """`asked` decides which questions there are, `draw` which of them a dataset asks."""
+def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
+    """`asked` decides which questions exist; `draw` decides which of them a dataset asks."""
     for file, old, new in (
         (
             "wikimedia/asked.py",
@@ -82,21 +82,21 @@ def test_modules_that_were_forgotten_once_are_covered(copied: Path) -> None:
         assert "questions.build" in changed(copied, file, old, new)
 
 
-def test_what_cannot_change_rows_makes_nothing_stale(copied: Path) -> None:
+def test_modules_that_cannot_change_rows_make_no_stage_stale(copied: Path) -> None:
     assert not changed(
         copied, "wikimedia/transport/limits.py", "interval_s: float = 0.3", "interval_s: float = 0.4"
     )
     assert not changed(copied, "progress.py", "_EVERY_S = 2.0", "_EVERY_S = 3.0")
 
 
-def test_what_is_left_out_exists() -> None:
+def test_the_modules_left_out_exist() -> None:
     core = Path(dagster_project.__file__).parent / "core"
     for name in CANNOT_CHANGE_ROWS:
         path = core / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), name
 
 
-def test_a_stage_may_leave_out_what_it_does_not_use_for_its_rows(copied: Path) -> None:
+def test_a_stage_may_leave_out_modules_that_it_does_not_use_for_its_rows(copied: Path) -> None:
     truthy = f"{CORE}.wikimedia.dumps.truthy"
     ingest = f"{CORE}.wikimedia.ingest"
     before = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
@@ -105,14 +105,14 @@ def test_a_stage_may_leave_out_what_it_does_not_use_for_its_rows(copied: Path) -
     assert (before[0] != after[0], before[1] == after[1]) == (True, True)
 
 
-def test_a_folder_counts_its_pages_scripts_too(copied: Path) -> None:
+def test_a_folders_version_includes_the_scripts_of_its_pages(copied: Path) -> None:
     before = folder_version(f"{CORE}.report", copied)
     chart = copied / "dagster_project/core/report/page/chart.js"
     chart.write_text(chart.read_text() + "\n// drawn anew\n")
     assert folder_version(f"{CORE}.report", copied) != before
 
 
-def test_fingerprints_tell_values_apart() -> None:
+def test_different_values_have_different_fingerprints() -> None:
     assert fingerprint("a", ["b"]) == fingerprint("a", ["b"])
     assert fingerprint("a", "b") != fingerprint("ab")
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})

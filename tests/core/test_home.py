@@ -1,4 +1,4 @@
-"""The home: which paths it may have."""
+"""The home: its allowed paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_other_characters_are_allowed(name: str, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "path", ["~no-such-user/x", "/" + "a/" * 3_000, "/tmp/" + "a" * 300], ids=["user", "path", "name"]
 )
-def test_a_path_that_cannot_be_resolved_is_one_line(
+def test_an_unresolvable_path_is_a_one_line_error(
     variable: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, path)
@@ -42,7 +42,7 @@ def test_a_path_that_cannot_be_resolved_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_bytes_that_are_no_text_and_backslashes_are_refused(
+def test_backslashes_and_bytes_that_are_no_text_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", os.fsdecode(bytes(tmp_path / "a") + b"\xff"))

@@ -1,4 +1,4 @@
-"""What HTTP clients share: Retry-After, backoff, addresses of this machine."""
+"""Parts that all HTTP clients share: Retry-After, backoff, addresses of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_dates(now: int, ahead: int) -> None:
     assert retry_after_seconds(formatdate(now + ahead, usegmt=True), now) == max(0, ahead)
 
 
-def test_nothing_asked() -> None:
+def test_no_header() -> None:
     assert retry_after_seconds(None, 0.0) is None
     assert retry_after_seconds("soon", 0.0) is None
     assert retry_after_seconds("-3", 0.0) is None

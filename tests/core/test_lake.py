@@ -1,4 +1,4 @@
-"""The lake: files whole or not at all, stamps, schemas, quarantine, text of any kind."""
+"""The lake: files that are whole or absent, stamps, schemas, quarantine, text of any kind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def lake(tmp_path: Path) -> Lake:
 # Writing and reading -------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read(lake: Lake) -> None:
+def test_written_rows_are_read_back(lake: Lake) -> None:
     stamp = lake.write("triples", _rows(3), fingerprint="f")
     assert lake.read("triples").to_pylist() == _rows(3)
     assert (stamp.fingerprint, stamp.n_rows, stamp.n_quarantined) == ("f", 3, 0)
@@ -87,7 +87,7 @@ def test_schema_files_give_every_table_its_columns(lake: Lake) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_a_schema_file_of_old_columns_is_replaced(lake: Lake) -> None:
+def test_a_schema_file_with_old_columns_is_replaced(lake: Lake) -> None:
     path = lake.path("triples", "_schema")
     path.parent.mkdir(parents=True)
     pq.write_table(pa.table({"old": pa.array([], pa.int8())}), path)
@@ -150,7 +150,7 @@ def test_an_arrow_table_is_checked_too(lake: Lake) -> None:
         lake.write("triples", table.drop_columns(["relation"]), fingerprint="f")
 
 
-def test_what_is_missing_says_what_to_materialise(lake: Lake) -> None:
+def test_a_missing_table_names_the_asset_to_materialise(lake: Lake) -> None:
     for ask in (lake.read, lake.content):
         with pytest.raises(
             LakeError, match=r"lake table triples is missing .* materialise asset lake/triples first"
@@ -160,7 +160,7 @@ def test_what_is_missing_says_what_to_materialise(lake: Lake) -> None:
         lake.read("answers", "m|bm25")
 
 
-def test_a_damaged_file_says_what_to_do(lake: Lake) -> None:
+def test_the_error_for_a_damaged_file_says_what_to_do(lake: Lake) -> None:
     lake.write("triples", _rows(50), fingerprint="f")
     path = lake.path("triples")
     path.write_bytes(path.read_bytes()[:100])
@@ -209,7 +209,7 @@ def test_a_failing_computation_leaves_the_old_partition(lake: Lake) -> None:
     assert lake.stamp("triples") == kept
 
 
-def test_content_tells_rows_apart_and_nothing_else() -> None:
+def test_the_content_hash_depends_only_on_rows() -> None:
     schema = TABLES["triples"].schema
     table = pa.Table.from_pylist(_rows(3), schema=schema)
     split = pa.concat_tables([table.slice(0, 1), table.slice(1)]).replace_schema_metadata({"note": "x"})
@@ -224,7 +224,7 @@ def test_content_tells_rows_apart_and_nothing_else() -> None:
     )
 
 
-def test_content_ignores_what_only_tells_of_the_run() -> None:
+def test_the_content_hash_ignores_columns_about_the_run() -> None:
     one = pa.table({"prediction": ["a"], "run_id": ["r1"], "latency_ms": [1.0], "is_reused": [False]})
     other = pa.table({"prediction": ["a"], "run_id": ["r2"], "latency_ms": [9.0], "is_reused": [True]})
     assert content_hash(one) == content_hash(other)
@@ -300,7 +300,7 @@ def _writer(root: Path, limit: int, n_rows: int) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("limit", [1, 4_096, 40_000])
 def test_a_full_disk_leaves_the_old_partition_and_nothing_else(lake: Lake, limit: int) -> None:
-    """The limit on a file's size fails a write where a full disk would: inside the operating system."""
+    """The limit on a file's size makes the operating system refuse a write, as on a full disk."""
     kept = lake.write("triples", _rows(3), fingerprint="old")
     output, errors = _writer(lake.root, limit, 20_000).communicate(timeout=60)
     message = json.loads(output.splitlines()[1])

@@ -1,6 +1,6 @@
-"""No ring of imports: neither between files nor between packages, on any level.
+"""No import cycles: neither between files nor between packages, on any level.
 
-import-linter holds the layers (`make check`); this holds what layers allow: siblings that import one another both ways.
+import-linter checks the layers (`make check`). This module checks what layers allow: siblings that import each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def name_of(file: Path, root: Path) -> str:
 
 
 def imports(root: Path) -> dict[str, set[str]]:
-    """Module → the modules of the same package that it imports, wherever the import stands but for types alone."""
+    """Module → the modules of the same package that it imports anywhere, except imports for types only."""
     files = {name_of(file, root): file for file in root.rglob("*.py")}
     return {module: _imported(file, files) - {module} for module, file in files.items()}
 
@@ -53,7 +53,7 @@ def between_packages(graph: Graph, package: str) -> dict[str, set[str]]:
 
 
 def ring(graph: Graph) -> list[str]:
-    """A ring in the graph; empty where there is none."""
+    """An import cycle in the graph; empty without one."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -1,4 +1,4 @@
-"""Study files: shipped ones load; a malformed one says in one line which file, which key, and the allowed values."""
+"""Study files: the shipped ones load; an error names in one line the file, the key, and the allowed values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def load(tmp_path: Path) -> Callable[[object], Study]:
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    """`VALID` with one key set, as in `models.0.dtype`; `...` removes it."""
+    """`VALID` with another value for one key, as in `models.0.dtype`; `...` removes the key."""
     raw = copy.deepcopy(VALID)
     *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     place: Any = raw
@@ -143,7 +143,7 @@ def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
 
 
 def test_valid_names_every_key() -> None:
-    """So that no key escapes `test_every_key_arrives` and the changes below."""
+    """Otherwise a key could be missing in `test_every_key_arrives` and in the changes below."""
     kinds = {
         Study: VALID, Dataset: VALID["datasets"][0], Sampling: VALID["sampling"], Popularity: VALID["popularity"],
         Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
@@ -185,7 +185,7 @@ def test_defaults_of_a_service(load: Callable[[object], Study]) -> None:
     assert (study.models[1].dtype, study.models[1].quantisation) == ("unknown", "unknown")
 
 
-def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[object], Study]) -> None:
+def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[object], Study]) -> None:
     plain, declared = load(VALID), load(changed("models.1.quantisation", "8bit"))
     assert (declared.models[1].dtype, declared.models[1].quantisation) == ("unknown", "8bit")
     one, other = (OpenAIBackend.identify(study.models[1]) for study in (plain, declared))
@@ -224,7 +224,7 @@ def test_what_a_service_is_said_to_serve_tells_its_rows_apart(load: Callable[[ob
         ("prompts.0.reference_demos", True, "prompts[0].reference_demos: goes with shots above 0"),
         ("prompts.1.reference_demos", "yes", "prompts[1].reference_demos: must be true or false, not 'yes'"),
         ("prompts", [{"name": "p", "asks": ["paraphrases"]}], "prompts: at least one must ask questions"),
-        ("prompts.1.name", "plain", "prompts: 'plain' is there twice"),
+        ("prompts.1.name", "plain", "prompts: 'plain' appears twice"),
         ("models.0.dtype", "fp16", "models[0].dtype: 'fp16' is not one of: float32, bfloat16, float16"),
         ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, openai, fake"),
         ("models.0.path", ..., "models[0].path: is missing; it must be a text"),
@@ -349,7 +349,10 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
             "a: !!python/object/apply:os.system [ls]",
             "line 1: tags (tag:yaml.org,2002:python/object/apply:os.system)",
         ),
-        ("a: 1\nb: !!timestamp 2026-10-01", "line 2: tags (tag:yaml.org,2002:timestamp) are not for a study"),
+        (
+            "a: 1\nb: !!timestamp 2026-10-01",
+            "line 2: tags (tag:yaml.org,2002:timestamp) are not allowed in a study",
+        ),
         ("name: 2026-99-99", "name: '2026-99-99' must be lower-case letters"),
         ("name: 1:30", "name: '1:30' must be lower-case letters"),
         ("name: " + "9" * 5_000, "line 1: a number of 5,000 characters, which no study needs"),
@@ -360,10 +363,10 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
         ("x" * 5_000 + ": 1", "is not valid YAML: line 1, column 5001: mapping values are not allowed here"),
         ("? " + "x" * 5_000 + "\n: 1", "xxxxx…: unknown key"),
         ("name: " + "x" * 100_000, "has more than 100,000 bytes, which no study needs"),
-        ("a: &x [*x]", "line 1: *x stands for something that holds it"),
-        ("name: one\nseed: 1\nname: two", "line 3: key name is there twice, first in line 1; keep one"),
-        ("models:\n- {path: a,\n   path: b}", "line 3: key path is there twice, first in line 2; keep one"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x", "line 4: key << is there twice, first in line 3; keep one"),
+        ("a: &x [*x]", "line 1: *x refers to a value that contains it"),
+        ("name: one\nseed: 1\nname: two", "line 3: key name appears twice, first in line 1; keep one"),
+        ("models:\n- {path: a,\n   path: b}", "line 3: key path appears twice, first in line 2; keep one"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x", "line 4: key << appears twice, first in line 3; keep one"),
         ("? [1, 2]\n: 3", "is not valid YAML"),
         ("'a\\nb': 1", "unknown key"),
         ('"a\\nb": 1', "unknown key"),
@@ -371,7 +374,9 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
     ],
     ids=lambda value: value[:30],
 )
-def test_files_that_are_no_study(load: Callable[[object], Study], text: str, message: str) -> None:
+def test_files_that_are_no_study_are_refused(
+    load: Callable[[object], Study], text: str, message: str
+) -> None:
     with pytest.raises(StudyError) as caught:
         load(text)
     assert message in str(caught.value)
@@ -379,7 +384,7 @@ def test_files_that_are_no_study(load: Callable[[object], Study], text: str, mes
 
 
 def bomb(form: str) -> str:
-    """Eight times nine, all of it under keys that a study has: 43 million values."""
+    """Nine values eight times over, all under keys of a study: 43 million values."""
     keys = ("seed", "source", "datasets", "prompts", "models", "methods", "popularity", "top_k", "sampling")
     lines = [f"{keys[0]}: &a0 {{x: lol}}"]
     lines += [
@@ -389,7 +394,9 @@ def bomb(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}"])
-def test_a_bomb_of_aliases_is_refused_before_it_goes_off(load: Callable[[object], Study], form: str) -> None:
+def test_a_bomb_of_aliases_is_refused_before_it_is_expanded(
+    load: Callable[[object], Study], form: str
+) -> None:
     assert len(bomb(form)) < 709
     started = time.process_time()
     with pytest.raises(StudyError, match=r"study\.yaml: line 5: more than 10,000 values up to here"):
@@ -397,7 +404,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_goes_off(load: Callable[[object]
     assert time.process_time() - started < 5
 
 
-def test_aliases_and_merges_of_a_studys_size_are_read(load: Callable[[object], Study]) -> None:
+def test_small_aliases_and_merges_are_read(load: Callable[[object], Study]) -> None:
     text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "models"})
     models = """
 models:
@@ -412,7 +419,7 @@ models:
 @pytest.mark.parametrize(
     "value", ["1:30", "010", "0x10", "0b1", "2026-10-01", "1e3", "yes", "=", "1_", ".inf"]
 )
-def test_a_number_is_one_of_decimal_digits(load: Callable[[object], Study], value: str) -> None:
+def test_a_number_has_decimal_digits(load: Callable[[object], Study], value: str) -> None:
     text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "seed"})
     with pytest.raises(StudyError, match=r"seed: must be a whole number of 0 to 1000000000000, not "):
         load(f"{text}seed: {value}\n")

@@ -1,4 +1,4 @@
-"""Key `source.sample`: what it may hold, and what it goes with."""
+"""Key `source.sample`: its allowed values, and the keys that it needs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load(folder: Path, sample: object, **more: Any) -> Study:
         ),
     ],
 )
-def test_what_a_sample_may_say(
+def test_the_allowed_values_of_a_sample(
     tmp_path: Path, sample: dict[str, Any], popularity: dict[str, Any], expected: FactSample
 ) -> None:
     assert load(tmp_path, sample, popularity=popularity).source.sample == expected

@@ -1,4 +1,4 @@
-"""The study as lake tables, and parameters counted from safetensors headers."""
+"""The study as lake tables, and parameters counted from the headers of safetensors files."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_counts_equal_those_of_the_loaded_reference_models() -> None:
         (18).to_bytes(8, "little") + b'{"a":{"shape":[.]}',
     ],
 )
-def test_damaged_weights_are_told(tmp_path: Path, content: bytes) -> None:
+def test_damaged_weights_are_a_clear_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(BackendError, match=r"model\.safetensors: not a safetensors file"):
         count_parameters(tmp_path)

@@ -1,4 +1,4 @@
-"""The asset graph as Dagster sees it: a key that changes by accident shows as a difference here."""
+"""The asset graph as Dagster sees it: an accidental change of a key shows as a difference here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return describe(tmp_path_factory.mktemp("home"))
 
 
-def test_the_asset_graph_is_the_one_agreed_upon(graph: dict[str, Any]) -> None:
+def test_the_asset_graph_equals_its_snapshot(graph: dict[str, Any]) -> None:
     shown = {key: {**node, "described": None} for key, node in graph["assets"].items()}
     if os.environ.get("LONGTAIL_UPDATE_SNAPSHOTS"):
         SNAPSHOT.write_text(json.dumps(shown, indent=1, sort_keys=True) + "\n")
@@ -75,13 +75,13 @@ def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
     }  # fmt: skip
 
 
-def test_no_source_of_dbt_is_an_asset_that_nobody_makes(graph: dict[str, Any]) -> None:
+def test_every_source_of_dbt_is_an_asset_of_the_platform(graph: dict[str, Any]) -> None:
     made_here = {f"lake/{name}" for name in TABLES if name != "quarantine"}
     assert made_here <= set(graph["assets"])
     assert [key for key in graph["external"] if key != "lake/quarantine"] == []
 
 
-def test_heavy_work_holds_a_pool(graph: dict[str, Any]) -> None:
+def test_heavy_work_uses_a_pool(graph: dict[str, Any]) -> None:
     pools = graph["pools"]
     generated = (
         "answers",
@@ -95,7 +95,7 @@ def test_heavy_work_holds_a_pool(graph: dict[str, Any]) -> None:
     assert {tuple(pools[key]) for key in warehouse} == {("warehouse",)}
 
 
-def test_the_monthly_refresh_spends_no_gpu_time(graph: dict[str, Any]) -> None:
+def test_the_monthly_refresh_uses_no_gpu_time(graph: dict[str, Any]) -> None:
     assert "monthly_popularity" in graph["schedules"]
     assert "lake/page_views" in graph["refresh"]
     assert "marts/fct_adaptive_accuracy" in graph["refresh"]

@@ -1,6 +1,6 @@
-"""The monthly refresh by Dagster: the new month's requests and file, and nothing else of the lake.
+"""The monthly refresh by Dagster: requests and a file for the new month, and no other change in the lake.
 
-Which assets the refresh takes in is `test_definitions`' to say; that answers stay, the journey's (`test_schedule`).
+`test_definitions` checks which assets the refresh includes; the journey `test_schedule` checks that answers stay.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ with SandboxServer(World(3, 8)) as server, dg.DagsterInstance.ephemeral() as ins
 """
 
 
-def test_a_refresh_touches_the_new_month_alone(tmp_path: Path) -> None:
+def test_a_refresh_changes_only_the_new_month(tmp_path: Path) -> None:
     (tmp_path / "live.yaml").write_text(STUDY, encoding="utf-8")
     more = {
         "LONGTAIL_HOME": str(tmp_path / "home"),

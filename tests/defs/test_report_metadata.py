@@ -1,4 +1,4 @@
-"""What the report says in Dagster: plots and numbers on the marts, links to the pages."""
+"""The report in Dagster: plots and numbers on the marts, links to the pages."""
 
 from __future__ import annotations
 

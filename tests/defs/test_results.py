@@ -1,4 +1,4 @@
-"""Metadata tables: a label from the world is text, never markup."""
+"""Metadata tables: a label from outside is text, never markup."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from dagster_project.defs.results import clear_errors, markdown_table
         LakeError("answers.parquet: could not be written (No space left on device)"),
     ],
 )
-def test_whatever_meets_a_full_disk_fails_with_one_line_that_says_what_to_do(error: Exception) -> None:
+def test_a_full_disk_fails_with_one_line_that_says_what_to_do(error: Exception) -> None:
     with pytest.raises(dg.Failure) as failed, clear_errors():
         raise error
     assert failed.value.description is not None
-    assert failed.value.description.endswith("make room and run again: what is finished is kept")
+    assert failed.value.description.endswith("make room and run again: finished work is kept")
     assert "\n" not in failed.value.description
 
 
-def test_a_fault_of_the_program_keeps_its_trace() -> None:
+def test_a_bug_keeps_its_trace() -> None:
     with pytest.raises(PermissionError), clear_errors():
         raise PermissionError(errno.EACCES, "Permission denied")
 

@@ -1,4 +1,4 @@
-"""The monthly refresh names the month that is complete."""
+"""The monthly refresh names the complete month."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A study on a disk that is full, at one stage after the other, until it has grown enough.
+"""A study on a full disk that grows step by step until the study succeeds.
 
-`unshare --mount python -m tests.journeys.growing_disk STUDY FOLDER MEBIBYTES…` runs the study once at each size and
-prints a JSON line each. It ends where a run succeeds.
+`unshare --mount python -m tests.journeys.growing_disk STUDY FOLDER MEBIBYTES…` runs the study once per size and prints
+one JSON line per run. It ends when a run succeeds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(study: Path, folder: Path, sizes: list[float]) -> None:
 
 
 def contents(lake: Lake) -> dict[str, str]:
-    """By table and partition: the hash of the rows, without what tells only of the run."""
+    """By table and partition: the hash of the rows, without the columns about the run."""
     parts = [(table, partition) for table in TABLES for partition in lake.partitions(table)]
     return {f"{table} {partition}": lake.content(table, partition) for table, partition in parts}
 

@@ -1,4 +1,4 @@
-"""What README, docs and captions say in numbers is what the default study's warehouse, the code and dbt say."""
+"""The numbers in README, docs and captions equal those of the default study's warehouse, the code and dbt."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("default_study")]
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.place}: {claim.says[:40]}")
-def test_the_numbers_are_those_that_are_computed(claim: Claim, marts: duckdb.DuckDBPyConnection) -> None:
+def test_the_numbers_equal_the_computed_ones(claim: Claim, marts: duckdb.DuckDBPyConnection) -> None:
     (stands,) = (found[0] for found in claim.pattern().finditer(text_of(claim.place)))
     assert stands == claim.rendered(marts), claim.place
 
 
-def test_the_headline_in_the_readme_is_the_terminals(finished_home: Path) -> None:
+def test_the_headline_in_the_readme_equals_the_terminals(finished_home: Path) -> None:
     printed = render_headline(headline(finished_home / "published/warehouse.duckdb"))
     indented = "\n".join(f"    {line}" for line in printed.splitlines())
     assert indented in (PROJECT_ROOT / "README.md").read_text(encoding="utf-8"), (

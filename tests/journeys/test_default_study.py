@@ -1,4 +1,4 @@
-"""The default study's headline, from the published warehouse: what README's picture claims."""
+"""The default study's headline from the published warehouse: the claims of README's picture."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_adaptive_retrieval_beats_always_and_never(marts: duckdb.DuckDBPyConnect
     assert min(lows) > 0
 
 
-def test_nothing_was_put_aside(marts: duckdb.DuckDBPyConnection) -> None:
+def test_no_row_was_put_aside(marts: duckdb.DuckDBPyConnection) -> None:
     assert marts.sql("select coalesce(sum(n), 0) from fct_quarantine").fetchone() == (0,)
 
 

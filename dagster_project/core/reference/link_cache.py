@@ -1,7 +1,8 @@
-"""What a linking service has answered, kept for every study of one home: no text is asked about twice.
+"""The answers of a linking service, stored for all studies of one home: each text is sent once.
 
-What belongs here: an entry a text, kept before the next is asked. What does not: the file (`core.blob_store`), asking
-(`tagme`), thresholds (all annotations are kept, so that another threshold asks nothing anew). No token is in it.
+What belongs here: one entry per text, stored before the next request. What does not: the file (`core.blob_store`),
+requests (`reference.tagme`), thresholds (all annotations are stored, so that another threshold needs no new requests).
+No token is stored.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dagster_project.core.reference.tagme import LANGUAGE, Annotation
 class LinkCache:
     """The answers of one service; several processes may share the file. A context manager.
 
-    Errors: `LakeError` where the file cannot be used. One that is damaged is set aside, with a warning.
+    Errors: `LakeError` where the file cannot be used. A damaged file is renamed, with a warning.
     """
 
     def __init__(self, folder: Path, service: str) -> None:
@@ -33,12 +34,12 @@ class LinkCache:
         self._store.close()
 
     def find(self, texts: Iterable[str]) -> dict[str, list[Annotation]]:
-        """The answers that are there, by text."""
+        """The stored answers, by text."""
         kept = ((text, self._store.get(_key(text))) for text in texts)
         return {text: _annotations(answer) for text, answer in kept if answer is not None}
 
     def store(self, text: str, annotations: Sequence[Annotation]) -> None:
-        """Keep an answer; no kill after this loses it."""
+        """Store an answer; a later kill does not lose it."""
         values = [dataclasses.astuple(one) for one in annotations]
         self._store.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
 

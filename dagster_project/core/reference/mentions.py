@@ -1,7 +1,7 @@
-"""The entities that reference questions name: lake table reference_mentions.
+"""The entities in reference questions: lake table reference_mentions.
 
-What belongs here: which linker a file's questions go through, what becomes of links that are in doubt, and the lake's
-entity behind a Wikipedia title. What does not: the linkers (`tagme`, `dictionary`), and popularity (joined in dbt).
+What belongs here: which linker a file's questions use, what happens to doubtful links, and the lake's entity for a
+Wikipedia title. What does not: the linkers (`reference.tagme`, `core.dictionary`), and popularity (joined in dbt).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Entities = Sequence[Mapping[str, Any]]
 def link_reference_questions(
     study: Study, lake: Lake, log: logging.Logger, client: HttpClient | None = None
 ) -> Outcome:
-    """Table reference_mentions: every entity that a question of table reference_questions is linked to.
+    """Write table reference_mentions: the entities that the questions of table reference_questions are linked to.
 
     Errors: `LakeError` without entities or reference_questions; `SourceError` where a service or its token is missing.
     """
@@ -77,7 +77,7 @@ def _linked(
 
 
 def by_names(questions: Mapping[str, str], entities: Entities) -> Iterator[dict[str, Any]]:
-    """Mentions that are a label or an alias of an entity; of several entities' name none is chosen (`n_candidates`)."""
+    """Mentions that are a label or an alias. If several entities have the name, none is chosen (`n_candidates`)."""
     dictionary = Dictionary(by_name(entities))
     titles = {entity["entity_id"]: entity["article_title"] for entity in entities}
     for question_id, text in questions.items():
@@ -94,7 +94,7 @@ def by_names(questions: Mapping[str, str], entities: Entities) -> Iterator[dict[
 def by_titles(
     answers: Mapping[str, Sequence[Annotation]], min_rho: float, entities: Entities
 ) -> Iterator[dict[str, Any]]:
-    """Annotations with rho above `min_rho`, and the lake's entity of that article, if it has one."""
+    """Annotations with rho above `min_rho`, and the lake's entity for the article if there is one."""
     by_title: dict[str, str] = {}
     for entity in entities:
         if entity["article_title"]:

@@ -1,7 +1,7 @@
-"""NQ-open: `NQ-open.*.jsonl`, one object {question, answer} a line, and lake table reference_questions.
+"""NQ-open: `NQ-open.*.jsonl` with one object {question, answer} per line, and lake table reference_questions.
 
-What belongs here: the file's keys and which lines cannot be used. What does not: the entities that questions name
-(`mentions`). The file has no ids: a question is known by the number of its line.
+What belongs here: the file's keys, and which lines cannot be used. What does not: the entities in questions
+(`reference.mentions`). The file has no ids: the number of its line identifies a question.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dagster_project.core.study.study import Study
 
 
 def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table reference_questions: those of every file that the study names; empty without any.
+    """Write table reference_questions: the questions of every file that the study names; empty without any.
 
-    Errors: `SourceError` where a file is missing, is no such file, or holds no question that can be used.
+    Errors: `SourceError` where a file is missing, has another format, or has no usable question.
     """
     places = {one.name: one.place.find(study.path) for one in study.reference_questions}
     files = [[name, file_hashes([path])] for name, path in places.items()]
@@ -42,9 +42,9 @@ def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) ->
 
 
 def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]]:
-    """The questions of a file, and the lines put aside: broken ones, and those that ask what an earlier one asks.
+    """The questions of a file, and the lines put aside: broken lines, and lines that repeat an earlier question.
 
-    Errors: `SourceError` where it is no file of JSON lines, or none of its lines can be used.
+    Errors: `SourceError` where the file has no JSON lines, or none of its lines can be used.
     """
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file, as in NQ-open.dev.jsonl")
@@ -55,7 +55,7 @@ def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]
         fault = _fault(item)
         question = "" if fault else clean(item["question"], LONGEST_QUESTION)
         if not fault and question in line_of:
-            fault = f"asked already: in line {line_of[question]}; that one is kept"
+            fault = f"repeated question: line {line_of[question]} has it already and is kept"
         if fault:
             aside.put(number, fault, item)
             continue

@@ -1,6 +1,6 @@
-"""Linking by a service: what it has answered before, and asking for the rest.
+"""Linking by a service: stored answers first, then requests for the rest.
 
-What belongs here: which service a study means, and when it is given up on. What does not: the protocol (`tagme`).
+What belongs here: which service a study uses, and when to give up. What does not: the protocol (`reference.tagme`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dagster_project.core.wikimedia.transport.failures import RefusedRequestErro
 from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _MOST_FAILURES_IN_A_ROW = 3
-_REFUSES_THE_TEXT = (400, 413, 414, 422)  # another 4xx refuses the token, or whoever asks
+_REFUSES_THE_TEXT = (400, 413, 414, 422)  # any other 4xx refuses the token or the client
 
 Answers = dict[str, list[Annotation]]
 _Ask = Callable[[str], list[Annotation]]
 
 
 def service_name(study: Study, tagme: TagMe) -> str:
-    """What tells a service's answers from another's: its address; of the sandbox, which has none, its world."""
+    """Distinguishes one service's answers from another's: its address, or for the sandbox its world."""
     if _is_sandbox(study, tagme):
         code = world_version(study.source)
         return f"sandbox {study.source.seed} {study.source.facts_per_relation} {code}"
@@ -47,8 +47,9 @@ def linked_by_service(
 ) -> tuple[Answers, list[QuarantinedRow]]:
     """Annotations by question id, and the questions whose text the service refuses.
 
-    Each answer is kept at once. Errors: `SourceError` where the token is missing, the service leaves three questions
-    in a row without an answer, or some question failed in passing: then all others were asked, and nothing is lost.
+    Each answer is stored at once. Errors: `SourceError` where the token is missing, or the service leaves three
+    questions in a row without an answer, or any question failed temporarily. In the last case all other questions were
+    sent and their answers are stored.
     """
     with LinkCache(study.home.cache / "links", service_name(study, tagme)) as cache:
         known = cache.find(set(questions.values()))
@@ -69,7 +70,7 @@ def linked_by_service(
 
 @contextlib.contextmanager
 def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -> Iterator[_Ask]:
-    """What asks the service about a text, while the context is open."""
+    """The function that sends a text to the service, while the context is open."""
     if not _is_sandbox(study, tagme):
         token, limits = token_of(tagme), study.home.home / "locks" / "wikimedia"
         with client or HttpClient(study.source.contact_env, limits=limits) as http:
@@ -86,7 +87,7 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
 def _asked(
     ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
-    """Ask about one question after another; one alone whose text is refused is put aside."""
+    """Send one question after another; a question whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
     found: dict[str, list[Annotation]] = {}
     aside: list[QuarantinedRow] = []
@@ -109,14 +110,14 @@ def _asked(
     progress.done()
     if left:
         raise SourceError(
-            f"{name}: {len(left)} of {len(questions)} questions are not linked yet, the others are and stay so; run"
-            f" again to ask about these alone (the first: {left[0]})"
+            f"{name}: {len(left)} of {len(questions)} questions are not linked yet; the other links are kept; run"
+            f" again to link only these (the first: {left[0]})"
         )
     return found, aside
 
 
 def row_key(name: str, question_id: str) -> str:
-    """The key in the quarantine of a question that was put aside."""
+    """The quarantine's key of a question that was put aside."""
     return f"{name} {question_id}"
 
 

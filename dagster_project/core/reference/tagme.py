@@ -1,8 +1,9 @@
-"""A TagMe-compatible service: what is asked, what its answer means, and that its token stays out of sight.
+"""A TagMe-compatible service: requests, answers, and a token that no message shows.
 
 What belongs here: the protocol (`POST <url>` with text, lang and gcube-token; annotations with spot, start, end,
-link_probability, rho, title and id). What does not: requests and retries (`wikimedia.http`), what was answered before
-(`link_cache`), and where links go (`mentions`). The token travels in the request's body, never in an address.
+link_probability, rho, title and id). What does not: requests and retries (`wikimedia.transport.http`), stored answers
+(`reference.link_cache`), and the use of links (`reference.mentions`). The token is sent in the request's body, never
+in an address.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from dagster_project.core.wikimedia.transport.http import HttpClient
 from dagster_project.core.wikimedia.transport.limits import Service
 
 SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
-LANGUAGE = "en"  # of the Wikipedia whose page views are counted
+LANGUAGE = "en"  # the language of the Wikipedia whose page views are counted
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """A spot of the text and the Wikipedia article that the service links it to; `rho` is its confidence, 0 to 1."""
+    """A spot in the text and the Wikipedia article that the service links it to; `rho` is its confidence, 0 to 1."""
 
     start: int
     end: int
@@ -46,13 +47,13 @@ def token_of(tagme: TagMe) -> str:
 
 
 def annotate(client: HttpClient, url: str, token: str, text: str) -> list[Annotation]:
-    """All annotations of a text, whatever their rho. Errors: `SourceError`, in which no token shows."""
+    """All annotations of a text, with any rho. Errors: `SourceError`, which never shows the token."""
     form = {"text": text, "lang": LANGUAGE, "gcube-token": token}
     return read_annotations(url, client.post_json(SERVICE, url, form, secret=token))
 
 
 def read_annotations(url: str, document: Any) -> list[Annotation]:
-    """What an answer holds. Annotations without a title link to nothing and are left out. Errors: `SourceError`."""
+    """The annotations in an answer. Those without a title link to nothing and are left out. Errors: `SourceError`."""
     found = document.get("annotations") if isinstance(document, dict) else None
     if not isinstance(found, list):
         raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
@@ -81,5 +82,5 @@ def _annotation(one: dict[str, Any]) -> Annotation:
 
 
 def article_title(title: str) -> str:
-    """A title as the lake has them: spaces for underscores, entities of HTML resolved."""
+    """A title as in the lake: spaces for underscores, and HTML entities resolved."""
     return " ".join(clean(html.unescape(title)).replace("_", " ").split())

@@ -1,7 +1,7 @@
-"""Page views of articles that reference questions name and the lake has no entity of: table reference_page_views.
+"""Page views of articles in reference questions that are no entity of the lake: table reference_page_views.
 
-What belongs here: which titles are asked for. What does not: asking (`wikimedia.views`), and the entities' own views
-(`wikimedia.page_views`). Missing is not zero, as there.
+What belongs here: which titles are requested. What does not: the requests (`wikimedia.page_view_origins`), and the
+views of the lake's entities (`wikimedia.page_views`). Missing is not zero, as there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TABLE = "reference_page_views"
 def ingest_reference_page_views(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
-    """Partitions of table reference_page_views; without such articles they are empty and nothing is asked.
+    """Write partitions of table reference_page_views; without such articles they are empty and no request is sent.
 
-    Errors: `SourceError` for a month that is not complete, or a live month without any views.
+    Errors: `SourceError` for an incomplete month, or a live month without any views.
     """
     check_months(study, months, today or datetime.now(UTC).date())
     titles = _titles(lake) if study.reference_questions else []

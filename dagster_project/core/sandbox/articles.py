@@ -1,7 +1,7 @@
 """The sandbox's articles: a few plain sentences that state every fact of their subject.
 
-Here: how facts become text. Not here: which facts there are (`world.py`). The first sentence names the
-subject, later ones mostly use pronouns, as encyclopaedias do.
+What belongs here: how facts become text. What does not: which facts there are (`sandbox.world`). The first sentence
+names the subject; later sentences mostly use pronouns, as in encyclopaedias.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _NOUNS = {
 
 @dataclass(frozen=True)
 class _Words:
-    """How a subject may be referred to: by name, or by pronoun."""
+    """The names for a subject in a sentence: its label, or a pronoun."""
 
     subject: str
     possessive: str
@@ -100,7 +100,7 @@ def article_text(
 ) -> str:
     """Three to five sentences on `label`; `facts` are (relation name, object labels).
 
-    `draw` decides the wording; `noun` is what the subject is, if not simply of its kind.
+    `draw` decides the wording; `noun` names what the subject is, if its kind alone does not.
     """
     noun = noun or _NOUNS[kind]
     name = _Words(label, f"{label}'s", label)

@@ -1,7 +1,7 @@
 """What the sandbox server serves: a synthetic world, or any RDF file.
 
-Here: the triple store behind either, and what is known of articles and their views. Not here: protocols
-(`sparql.py`, `wikibase.py`, `rest.py`) and HTTP (`server.py`).
+What belongs here: the triple store of either, and what is known about articles and their views. What does not:
+protocols (`sandbox.sparql`, `sandbox.wikibase`, `sandbox.rest`) and HTTP (`sandbox.server`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dagster_project.core.sandbox.pages import Pages, Redirect
 from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.world import World
 
-# Above these sizes the store lies on disk: in memory it takes some 8 kB an entity.
+# Above these sizes the store is on disk: in memory it needs about 8 kB per entity.
 _LARGE_WORLD = 50_000  # entities
 _LARGE_FILE = 100 << 20  # bytes
 _LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ServedArticle:
-    """One article as the dump has it."""
+    """One article of the dump."""
 
     entity_id: str
     title: str
@@ -45,49 +45,50 @@ class Content(Protocol):
 
     @property
     def has_articles(self) -> bool:
-        """Whether there are articles, and so page views and a dump."""
+        """Whether there are articles, and therefore page views and a dump."""
 
     @property
     def broken(self) -> tuple[QuarantinedRow, ...]:
-        """Lines of the source that could not be read; known once the store was asked for."""
+        """Lines of the source that could not be read; known after the first call of `store`."""
 
     def store(self) -> ox.Store:
         """The triples; loaded at the first call."""
 
     def monthly_views(self, title: str, month: str) -> int | None:
-        """Views under a title (with spaces) in YYYY-MM, redirects' own included; None where none were counted."""
+        """Views in month YYYY-MM under a title (with spaces), including a redirect's own views; None where none were
+        counted."""
 
     def page(self, title: str) -> tuple[str, str | None] | None:
-        """(title, section) of the page that one reads at `title`, a redirect followed; None where there is none."""
+        """(title, section) of the page that a reader sees at `title`, after following a redirect; None without a page."""
 
     def redirects_to(self, title: str) -> tuple[Redirect, ...]:
         """The redirects to the article at `title`."""
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """(name, article title) for every label and alias of what has an article."""
+        """(name, article title) for every label and alias of the entities with an article."""
 
     def articles(self) -> Iterator[ServedArticle]:
         """All articles."""
 
     def truthy_lines(self) -> Iterator[str]:
-        """The lines of the truthy dump; asked for only where there are articles."""
+        """The lines of the truthy dump; called only if there are articles."""
 
     def page_view_lines(self, month: str) -> Iterator[str]:
-        """The lines of a month's page view dump; asked for only where there are articles."""
+        """The lines of a month's page view dump; called only if there are articles."""
 
     def close(self) -> None:
-        """Free what the store took on disk."""
+        """Free the disk space of the store."""
 
 
 def _scratch() -> Path:
-    """The home's folder of temporary files: a large world takes gigabytes, which a small /tmp may not have."""
+    """The home's folder of temporary files: a large world needs gigabytes, and /tmp may be too small."""
     folder = longtail_home() / "cache" / "temporary"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 class _StoreOwner:
-    """A store that is made at first use, in memory or, for large content, in a temporary folder."""
+    """A store that is made at first use: in memory, or for large content in a temporary folder."""
 
     def __init__(self, is_large: bool) -> None:
         self._is_large = is_large
@@ -138,7 +139,7 @@ class WorldContent(_StoreOwner):
             store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)
 
     def monthly_views(self, title: str, month: str) -> int | None:
-        with self._titles_lock:  # the first call builds the world's table of titles
+        with self._titles_lock:  # the first call builds the world's index of titles
             return self._pages.views(title, month)
 
     def page(self, title: str) -> tuple[str, str | None] | None:

@@ -1,8 +1,8 @@
 """The sandbox's world as Wikimedia's dumps: truthy facts and monthly page views, plain, gzip or multi-stream bzip2.
 
-Here: lines in the shapes of the real dumps, and their compression. Not here: what is true (`world.py`), HTTP
-(`server.py`). As in the real ones, the truthy dump tells of terms and redirects but of no article, and a page
-view dump holds other projects too, several lines an article, and pages that no entity has.
+What belongs here: lines in the form of the real dumps, and their compression. What does not: what is true
+(`sandbox.world`), HTTP (`sandbox.server`). As in the real dumps, the truthy dump has terms and redirects but no
+articles. A page view dump also has lines of other projects, several lines per article, and pages without an entity.
 
     python -m dagster_project.core.sandbox.dumps --truthy facts.nt.bz2 --page-views folder --months 2026-09
 """
@@ -24,7 +24,7 @@ from dagster_project.core.sandbox.randomness import mix
 from dagster_project.core.sandbox.world import World, WorldEntity
 
 SUFFIXES = ("", ".gz", ".bz2")
-_BZIP2_STREAM = 900_000  # bytes of text a stream
+_BZIP2_STREAM = 900_000  # bytes of text per stream
 _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
 _PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
 _ITEM = "http://wikiba.se/ontology#Item"
@@ -33,12 +33,12 @@ _NAMES = (rdf.LABEL, _PREFERRED, rdf.NAME)
 
 
 def truthy_lines(world: World) -> Iterator[str]:
-    """Entity after entity: about its data, its terms, its statements. ASCII, as Wikidata's are."""
+    """For each entity: lines about its data, its terms, its statements. ASCII, as in Wikidata's dumps."""
     return map(in_ascii, _truthy_lines(world))
 
 
 def in_ascii(line: str) -> str:
-    """A line of N-Triples with every other character escaped."""
+    """A line of N-Triples with every non-ASCII character escaped."""
     return line if line.isascii() else _NOT_ASCII.sub(_escape, line)
 
 
@@ -65,7 +65,7 @@ def _truthy_lines(world: World) -> Iterator[str]:
 
 
 def page_view_lines(world: World, month: str) -> Iterator[str]:
-    """The month's lines of agent user, sorted by project as the real ones are; redirects have lines of their own."""
+    """The month's lines of agent user, sorted by project as in the real dumps; redirects have their own lines."""
     pages = Pages(world)
     for project, factor in (
         ("de.wikipedia", 3),
@@ -95,7 +95,7 @@ def _article_lines(project: str, entity: WorldEntity, name: str, views: int, fac
 
 
 def compressed(lines: Iterable[str], suffix: str) -> Iterator[bytes]:
-    """The lines as a file whose name ends in `suffix` holds them, piece by piece."""
+    """The lines as the bytes of a file whose name ends in `suffix`, piece by piece."""
     if suffix == ".gz":
         compressor = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
         yield from (compressor.compress(piece) for piece in _pieces(lines))
@@ -116,7 +116,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def write_dump(lines: Iterable[str], path: Path) -> Path:
-    """Write a dump; `path` ends in .gz, .bz2 or neither. Returns it."""
+    """Write a dump; `path` ends in .gz, .bz2 or neither. Return it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
         for piece in compressed(lines, path.suffix if path.suffix in SUFFIXES else ""):

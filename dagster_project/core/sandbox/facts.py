@@ -1,7 +1,7 @@
-"""What is true in the sandbox's world: which subject has which relation, and to what.
+"""The facts of the sandbox's world: which subject has which relation, and its objects.
 
-Here: facts as (kind, index) pairs. Not here: their identifiers' order in files (`rdf.py`) and their wording
-(`articles.py`).
+What belongs here: facts as (kind, index) pairs. What does not: the order of identifiers in files (`sandbox.rdf`), and
+wording (`sandbox.articles`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dagster_project.core.sandbox.vocabulary import CLOSED_SETS
 _PLURAL = frozenset(
     ("occupation", "genre", "producer", "director", "screenwriter", "composer", "color", "sport", "author")
 )
-_SEVERAL_SHARE = 0.17  # of the questions of plural relations: about 10 % of all questions
+_SEVERAL_SHARE = 0.17  # share of the questions of plural relations: about 10 % of all questions
 _NUMBERS = {relation.name: number for number, relation in enumerate(RELATIONS)}
 
 
 class FactDraw:
-    """Draws the facts of a world: of each relation `facts_per_relation` subjects, and the objects of each."""
+    """Draws the facts of a world: `facts_per_relation` subjects per relation, and the objects of each subject."""
 
     def __init__(self, population: Population, labels: Labels, facts_per_relation: int) -> None:
         self._population, self._labels, self._count = population, labels, facts_per_relation
@@ -35,7 +35,7 @@ class FactDraw:
         }
 
     def subjects(self, relation: Relation) -> Iterator[tuple[str, int]]:
-        """The (kind, index) pairs that have the relation."""
+        """The (kind, index) pairs of entities that have the relation."""
         permutation = self._slots[relation.name]
         for place in range(self._count):
             slot = permutation.forward(place)
@@ -54,7 +54,7 @@ class FactDraw:
         return self._slots[relation.name].backward(slot) < self._count
 
     def objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
-        """Indexes of a question's objects, all of the relation's `object_kind`; at least one, none twice."""
+        """Indexes of a question's objects, all of the relation's `object_kind`: at least one, each once."""
         if relation.name in ("capital", "capital of"):
             return (index,)  # region k and city k are each other's capital
         if relation.name == "country":
@@ -73,14 +73,14 @@ class FactDraw:
         return tuple(found)
 
     def stated_objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
-        """What an article on a mere namesake of the entity states instead: one object, another draw."""
+        """The object that an article about a namesake of the entity states instead: one object from another draw."""
         number, key = _NUMBERS[relation.name], self._population.number(kind, index)
         if relation.object_kind in CLOSED_SETS or relation.object_kind == "person":
             return (self._candidate(relation, number, key, 1000),)
         return (mix(self._seed, 307, number, key) % self._population.sizes[relation.object_kind],)
 
     def _candidate(self, relation: Relation, number: int, key: int, attempt: int) -> int:
-        """Common values of closed sets more often; of two entities the more popular one."""
+        """One candidate object: common values of closed sets come more often; of two entities, the more popular one."""
         kind = relation.object_kind
         size = self._population.sizes[kind]
         if kind in CLOSED_SETS:
@@ -92,7 +92,7 @@ class FactDraw:
         if relation.object_kind != "person":
             return True
         if kind == "person" and candidate // 2 == index // 2:
-            return False  # nobody is their own parent, nor their namesake's
+            return False  # no person is their own parent, or the parent of their namesake
         if relation.name in ("father", "mother"):
             return self._labels.is_female(candidate) == (relation.name == "mother")
         return True

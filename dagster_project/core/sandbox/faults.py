@@ -1,6 +1,6 @@
-"""Faults on order: what a service does to a client on a bad day, as a script for tests.
+"""Faults for tests: a script of how a service fails.
 
-Here: the faults and the queue of each path. Not here: how they are acted out (`server.py`).
+What belongs here: the faults, and the queue for each path. What does not: how they are performed (`sandbox.server`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fault:
-    """One misbehaviour. `keep`: the share of the body that is sent; no status: the true answer's.
+    """One fault. `keep`: the share of the body that is sent; without a status, the true answer's status is sent.
 
-    `is_cut_off`: the connection closes before the announced length is reached; `is_closed`: without any
-    answer; `is_reset`: so, and not politely.
+    `is_cut_off`: the connection closes before the announced length; `is_closed`: the connection closes without any
+    answer; `is_reset`: the connection is reset without any answer.
     """
 
     status: int | None = None
@@ -31,7 +31,7 @@ class Fault:
 
 
 def too_many(retry_after: str | None = None) -> Fault:
-    """429, with a Retry-After of this text or without one."""
+    """429, with this Retry-After text or without one."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Fault(429, b"Too many requests", headers=headers)
 
@@ -41,7 +41,7 @@ def server_error(status: int = 500, body: bytes = b"<html><h1>Internal error</h1
 
 
 def web_page() -> Fault:
-    """Status 200 and a web page, as from a proxy or a log-in wall."""
+    """Status 200 and a web page, as from a proxy or a login page."""
     return Fault(200, b"<!DOCTYPE html><html><title>Sign in</title></html>")
 
 
@@ -56,7 +56,7 @@ def cut_off(keep: float = 0.5) -> Fault:
 
 
 def slow(seconds: float) -> Fault:
-    """The true answer, late."""
+    """The true answer after a delay."""
     return Fault(delay_s=seconds)
 
 
@@ -71,14 +71,14 @@ def reset() -> Fault:
 
 
 class Faults:
-    """Queues of faults by path prefix: a request takes the next fault of the first that fits its path."""
+    """Queues of faults by path prefix: a request takes the next fault of the first queue that fits its path."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: list[tuple[str, deque[Fault]]] = []
 
     def add(self, path_prefix: str, *faults: Fault, times: int = 1) -> None:
-        """The next requests to paths of this prefix meet `faults`, one each, the whole list `times` times."""
+        """The next requests to paths with this prefix meet `faults`, one each; the list is used `times` times."""
         with self._lock:
             self._queues.append((path_prefix, deque(faults * times)))
 

@@ -1,6 +1,6 @@
-"""What the entities of the sandbox's world are called: labels, namesakes, titles, aliases, descriptions.
+"""The names of entities in the sandbox's world: labels, namesakes, titles, aliases, descriptions.
 
-Here: who shares a name with whom. Not here: how a name is spelt (`names.py`).
+What belongs here: which entities share a name. What does not: how a name is spelt (`sandbox.names`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _QUALIFIERS = {
     "cultivar": "cultivar",
 }
 
-# What a mere namesake of an entity of each kind is.
+# For each kind: what an article-only namesake of such an entity is.
 NAMESAKE_NOUNS = {
     "person": "athlete",
     "film": "television series",
@@ -31,7 +31,7 @@ NAMESAKE_NOUNS = {
 
 
 def skewed(size: int, power: float, *keys: int) -> int:
-    """An index below `size`, the first ones more often."""
+    """An index below `size`; low indexes are more frequent."""
     return int(size * uniform(*keys) ** power)
 
 
@@ -44,7 +44,7 @@ class Labels:
         self._names = Names(population.seed, {kind: population.sizes[kind] for kind in NAMED_KINDS})
 
     def exists(self, kind: str, index: int) -> bool:
-        """Whether there is such an entity: a mere namesake only of a popular name, and one of each name."""
+        """Whether the entity exists: popular names alone have an article-only namesake, and at most one."""
         if kind != NAMESAKE:
             return True
         kind, first = self._population.namesake_of(index)
@@ -65,18 +65,19 @@ class Labels:
         return self._names.label(kind, index)
 
     def _name_owner(self, kind: str, index: int) -> tuple[str, int]:
-        """The entity whose name this one bears: mostly itself."""
+        """The entity whose name this one has: usually itself."""
         if kind not in SHARED_KINDS:
             return kind, index
         first = index - index % 2
         if index % 2 and self._are_namesakes(kind, first):
             index = first
         if kind == "film" and index % 2 == 0 and uniform(self._seed, 203, index) < 0.08:
-            return "book", index  # the film of the book
+            return "book", index  # the film has the name of the book
         return kind, index
 
     def _are_namesakes(self, kind: str, first: int) -> bool:
-        """Whether `first` and the next bear one name: likelier, the more popular the better known one is."""
+        """Whether `first` and the next entity share a name. This is likelier if the better known of them is more
+        popular."""
         if first + 1 >= self._population.sizes[kind]:
             return False
         top = max(
@@ -86,7 +87,7 @@ class Labels:
         return uniform(self._seed, 204, self._population.number(kind, first)) < chance
 
     def title(self, kind: str, index: int) -> str:
-        """The article's title: the label, with an addition in brackets where a namesake is better known."""
+        """The article's title: the label, with an addition in brackets if a namesake is better known."""
         label = self.label(kind, index)
         if kind == NAMESAKE:
             return f"{label} ({self.description(kind, index)})"
@@ -112,7 +113,7 @@ class Labels:
         return _QUALIFIERS[kind]
 
     def aliases(self, kind: str, index: int) -> tuple[str, ...]:
-        """Other names, none of them the label: without diacritics, shortened, in Cyrillic, synonyms."""
+        """Other names: without diacritics, shortened, in Cyrillic, or synonyms. The label is not among them."""
         label = self.label(kind, index)
         draw = mix(self._seed, 206, self._population.number(kind, index))
         found = list(CLOSED_SETS[kind][index][1:]) if kind in CLOSED_SETS else [ascii_fold(label)]
@@ -141,9 +142,9 @@ class Labels:
         return f"person born in {self._year(kind, index)}" if kind == "person" else kind
 
     def country_of(self, index: int) -> int:
-        """The country of city `index` and of the region `index` that it is the capital of."""
+        """The country of city `index`, and of region `index`, whose capital that city is."""
         return skewed(N_COUNTRIES, 1.6, self._seed, 302, index)
 
     def is_female(self, index: int) -> bool:
-        """Whether the person of that index is a woman (as the first name says)."""
+        """Whether the person with that index is a woman, as the first name says."""
         return self._names.is_female(self._name_owner("person", index)[1])

@@ -1,7 +1,7 @@
-"""Titles and redirects of the sandbox's encyclopaedia, as MediaWiki's action=query answers them.
+"""Titles and redirects of the sandbox's encyclopaedia, as in MediaWiki's action=query.
 
-Here: normalised titles, redirects followed, redirects to a page with their continuation. Not here: which pages
-there are (`pages.py`), entities (`wikibase.py`), HTTP (`server.py`).
+What belongs here: normalised titles, following redirects, redirects to a page with their continuation. What does not:
+which pages exist (`sandbox.pages`), entities (`sandbox.wikibase`), HTTP (`sandbox.server`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_TITLE = 255
 
 
 def answer(content: Content, params: Mapping[str, str]) -> Reply:
-    """The API's answer to `params`; its errors come with status 200."""
+    """The API's answer to `params`; its errors have status 200."""
     if params.get("action") != "query":
         return _error("badvalue", f'Unrecognized value for parameter "action": {params.get("action")}.')
     if params.get("format") != "json" or params.get("formatversion") != "2":
@@ -96,7 +96,7 @@ def _page_id(title: str) -> int:
 def _with_redirects(
     content: Content, pages: list[dict[str, Any]], params: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Gives `pages` their redirects, at most rdlimit in all, from where rdcontinue says; what follows is said."""
+    """Adds redirects to `pages`, at most rdlimit in all, from the position rdcontinue; returns how to continue."""
     asked = params.get("rdlimit", "")
     most = _MOST_REDIRECTS if asked == "max" else min(int(asked or _USUAL_REDIRECTS), _MOST_REDIRECTS)
     start = int(params.get("rdcontinue", "0").rpartition("|")[2])

@@ -1,8 +1,8 @@
-"""The sandbox's names: one word stem for each slot, and from it labels and aliases.
+"""The sandbox's names: one word stem per slot, from which labels and aliases are made.
 
-Here: how a (kind, index) becomes a label. Two slots never get the same label; that some entities share one
-(namesakes) is decided in `world.py`, which then asks for another entity's name. Not here: fixed words
-(`vocabulary.py`).
+What belongs here: how a (kind, index) becomes a label. Two slots never have the same label. `sandbox.labels` decides
+which entities share a name, and then asks for another entity's name. What does not: fixed words
+(`sandbox.vocabulary`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dagster_project.core.sandbox.vocabulary import (
     TITLE_NOUNS,
 )
 
-# A run of consonants is one onset and a run of vowels one vowel, so that a stem can be read back in one way
-# only: different syllables give different stems. The same holds with the endings below, whose first
-# consonant makes no onset with the coda before it.
+# A run of consonants is one onset and a run of vowels is one vowel. So a stem has only one reading: different
+# syllables give different stems. This also holds with the endings below: their first consonant forms no
+# onset with the coda before it.
 _ONSETS = (
     "b",
     "br",
@@ -60,19 +60,19 @@ NAMED_KINDS = ("person", "film", "book", "city", "region", "cultivar", "country"
 
 
 def ascii_fold(text: str) -> str:
-    """`text` without its diacritics: ø becomes o, letters of other scripts stay."""
+    """`text` without diacritics: ø becomes o; letters of other scripts stay."""
     decomposed = unicodedata.normalize("NFKD", text.replace("ø", "o").replace("Ø", "O"))
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
 def cyrillic(text: str) -> str:
-    """`text` letter by letter in Cyrillic: an alias in another script."""
+    """`text` in Cyrillic letters: an alias in another script."""
     letters = (_CYRILLIC.get(char.lower(), char) for char in ascii_fold(text))
     return "".join(letters).title()
 
 
 class Names:
-    """Labels of the entities of one world. `sizes` gives the number of entities of each named kind."""
+    """Labels of the entities of one world. `sizes` is the number of entities of each named kind."""
 
     def __init__(self, seed: int, sizes: dict[str, int]) -> None:
         self._seed = seed
@@ -88,7 +88,7 @@ class Names:
         return self._people.forward(index) % 2 == 1
 
     def label(self, kind: str, index: int) -> str:
-        """The label of the entity `index` of a named kind."""
+        """The label of entity `index` of a named kind."""
         if kind == "person":
             return self._person(index)
         stem = self._stem(kind, index)
@@ -104,7 +104,7 @@ class Names:
         return _title(stem, draw)
 
     def _person(self, index: int) -> str:
-        """First name and family name: up to four people of a world share a family name."""
+        """First name and family name; up to four people of a world share a family name."""
         place = self._people.forward(index)
         family = self._stem("person", place // 4)
         first_names = FEMALE_NAMES if place % 2 else MALE_NAMES
@@ -120,7 +120,7 @@ class Names:
             code, syllable = divmod(code, _SYLLABLES)
             parts.append(_ONSETS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)])
         draw = mix(self._seed, 105, slot)
-        if draw % 4 == 0:  # a longer name: the syllables after it already tell it from all others
+        if draw % 4 == 0:  # a longer name: its later syllables already make it unique
             extra = draw // 4 % _SYLLABLES
             parts.append(_ONSETS[extra // len(_VOWELS)] + _VOWELS[extra % len(_VOWELS)])
         stem = "".join(reversed(parts)) + _CODAS[coda]

@@ -1,11 +1,11 @@
-"""The encyclopaedia's pages: under which titles an article can be found, and how often each was read.
+"""The encyclopaedia's pages: the titles under which an article can be found, and the views of each title.
 
-Here: pages that were moved, redirects to them, and views by title. Not here: how often an article is read in all
-(`population.py`), the protocols that tell of it (`mediawiki.py`, `rest.py`, `dumps.py`).
+What belongs here: moved pages, redirects to them, and views by title. What does not: an article's total views
+(`sandbox.population`), the protocols that serve them (`sandbox.mediawiki`, `sandbox.rest`, `sandbox.dumps`).
 
-A link from the graph names the title that an article had once. Some articles were moved since, to another title;
-the old one redirects there, and until the month of the move the views stand under the old one. As in Wikimedia's
-counts, whoever follows a redirect is counted under the redirect's own title, besides the article's.
+A link in the graph names an earlier title of an article. Some articles were moved to another title since then. The old
+title redirects to the new one, and the views up to the month of the move are under the old title. As in Wikimedia's
+counts, a reader who follows a redirect counts for the redirect's own title, in addition to the article's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Redirect:
 
 
 class Pages:
-    """The pages of a world, all derived from it; reads are safe between threads once a title was looked up."""
+    """The pages of a world, all derived from it. Reads are safe between threads after the first look-up of a title."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -49,20 +49,20 @@ class Pages:
         return mix(self._world.seed, 601, what, int(entity.entity_id[1:]))
 
     def moved_in(self, entity: WorldEntity) -> str | None:
-        """The month (YYYY-MM) in which the article was moved; None where it stands where it always stood."""
+        """The month (YYYY-MM) in which the article was moved; None if it never was."""
         if entity.article_title is None or self._draw(entity, 1) % _ONE_MOVED_OF:
             return None
         month = self._draw(entity, 2) % _MOVE_MONTHS
         return f"{_FIRST_MOVE + month // 12}-{month % 12 + 1:02d}"
 
     def title(self, entity: WorldEntity) -> str | None:
-        """The title at which the article stands now."""
+        """The current title of the article."""
         if self.moved_in(entity) is None:
             return entity.article_title
         return f"{entity.article_title} ({_MOVED_TO.get(entity.kind, _TOPIC)})"
 
     def redirects(self, entity: WorldEntity) -> tuple[Redirect, ...]:
-        """The pages that lead to the article; its old title is the first of them, where it was moved."""
+        """The pages that lead to the article; if it was moved, its old title is the first."""
         old = entity.article_title
         if old is None:
             return ()
@@ -86,12 +86,12 @@ class Pages:
                 yield redirect.title, share
 
     def views(self, title: str, month: str) -> int | None:
-        """Views under exactly this title in `month`; None where nothing was counted."""
+        """Views under exactly this title in `month`; None without a count."""
         entity = self.entity(title)
         return dict(self.counted(entity, month)).get(title) if entity else None
 
     def entity(self, title: str) -> WorldEntity | None:
-        """The entity whose article this title is, was, or leads to."""
+        """The entity whose article has or had this title, or to whose article the title leads."""
         quoted = title[1:-1] if len(title) > 2 and title[0] == title[-1] == '"' else title
         bases = (
             title,
@@ -107,7 +107,7 @@ class Pages:
         return None
 
     def lead_to(self, title: str) -> tuple[str, str | None] | None:
-        """(title, section) of the page that one reads at `title`; None where there is no such page."""
+        """(title, section) of the page that a reader sees at `title`; None if there is no such page."""
         entity = self.entity(title)
         if entity is None:
             return None
@@ -115,6 +115,6 @@ class Pages:
         return self.title(entity) or title, section
 
     def redirects_to(self, title: str) -> tuple[Redirect, ...]:
-        """The redirects to the article that stands at `title`."""
+        """The redirects to the article at `title`."""
         entity = self.entity(title)
         return self.redirects(entity) if entity and self.title(entity) == title else ()

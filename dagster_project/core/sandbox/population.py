@@ -1,7 +1,7 @@
-"""Who lives in the sandbox's world: kinds, identifiers, popularity, page views.
+"""The entities of the sandbox's world: kinds, identifiers, popularity, page views.
 
-Here: how many entities of which kind there are and how often they are read about. Not here: what they are
-called (`labels.py`) and what is true of them (`facts.py`).
+What belongs here: how many entities each kind has, and how often people read about them. What does not: their names
+(`sandbox.labels`) and their facts (`sandbox.facts`).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox.randomness import normal, uniform
 from dagster_project.core.sandbox.vocabulary import CLOSED_SETS
 
-# Far above every identifier that Wikidata has given out, so that the two can never be mistaken.
+# Far above every identifier of Wikidata, so that nobody can confuse the two.
 FIRST_ENTITY_NUMBER = 9_000_000_000
 N_COUNTRIES = 30
-SHARED_KINDS = ("person", "film", "book", "city", "region", "cultivar")  # asked about; they know namesakes
-NAMESAKE = "namesake"  # nothing is asked about these: they bear a popular name, and have an article
+SHARED_KINDS = ("person", "film", "book", "city", "region", "cultivar")  # with questions, may have namesakes
+NAMESAKE = "namesake"  # no question is about these: they share a popular name and have an article
 
 
 class Population:
-    """The entities of a world as (kind, index) pairs; `facts_per_relation` sets the number of each kind.
+    """The entities of a world as (kind, index) pairs; `facts_per_relation` sets the size of each kind.
 
-    Every index below a kind's size is an entity; of the kind `namesake` index i may bear the name of the i-th
-    entity of `SHARED_KINDS`, or not exist (`labels.py` decides).
+    Every index below a kind's size is an entity. For kind `namesake`, index i either shares the name of the i-th
+    entity of `SHARED_KINDS` or does not exist (`sandbox.labels` decides).
     """
 
     def __init__(self, seed: int, facts_per_relation: int) -> None:
@@ -41,14 +41,14 @@ class Population:
         self.log_popularity = lru_cache(maxsize=65_536)(self._draw_log_popularity)
 
     def number(self, kind: str, index: int) -> int:
-        """The entity's place among all entities of the world, from 0."""
+        """The entity's position among all entities of the world, from 0."""
         return self._starts[kind] + index
 
     def entity_id(self, kind: str, index: int) -> str:
         return f"Q{FIRST_ENTITY_NUMBER + self.number(kind, index)}"
 
     def locate(self, entity_id: str) -> tuple[str, int]:
-        """(kind, index) of an identifier; `LongtailError` where the world has no such entity."""
+        """(kind, index) of an identifier. Errors: `LongtailError` if the world has no such entity."""
         digits = entity_id[1:]
         is_id = entity_id[:1] == "Q" and digits.isascii() and digits.isdecimal()
         number = int(digits) - FIRST_ENTITY_NUMBER if is_id else -1
@@ -60,18 +60,18 @@ class Population:
         return self.at(number)
 
     def at(self, number: int) -> tuple[str, int]:
-        """(kind, index) of the entity of that place."""
+        """(kind, index) of the entity at that position."""
         for kind, start in self._starts.items():
             if number < start + self.sizes[kind]:
                 return kind, number - start
         raise IndexError(number)
 
     def namesake_of(self, index: int) -> tuple[str, int]:
-        """(kind, index) of the entity whose name the namesake `index` bears."""
+        """(kind, index) of the entity whose name the namesake `index` shares."""
         return self.at(self._starts[SHARED_KINDS[0]] + index)
 
     def _draw_log_popularity(self, kind: str, index: int) -> float:
-        """log10 of the mean monthly views: six decades for what is asked about, high for closed sets."""
+        """log10 of the mean monthly views: six decades for subjects of questions, high for closed sets."""
         draw = normal(self.seed, 201, self.number(kind, index))
         if kind == NAMESAKE:
             return max(self.log_popularity(*self.namesake_of(index)) - 1 - abs(draw) / 2, 0.35)
@@ -83,12 +83,12 @@ class Population:
         return float(10.0 ** self.log_popularity(kind, index))
 
     def has_article(self, kind: str, index: int) -> bool:
-        """About 2 % have none, all of them obscure and none of them a mere namesake."""
+        """About 2 % have no article; these are obscure and are not namesakes."""
         is_obscure = kind != NAMESAKE and self.log_popularity(kind, index) < 3.0
         return not (is_obscure and uniform(self.seed, 202, self.number(kind, index)) < 0.06)
 
     def monthly_views(self, kind: str, index: int, month: str) -> int | None:
-        """Views of the article in `month`: seasons, a slow trend, noise, and now and then none at all."""
+        """Views of the article in `month`: seasons, a slow trend, noise, and sometimes none at all."""
         number = month_number(month)
         if not self.has_article(kind, index):
             return None
@@ -103,7 +103,7 @@ class Population:
 
 
 def month_number(month: str) -> int:
-    """Months since year 0 of `YYYY-MM`; `LongtailError` for anything else."""
+    """Months since year 0 of `YYYY-MM`. Errors: `LongtailError` for anything else."""
     year, _, part = month.partition("-")
     is_plain = month.isascii() and year.isdecimal() and part.isdecimal()
     if not (is_plain and len(year) == 4 and len(part) == 2 and 1 <= int(part) <= 12):

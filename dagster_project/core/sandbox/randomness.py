@@ -1,6 +1,7 @@
-"""Numbers that depend on nothing but (seed, keys): what lets a world of any size be read in any order.
+"""Numbers that depend only on (seed, keys), so that a world of any size can be read in any order.
 
-Here: a counter-based generator and a keyed permutation of indexes. Not here: what is drawn with them.
+What belongs here: a counter-based generator and a keyed permutation of indexes. What does not: what is drawn with
+them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def normal(*keys: int) -> float:
 
 
 class Permutation:
-    """An affine permutation of range(size), keyed: forwards and backwards in constant time and memory."""
+    """A keyed affine permutation of range(size): forwards and backwards in constant time and memory."""
 
     def __init__(self, size: int, *keys: int) -> None:
         self.size = size

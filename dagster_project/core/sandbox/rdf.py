@@ -1,7 +1,7 @@
-"""The sandbox's world as N-Triples, in the shapes of Wikidata's RDF dumps.
+"""The sandbox's world as N-Triples, in the form of Wikidata's RDF dumps.
 
-Here: how entities and facts become lines. Not here: what they are (`world.py`) and the server that loads
-the lines (`server.py`).
+What belongs here: how entities and facts become lines. What does not: the entities and facts (`sandbox.world`), and
+the server that loads the lines (`sandbox.server`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n", ord("\r"): "\\
 
 
 def article_url(title: str) -> str:
-    """The address of an article, escaped as MediaWiki does it."""
+    """The address of an article, escaped as in MediaWiki."""
     return f"{WIKI}wiki/{quote(title.replace(' ', '_'), safe='~!*()@;:/,-._')}"
 
 
@@ -60,7 +60,7 @@ def entity_lines(entity: WorldEntity) -> Iterator[str]:
 
 
 def lines(world: World) -> Iterator[str]:
-    """Every line of the world's RDF, entities first, then facts; streamed."""
+    """Every line of the world's RDF as a stream: entities first, then facts."""
     for entity in world.entities():
         yield from entity_lines(entity)
     for triple in world.triples():
@@ -70,7 +70,7 @@ def lines(world: World) -> Iterator[str]:
 
 
 def write_ntriples(world: World, path: Path) -> int:
-    """Write the lines to `path` (UTF-8); returns their number."""
+    """Write the lines to `path` (UTF-8); return their number."""
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as out:
         for line in lines(world):

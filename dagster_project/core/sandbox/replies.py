@@ -1,7 +1,7 @@
-"""What a service answers: status, body, headers.
+"""A service's answer: status, body, headers.
 
-Here: the reply and its usual forms, and what a client is spared that has it already. Not here: what is said
-(`sparql.py`, `wikibase.py`, `rest.py`).
+What belongs here: the reply and its usual forms, ranges, and 304 for unchanged content. What does not: the contents
+(`sandbox.sparql`, `sandbox.wikibase`, `sandbox.rest`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from email.message import Message
 from typing import Any
 
 LAST_MODIFIED = "Thu, 01 Oct 2026 00:00:00 GMT"  # a world does not change
-MAX_AGE_S = 14_400  # of page views, as Wikimedia grants it; everything else is to be asked for again
+MAX_AGE_S = 14_400  # for page views, as Wikimedia grants it; everything else needs a new request
 _GRANTED = "/api/rest_v1/metrics/pageviews/"
 _RANGE = re.compile(r"bytes=(\d{1,15})-")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer; a body that is no bytes is sent piece by piece."""
+    """One answer; a body that is not bytes is sent piece by piece."""
 
     status: int
     body: bytes | Iterator[bytes]
@@ -41,9 +41,9 @@ class Reply:
 
 
 def from_byte(reply: Reply, asked: str, condition: str) -> Reply:
-    """What a request with the headers Range (`asked`) and If-Range (`condition`) is answered: the end of the body.
+    """The answer to a request with the headers Range (`asked`) and If-Range (`condition`): the end of the body.
 
-    The whole of it where there is no such range, or the condition names another version.
+    The answer is the whole body if there is no such range, or if the condition names another version.
     """
     match = _RANGE.fullmatch(asked)
     if not match or reply.status != 200 or condition != reply.headers.get("ETag"):
@@ -57,7 +57,7 @@ def from_byte(reply: Reply, asked: str, condition: str) -> Reply:
 
 
 def conditional(reply: Reply, path: str, asked: Message) -> Reply:
-    """The reply to GET with its validators; 304 without a body where the client's headers `asked` name one of them."""
+    """The reply to GET with its validators; 304 without a body if the client's headers `asked` name one of them."""
     if reply.status != 200 or not isinstance(reply.body, bytes):
         return reply
     etag = f'"{hashlib.blake2b(reply.body, digest_size=12).hexdigest()}"'

@@ -1,6 +1,7 @@
-"""The page view REST API and the article dump, as Wikimedia serves them.
+"""The page view REST API and the dumps, as Wikimedia serves them.
 
-Here: their answers and errors. Not here: HTTP (`server.py`), how many views there were (`content.py`).
+What belongs here: their answers and errors. What does not: HTTP (`sandbox.server`), the numbers of views
+(`sandbox.content`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DUMPED_AT = "2026-10-01T00:00:00Z"
 
 
 def page_views(content: Content, path: str) -> Reply:
-    """Monthly views of one article, for the months that lie whole within [start, end]."""
+    """Monthly views of one article, for the months that are completely within [start, end]."""
     parts = path.removeprefix(PER_ARTICLE).split("/")
     if len(parts) != 7:
         return _problem(
@@ -108,12 +109,12 @@ def _next_month(day: date) -> date:
 
 
 def dump(content: Content) -> Reply:
-    """The articles as a CirrusSearch content dump: gzip, two lines an article, made while it is sent."""
+    """The articles as a CirrusSearch content dump: gzip, two lines per article, made while it is sent."""
     return Reply(200, _gzip(_dump_lines(content)), "application/gzip")
 
 
 def bulk_dump(content: Content, path: str) -> Reply | None:
-    """The truthy dump, or a month's page view dump, made while it is sent; None for any other path."""
+    """The truthy dump or a month's page view dump, made while it is sent; None for any other path."""
     match = _BULK.fullmatch(path)
     if not match:
         return None

@@ -1,7 +1,7 @@
-"""The sandbox server: what Wikimedia serves, on 127.0.0.1, from a synthetic world or an RDF file.
+"""The sandbox server: Wikimedia's services on 127.0.0.1, from a synthetic world or an RDF file.
 
-Here: HTTP, routes, the life of the server. Not here: what is answered (`sparql.py`, `wikibase.py`,
-`rest.py`), from what (`content.py`), and faults for tests (`faults.py`).
+What belongs here: HTTP, routes, the life of the server. What does not: the answers (`sandbox.sparql`,
+`sandbox.wikibase`, `sandbox.rest`), their content (`sandbox.content`), and faults for tests (`sandbox.faults`).
 
     python -m dagster_project.core.sandbox.server --port 8123
 """
@@ -33,13 +33,14 @@ from dagster_project.core.sandbox.replies import Reply, conditional, from_byte
 from dagster_project.core.sandbox.world import World
 
 _LONGEST_BODY = 8 << 20
-_AT_ONCE = struct.pack("ii", 1, 0)  # what is unsent is thrown away, and the peer told so
+_AT_ONCE = struct.pack("ii", 1, 0)  # unsent bytes are dropped, and the connection is reset
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request: when it came and when its answer was ready, in seconds of the monotonic clock; its status."""
+    """One request: its arrival and the moment when its answer was ready (seconds of the monotonic clock), and its
+    status."""
 
     method: str
     path: str
@@ -50,7 +51,7 @@ class Request:
 
 
 class SandboxServer:
-    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free one."""
+    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
 
     def __init__(self, content: World | Content, port: int = 0, faults: Faults | None = None) -> None:
         self.content: Content = WorldContent(content) if isinstance(content, World) else content
@@ -84,7 +85,7 @@ class SandboxServer:
         self.content.close()
 
     def answer(self, path: str, params: dict[str, str], accept: str) -> Reply:
-        """What the services answer, faults left out."""
+        """The services' answer, without faults."""
         if path in ("/sparql", "/bigdata/namespace/wdq/sparql"):
             is_json = params.get("format") == "json"
             return sparql.answer(self.content.store(), params.get("query", ""), "" if is_json else accept)
@@ -132,14 +133,14 @@ class _HttpServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):  # a client that hung up is no news
+        if not isinstance(error, OSError):  # a client that closed the connection is not an error
             _LOG.exception("sandbox server: a request failed")
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _HttpServer
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # or every small answer waits for the client's delayed acknowledgement
+    disable_nagle_algorithm = True  # avoids a wait for the client's delayed acknowledgement
 
     def handle(self) -> None:
         with self.server.connection(self.connection):

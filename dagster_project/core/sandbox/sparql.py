@@ -1,7 +1,7 @@
-"""SPARQL 1.1 over the sandbox's triples, as the Wikidata Query Service answers it.
+"""SPARQL 1.1 over the sandbox's triples, as in the Wikidata Query Service.
 
-Here: the implicit prefixes, what is refused, the results' formats. Not here: HTTP (`server.py`), the triples
-(`content.py`).
+What belongs here: the implicit prefixes, what is refused, and the formats of results. What does not: HTTP
+(`sandbox.server`), the triples (`sandbox.content`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FORMATS = {
     "text/csv": ox.QueryResultsFormat.CSV,
     "text/tab-separated-values": ox.QueryResultsFormat.TSV,
 }
-# Where SERVICE may stand without being the keyword: IRIs, comments, strings, variables, prefixed names.
+# Places where SERVICE is not the keyword: IRIs, comments, strings, variables, prefixed names.
 _NOT_KEYWORDS = re.compile(
     r"<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*"
     r'|"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\''
@@ -58,7 +58,7 @@ _ESCAPED = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 
 def answer(store: ox.Store, query: str, accept: str = "") -> Reply:
-    """The query's results, JSON unless another format is asked for; 400 for what is malformed or refused."""
+    """The query's results, as JSON unless `accept` names another format; 400 for a malformed or refused query."""
     if not query.strip():
         return Reply.text(
             400, "no query: send it as parameter query, or as a body of type application/sparql-query"
@@ -79,7 +79,7 @@ def answer(store: ox.Store, query: str, accept: str = "") -> Reply:
 
 
 def has_service(query: str) -> bool:
-    """Whether the keyword SERVICE stands anywhere in the query, escaped or not."""
+    """Whether the query contains the keyword SERVICE, escaped or not."""
     plain = _ESCAPED.sub(_character, query)
     return bool(_SERVICE.search(_NOT_KEYWORDS.sub(" ", plain)))
 

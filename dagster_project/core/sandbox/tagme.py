@@ -1,8 +1,8 @@
-"""A TagMe-compatible service over the sandbox's articles: names in a text, linked to the articles that bear them.
+"""A TagMe-compatible service over the sandbox's articles: finds names in a text and links them to articles.
 
-Here: the protocol of `/tagme/tag` (GET or POST: gcube-token, text, lang) and its errors. Not here: HTTP (`server.py`),
-how names are found (`reference.dictionary`). TagMe's own disambiguation is no part of it: of several articles of one
-name the most viewed is chosen, and rho falls with their number.
+What belongs here: the protocol of `/tagme/tag` (GET or POST: gcube-token, text, lang) and its errors. What does not:
+HTTP (`sandbox.server`), how names are found (`core.dictionary`). TagMe's own disambiguation is not included: among
+several articles with one name, the most viewed is chosen, and rho falls with their number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dagster_project.core.sandbox.replies import Reply
 PATH = "/tagme/tag"
 TOKEN = "sandbox"  # noqa: S105 (of a service on this machine, which has no other)
 LANGUAGES = ("en", "de", "it")
-_SURE = 0.8  # rho of a name that one article alone bears
+_SURE = 0.8  # rho of a name that belongs to one article only
 _MONTH = "2026-09"
 _TIMESTAMP = "2026-10-01T00:00:00"
 _lock = threading.Lock()

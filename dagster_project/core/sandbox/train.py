@@ -1,7 +1,7 @@
 """`python -m dagster_project.core.sandbox.train`: train the reference models, then print their gates.
 
-Here: the command line and who runs on which core. The work is in `training/`. Ends with 1 if a gate fails;
-`--ship` then leaves the shipped weights as they are.
+What belongs here: the command line, and which model trains on which core. The work is in `sandbox.training`. The exit
+status is 1 if a gate fails; `--ship` then leaves the shipped weights unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _say(line: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train, judge, ship; returns the exit status."""
+    """Train, judge and ship; return the exit status."""
     options = _parser().parse_args(arguments)
     folders = {size: options.out / size for size in SIZES if size in options.sizes}
     device = _device(options.device)
@@ -69,7 +69,7 @@ def _device(name: str) -> str:
 
 
 def _train_all(sizes: list[str], out: Path, device: str) -> None:
-    """One process a model, the largest first: small models use several threads badly, several cores well."""
+    """One process per model, the largest first: several threads speed up small models little, several cores much."""
     n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
         for done in [pool.submit(_train_one, size, out, device) for size in reversed(sizes)]:

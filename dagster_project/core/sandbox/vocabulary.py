@@ -1,7 +1,7 @@
 """The sandbox's fixed words: closed sets of answers, first names, and parts of titles.
 
-Here: constants only. Not here: how names are put together from them (`names.py`). Closed sets are ordered
-from common to rare; each entry is a label with its aliases.
+What belongs here: constants only. What does not: how names are built from them (`sandbox.names`). Closed sets are
+ordered from common to rare; each entry is a label with its aliases.
 """
 
 from __future__ import annotations

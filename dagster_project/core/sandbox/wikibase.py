@@ -1,6 +1,7 @@
-"""wbgetentities over the sandbox's triples, as Wikidata's MediaWiki API answers it.
+"""wbgetentities over the sandbox's triples, as in Wikidata's MediaWiki API.
 
-Here: the JSON of entities and of the API's errors (status 200, as there). Not here: HTTP (`server.py`).
+What belongs here: the JSON of entities and of the API's errors (with status 200, as in Wikidata). What does not: HTTP
+(`sandbox.server`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _entity(
         if prop in props:
             terms = reversed(
                 _literals(store, item, predicate, languages)
-            )  # of several in a language the first stays
+            )  # for several in one language, the first stays
             document[prop] = {language: {"language": language, "value": value} for language, value in terms}
     if "aliases" in props:
         aliases: dict[str, list[dict[str, str]]] = {}
@@ -114,7 +115,7 @@ def _literals(
 
 
 def _claims(store: ox.Store, item: ox.NamedNode) -> dict[str, list[dict[str, Any]]]:
-    """Statements by property: full ones with their ranks, where there are such; else truthy ones, of normal rank."""
+    """Statements by property: full statements with their ranks if there are any, else truthy ones with normal rank."""
     truthy: dict[str, list[dict[str, Any]]] = {}
     full: dict[str, list[dict[str, Any]]] = {}
     for quad in store.quads_for_pattern(item, None, None):
@@ -129,7 +130,7 @@ def _claims(store: ox.Store, item: ox.NamedNode) -> dict[str, list[dict[str, Any
 
 
 def _full_statement(store: ox.Store, property_id: str, node: ox.NamedNode) -> dict[str, Any]:
-    """A statement node: its value, or the class of those that say that there is none; its rank."""
+    """A statement node: its rank, and its value or the class of a node without a value."""
     main = next(store.quads_for_pattern(node, ox.NamedNode(f"{_PROP}statement/{property_id}"), None), None)
     rank = next(store.quads_for_pattern(node, ox.NamedNode(_RANK), None), None)
     said = rank.object.value if rank and isinstance(rank.object, ox.NamedNode) else ""

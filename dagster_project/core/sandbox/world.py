@@ -1,9 +1,9 @@
 """The sandbox's world: entities, facts, page views and articles, all derived from (seed, index).
 
-Here: the world as others read it. Nothing is stored: any part can be asked for at once, and a world of a
-million facts streams in bounded memory. Not here: how its parts are drawn (`population.py`, `labels.py`,
-`facts.py`, `articles.py`) and the services that serve it (`server.py`). The shipped reference models know
-the default world by heart: a change of what is derived makes their weights worthless, so a test holds it.
+What belongs here: the world as other modules read it. Nothing is stored: any part can be computed alone, and a world
+of a million facts streams in bounded memory. What does not: how its parts are drawn (`sandbox.population`,
+`sandbox.labels`, `sandbox.facts`, `sandbox.articles`), and the services (`sandbox.server`). The shipped reference
+models have memorised the default world: a change of the derivation makes their weights useless, so a test forbids it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dagster_project.core.sandbox.randomness import mix, uniform
 
 @dataclass(frozen=True)
 class WorldEntity:
-    """One entity. `popularity` is the mean number of views a month that its article has or would have."""
+    """One entity. `popularity` is the mean number of views per month that its article has or would have."""
 
     entity_id: str
     label: str
@@ -45,7 +45,7 @@ class Triple:
 
 @dataclass(frozen=True)
 class Fact:
-    """One question's worth of facts: a subject, a relation, and every object that holds of them."""
+    """The facts of one question: a subject, a relation, and all objects."""
 
     subject_id: str
     relation: Relation
@@ -53,10 +53,10 @@ class Fact:
 
 
 class World:
-    """A world of 16 × `facts_per_relation` questions, the same for the same seed.
+    """A world of 16 × `facts_per_relation` questions; the same seed gives the same world.
 
-    Reads are safe between threads. Entities and facts stream in bounded memory; only `entity_by_title` keeps
-    an index (some 150 bytes an entity).
+    Reads are safe between threads. Entities and facts stream in bounded memory. Only `entity_by_title` keeps an index
+    (about 150 bytes per entity).
     """
 
     def __init__(self, seed: int = 0, facts_per_relation: int = 140) -> None:
@@ -71,11 +71,11 @@ class World:
 
     @property
     def n_entities(self) -> int:
-        """How many identifiers the world's range has; some popular names' possible namesakes do not exist."""
+        """The number of identifiers in the world's range; some of them, for possible namesakes, do not exist."""
         return self._population.n_entities
 
     def _places(self) -> Iterator[tuple[str, int]]:
-        """(kind, index) of every entity, in the order of their identifiers."""
+        """(kind, index) of every entity, in the order of identifiers."""
         for kind, size in self._population.sizes.items():
             for index in range(size):
                 if self._labels.exists(kind, index):
@@ -88,24 +88,24 @@ class World:
         return kind, index
 
     def entities(self) -> Iterator[WorldEntity]:
-        """All entities, objects included, in the order of their identifiers.
+        """All entities, objects included, in the order of identifiers.
 
-        Those of kind `namesake` bear the name of a popular entity and have an article, but no facts: what
-        their article states is not in the graph, as texts always know more than a graph.
+        Entities of kind `namesake` share the name of a popular entity and have an article, but no facts: their
+        articles state what the graph does not have, since texts always contain more than a graph.
         """
         for kind, index in self._places():
             yield self._entity(kind, index)
 
     def entity(self, entity_id: str) -> WorldEntity:
-        """The entity of that identifier; `LongtailError` where there is none."""
+        """The entity with that identifier. Errors: `LongtailError` if there is none."""
         return self._entity(*self._locate(entity_id))
 
     def label_of(self, entity_id: str) -> str:
-        """The label alone: cheaper than `entity`."""
+        """Only the label: cheaper than `entity`."""
         return self._labels.label(*self._locate(entity_id))
 
     def entity_by_title(self, title: str) -> WorldEntity | None:
-        """The entity whose article has this title. The first call reads all titles once."""
+        """The entity whose article has this title. The first call reads all titles."""
         if self._titles is None:
             self._titles = {
                 self._labels.title(kind, index): self._population.number(kind, index)
@@ -131,7 +131,7 @@ class World:
         )
 
     def facts_about(self, entity_id: str) -> tuple[Fact, ...]:
-        """Every fact with this subject, in the order of `RELATIONS`."""
+        """All facts with this subject, in the order of `RELATIONS`."""
         kind, index = self._locate(entity_id)
         return tuple(
             self._fact(relation, kind, index)
@@ -140,7 +140,7 @@ class World:
         )
 
     def facts(self) -> Iterator[Fact]:
-        """One per (subject, relation): `facts_per_relation` of each relation, relation after relation."""
+        """One fact per (subject, relation): `facts_per_relation` of each relation, relation after relation."""
         for relation in RELATIONS:
             for kind, index in self._draw.subjects(relation):
                 yield self._fact(relation, kind, index)
@@ -151,7 +151,7 @@ class World:
         return Fact(self._population.entity_id(kind, index), relation, object_ids)
 
     def triples(self) -> Iterator[Triple]:
-        """One per (subject, relation, object)."""
+        """One triple per (subject, relation, object)."""
         for fact in self.facts():
             for object_id in fact.object_ids:
                 yield Triple(fact.subject_id, fact.relation.property_id, object_id)
@@ -162,7 +162,7 @@ class World:
         return self._population.monthly_views(kind, index, month)
 
     def article(self, entity_id: str) -> Article | None:
-        """The entity's article; None where it has none."""
+        """The entity's article; None if it has none."""
         kind, index = self._locate(entity_id)
         if not self._population.has_article(kind, index):
             return None
@@ -179,7 +179,7 @@ class World:
         )
 
     def _stated(self, kind: str, index: int) -> list[tuple[str, list[str]]]:
-        """(relation, object labels) that the article states: the facts, or what holds of a mere namesake."""
+        """(relation, object labels) in the article: the entity's facts, or for a namesake the ones drawn for it."""
         is_namesake = kind == NAMESAKE
         if is_namesake:
             kind, index = self._population.namesake_of(index)

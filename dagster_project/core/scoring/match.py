@@ -1,13 +1,12 @@
-"""Whether one answer is right, and whether one passage holds an answer: SPEC §5 and §4.
+"""Whether one answer is right, and whether one passage contains an answer: SPEC §5 and §4.
 
-What belongs here: the score of a single text against its gold answers, in every variant. What does not:
-rates, intervals and correlations over many answers (dbt), and cutting an answer out of a generation
-(`generation.prompts`).
+What belongs here: the score of a single text against its gold answers, in every variant. What does not: rates,
+intervals and correlations over many answers (dbt), and cutting an answer out of a generation (`generation.prompts`).
 
-Gold answers that are empty (white space counts as empty) are dropped before any rule looks at them; those
-that a rule's own normalisation leaves empty ("The", "!!!") are dropped for that rule only. Without a gold
-answer left, nothing is right. Which tokens ROUGE-L compares is our choice: runs of letters, marks and digits,
-lower-cased, unstemmed (on ASCII text those of Google's `rouge_score`).
+Empty gold answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a
+gold answer empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
+compares these tokens, which are our choice: runs of letters, marks and digits, lower-cased, unstemmed (for ASCII text
+the same as in Google's `rouge_score`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Scores:
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
-    """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the golds."""
+    """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the gold answers."""
     kept = _without_empty(golds)
     return Scores(
         is_correct=matches_popqa(prediction, kept),
@@ -52,7 +51,7 @@ def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
 
 
 def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
-    """PopQA's rule: a gold answer as written, lower-cased or capitalised is a substring of the prediction."""
+    """PopQA's rule: a gold answer (as written, lower-cased or capitalised) is a substring of the prediction."""
     return any(
         gold in prediction or gold.lower() in prediction or gold.capitalize() in prediction
         for gold in _without_empty(golds)
@@ -60,13 +59,13 @@ def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
 
 
 def matches_normalized(prediction: str, golds: Sequence[str]) -> bool:
-    """A SQuAD-normalised gold answer stands in the normalised prediction as whole words."""
+    """A SQuAD-normalised gold answer occurs in the normalised prediction as whole words."""
     padded = f" {normalized(prediction)} "
     return any(f" {gold} " in padded for gold in _each_normalized(golds))
 
 
 def is_exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """The prediction equals a gold answer, both SQuAD-normalised."""
+    """The prediction equals a gold answer; both are SQuAD-normalised."""
     own = normalized(prediction)
     return any(own == gold for gold in _each_normalized(golds))
 
@@ -78,7 +77,7 @@ def token_f1(prediction: str, golds: Sequence[str]) -> float:
 
 
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:
-    """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the golds."""
+    """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the gold answers."""
     own = _WORD.findall(prediction.lower())
     return _best(own, (_WORD.findall(gold.lower()) for gold in golds), _longest_common_subsequence)
 
@@ -89,21 +88,21 @@ def normalized(text: str) -> str:
 
 
 def has_answer(passage_text: str, golds: Sequence[str]) -> bool:
-    """DPR's rule: a gold answer stands in the passage as a sequence of tokens, in NFD and lower-cased.
+    """DPR's rule: a gold answer occurs in the passage as a sequence of tokens, in NFD and lower-cased.
 
-    The passage is the uncut text without its title (SPEC §4).
+    The passage is the complete text without its title (SPEC §4).
     """
     padded = f" {_dpr_tokens(passage_text)} "
     return any(f" {tokens} " in padded for gold in golds if (tokens := _dpr_tokens(gold)))
 
 
 def has_answer_popqa(passage_text: str, golds: Sequence[str]) -> bool:
-    """PopQA's substring rule, applied to the passage as it is to a prediction."""
+    """PopQA's substring rule, applied to the passage in place of a prediction."""
     return matches_popqa(passage_text, golds)
 
 
 def _dpr_tokens(text: str) -> str:
-    """Tokens joined by spaces, which no token can hold."""
+    """Tokens joined by spaces; no token contains a space."""
     return " ".join(_DPR_TOKEN.findall(unicodedata.normalize("NFD", text))).lower()
 
 
@@ -118,7 +117,7 @@ def _each_normalized(golds: Sequence[str]) -> Iterator[str]:
 def _best(
     own: list[str], golds: Iterator[list[str]], overlap: Callable[[list[str], list[str]], int]
 ) -> float:
-    """The largest F1 of an overlap; golds without a token are dropped."""
+    """The largest F1 of an overlap; gold answers without a token are dropped."""
     best = 0.0
     for gold in golds:
         if gold and own:

@@ -1,12 +1,13 @@
 """The first sentence of an answer, for models that ramble: SPEC §3.
 
-What belongs here: where a sentence ends. What does not: which models ramble (study.yaml), and lines (`prompts`).
+What belongs here: where a sentence ends. What does not: which models ramble (study.yaml), and lines
+(`generation.prompts`).
 
-A sentence ends with `.`, `!`, `?`, `…` (several count as one, closing quotes and brackets go along), where white space
-and no lower-case letter follows, or nothing. A single full stop does not end one behind a title or abbreviation that
-has its name (`St.`, `Dr.`) or number (`No.`) still to come; behind an initial or dotted letters (`J.`, `U.S.`), and
-behind abbreviations that may end a sentence too (`Jr.`, `Inc.`), it does only before a word that opens sentences
-(`He`, `The`). Nothing that holds no letter is a sentence: `1. Paris` goes on.
+A sentence ends with `.`, `!`, `?` or `…` if white space without a following lower-case letter comes next, or the end
+of the text. Several such marks count as one; closing quotes and brackets belong to the sentence. A single full stop
+does not end a sentence after a title or abbreviation that needs a name (`St.`, `Dr.`) or a number (`No.`). After an
+initial or dotted letters (`J.`, `U.S.`), and after abbreviations that may end a sentence (`Jr.`, `Inc.`), it ends one
+only before a word that opens sentences (`He`, `The`). A text without letters is not a sentence: `1. Paris` continues.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 
 SPLITTER = "longtail-1"
-"""Name of these rules, recorded with the rows: another number wherever a text would be split otherwise."""
+"""The name of these rules, recorded with the rows: it changes whenever a text would be split differently."""
 
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)")
 _LAST_WORD = re.compile(r"(?:^|[\s(\[\"'“‘«])([^\s(\[\"'“‘«]*)$")
@@ -53,7 +54,7 @@ _OPENERS = _words(
 
 
 def first_sentence(text: str) -> str:
-    """The text up to the end of its first sentence, white space before it kept; without an end, the whole text."""
+    """The text up to the end of its first sentence, with leading white space; without an end, the whole text."""
     for end in _END.finditer(text):
         if _ends_sentence(text, end):
             return text[: end.end()]

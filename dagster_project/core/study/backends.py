@@ -1,7 +1,7 @@
 """The backends that may generate a study's answers: one record each.
 
 What belongs here: where a backend's class is, what it can do, and which keys of a model in study.yaml it understands.
-What does not: the backends themselves (`generation.backends`), and what keys mean (`study`).
+What does not: the backends themselves (`generation.backends`), and what keys mean (`study.study`).
 
 A new backend is a module in `generation.backends` and its record here. Reading the records imports no engine.
 """
@@ -35,11 +35,11 @@ _HERE = "dagster_project.core.generation.backends"
 class Backend:
     """A backend: its class as `module:class`, its capabilities (the class declares the same), and its keys.
 
-    A backend without a class loads no model: its answers come out of files.
+    A backend without a class loads no model: its answers come from files.
 
-    `check` is a function, also as `module:name`, that looks at once whether what a model's `path` names is there.
-    `keys` are the keys of a model that have a meaning for this backend, beside those that all have. Key `needs` must be
-    given, and `because` says what it holds. `dtype` and `quantisation` are the defaults of these keys.
+    `check` is a function, as `module:name`, that checks at once whether a model's `path` exists. `keys` are the
+    model's keys that only some backends understand and this one does. The key `needs` is required; `because` says what
+    it holds. `dtype` and `quantisation` are the default values of these keys.
     """
 
     import_string: str | None
@@ -59,13 +59,13 @@ class Backend:
         return self.import_string is not None
 
     def load(self) -> Any:
-        """The class, with `identify(model)` and a constructor that takes the model and a `Secret`."""
+        """The class, with `identify(model)` and a constructor with the arguments model and `Secret`."""
         if self.import_string is None:
             raise ValueError("a backend whose answers come out of files has no class")
         return _imported(self.import_string)
 
     def check_path(self, model: Any) -> None:
-        """Look for what the model's path names. Errors: `BackendError` where it is not there."""
+        """Check that the model's path exists. Errors: `BackendError` where it does not."""
         if self.check is not None:
             found: Callable[[Any], object] = _imported(self.check)
             found(model)

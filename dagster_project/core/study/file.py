@@ -1,8 +1,8 @@
 """Reading and checking study.yaml.
 
-What belongs here: which keys there are, their defaults, and what does not go together. What does not: the objects
-(`study`), the file's bytes (`study_yaml`), and reading single values (`reader`). Every error names the file, the key
-and what is allowed there.
+What belongs here: the keys, their defaults, and which keys exclude each other. What does not: the objects
+(`study.study`), the file's bytes (`study.yaml_text`), and reading single values (`study.reader`). Every error names
+the file, the key and the allowed values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dagster_project.core.study.yaml_text import read_yaml
 
 
 def load_study(path: Path) -> Study:
-    """Read and check a study file. Errors: `StudyError` with file, key and what is allowed."""
+    """Read and check a study file. Errors: `StudyError` with file, key and allowed values."""
     return _study(Reader(path, "", read_yaml(path)))
 
 
@@ -114,7 +114,7 @@ def _check_whole(read: Reader, study: Study) -> None:
 
 
 def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
-    """What a sample of facts is weighted by must be there to be had."""
+    """Check that the weights of a sample of facts are available."""
     if not study.datasets_of_source:
         raise read.fail("source.sample", "no dataset is built from the source: there is nothing to sample")
     measure = study.popularity.measure
@@ -137,7 +137,7 @@ def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
 
 
 def _check_window(read: Reader, study: Study) -> None:
-    """The window lies within the months that have page views."""
+    """The window must be within the months that have page views."""
     newest = _newest_month(study)
     last = study.popularity.last_month or newest
     if not FIRST_MONTH <= last <= newest:
@@ -154,9 +154,9 @@ def _check_window(read: Reader, study: Study) -> None:
 
 
 def _newest_month(study: Study) -> str:
-    """Page views exist from `FIRST_MONTH` to the newest complete month, in the sandbox to its snapshot at least."""
+    """The newest month with page views: the newest complete month; in the sandbox its snapshot, if that is later."""
     newest = newest_complete_month(datetime.now(UTC).date())
-    # A sandbox's time is the study's: a machine whose clock is behind can still run it.
+    # The sandbox's time is the study's: a machine with a slow clock can run it too.
     return max(newest, study.source.snapshot) if study.source.kind == "sandbox" else newest
 
 
@@ -224,6 +224,6 @@ def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
     seen: set[str] = set()
     for item in items:
         if item.name in seen:
-            raise read.fail(key, f"{item.name!r} is there twice")
+            raise read.fail(key, f"{item.name!r} appears twice")
         seen.add(item.name)
     return items

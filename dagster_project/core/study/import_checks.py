@@ -1,6 +1,6 @@
-"""What must hold in a study whose datasets or answers come from files of others.
+"""The rules for a study whose datasets or answers come from imported files.
 
-What belongs here: which keys go together. What does not: single values (`imports`), and the files themselves.
+What belongs here: which keys must appear together. What does not: single values (`study.imports`), and the files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(read: Reader, study: Study) -> None:
-    """Errors: `StudyError` naming the key and what goes with it."""
+    """Errors: `StudyError` naming the key and what it needs."""
     kind = study.source.kind
     if kind == "none" and study.datasets_of_source:
         name = study.datasets_of_source[0].name
@@ -23,7 +23,7 @@ def check(read: Reader, study: Study) -> None:
     if kind == "sandbox" and study.datasets_of_files:
         raise read.fail(
             "source.kind",
-            "the sandbox is a world of its own, whose identifiers mean other entities than those of imported files;"
+            "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
             " leave source out, or use wikidata or rdf_file",
         )
     naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
@@ -58,8 +58,8 @@ def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_
     if name and not _names_entities(name) and not has_entities:
         raise read.fail(
             f"datasets[{i}].import",
-            f"the files of {name} name no entity: a dataset of the source, or one whose import brings entities (as format"
-            " popqa does), must bring the entities that their subjects are linked to",
+            f"the files of {name} name no entity; add a dataset of the source, or an import with entities (as format"
+            " popqa has), to link their subjects to",
         )
 
 

@@ -1,10 +1,10 @@
-"""What study.yaml says about files that others made: questions, paraphrases, and answers of models.
+"""What study.yaml says about imported files: questions, paraphrases, and answers of models.
 
-What belongs here: which formats there are, the keys that all of them share, and where a file lies. What does not: the
+What belongs here: which formats there are, the keys that all of them share, and where a file is. What does not: the
 keys and the contents of one format (its module in `imports`), and what becomes of the rows.
 
-A format is a module in `imports` with a record `FORMAT` (`imports.formats`), and its line in `FORMATS`. Looking a format
-up imports its module alone.
+A format is a module in `imports` with a record `FORMAT` (`imports.formats`), and its line in `FORMATS`. Looking up a
+format imports only its module.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ FORMATS: dict[str, dict[str, str]] = {
     PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
     ANSWERS: {"adaptive_retrieval": f"{_HERE}.adaptive_retrieval", "lm_eval": f"{_HERE}.lm_eval"},
 }
-"""What files hold → the name of a format → the module that holds its record, `FORMAT`."""
+"""Content of files → name of a format → module with its record, `FORMAT`."""
 
 _PLACE_KEYS = ("format", "path", "path_env")
 
 
 class Format(Protocol):
-    """What all records of formats have: how to read each key of study.yaml that only this format knows."""
+    """What every format's record has: a reader for each key of study.yaml that only this format has."""
 
     keys: Mapping[str, Callable[[Reader, str], Any]]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file or folder: `path`, relative to the study file, or what environment variable `path_env` holds."""
+    """A file or folder: `path`, relative to the study file, or the value of environment variable `path_env`."""
 
     path: str | None = None
     path_env: str | None = None
 
     def find(self, study_path: Path, purpose: str = "to import") -> Path:
-        """Where it lies. Errors: `SourceError` where the variable is not set or nothing is there."""
+        """The absolute path. Errors: `SourceError` where the variable is not set or nothing exists there."""
         named = self.path
         if self.path_env:
             named = os.environ.get(self.path_env, "").strip()
@@ -58,7 +58,7 @@ class Place:
         try:
             found = study_path.parent / Path(named or "").expanduser()
             is_there = found.exists()
-        except (OSError, RuntimeError) as error:  # a name too long, the home of nobody
+        except (OSError, RuntimeError) as error:  # the name is too long, or its home folder is unknown
             raise SourceError(
                 f"{named}: names no file or folder {purpose}{by}: {error}; named in {study_path}"
             ) from None
@@ -85,9 +85,9 @@ class Import:
 
 @dataclass(frozen=True)
 class Results:
-    """Answers that others generated to the questions of one dataset; a model may have several such entries.
+    """Imported answers of a model to the questions of one dataset; a model may have several such entries.
 
-    The rows stand under `prompt` of the study; None: under the prompt with the file's number of demonstrations.
+    The rows belong to the study's `prompt`; None: to the prompt with the file's number of demonstrations.
     """
 
     format: str
@@ -134,13 +134,13 @@ def _format(read: Reader, kind: str, shared: tuple[str, ...]) -> tuple[str, tupl
 
 
 def slice_of(declared: Import | Results) -> list[Any]:
-    """What decides the rows, for a fingerprint: all keys but where the file lies, and the code that reads it."""
+    """What decides the rows, for a fingerprint: all keys except the file's place, and the code that reads the file."""
     own = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
     return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 
 def read_place(read: Reader) -> Place:
-    """Keys path and path_env, of which exactly one is given."""
+    """Keys path and path_env; exactly one of them must be given."""
     path, variable = read.optional("path", read.text), read.optional("path_env", read.environment_name)
     if (path is None) == (variable is None):
         raise read.fail("path", "exactly one of path and path_env must name the file to import")

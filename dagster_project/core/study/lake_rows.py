@@ -1,7 +1,7 @@
 """The lake tables that only restate the study: models, model_prices, methods, prompts, datasets, popularity_windows.
 
-What belongs here: turning a `Study` into rows, so that the warehouse can join what the study declares. What
-does not: what the keys mean (`study`), and anything that looks at facts or answers.
+What belongs here: turning a `Study` into rows, so that the warehouse can join the study's declarations. What does not:
+what the keys mean (`study.study`), and anything that reads facts or answers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from dagster_project.core.study.study import Model, Study
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
 
 _SANDBOX = "sandbox:"
-# Causal masks and rotary tables that old checkpoints carry along: buffers, not parameters.
+# Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.
 _BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
 _MAX_HEADER_BYTES = 100_000_000
 
 
 def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
-    """Write all of `STUDY_TABLES`; one outcome each, in that order."""
+    """Write all of `STUDY_TABLES`; return one outcome each, in that order."""
     return (
         describe_models(study, lake),
         describe_model_prices(study, lake),
@@ -46,7 +46,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
 
 
 def describe_models(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `models`; where the study gives no n_parameters, local weights are counted."""
+    """Write lake table `models`; if the study gives no n_parameters, local weights are counted."""
     rows = [
         {
             "model": model.name,
@@ -67,7 +67,8 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
 
 
 def describe_model_prices(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `model_prices`: models of a service, the study's own price or those of the price table."""
+    """Write lake table `model_prices`: the study's own price or the prices of the price table, for models of a
+    service."""
     rows = [
         {"model": model.name, **dataclasses.asdict(price)}
         for model in study.models
@@ -78,7 +79,7 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
 
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `methods`: those of the study, and the one by which it asks paraphrases and samples."""
+    """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
     asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts)
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     rows = [
@@ -137,7 +138,7 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
 
 
 def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `popularity_windows`: always one row."""
+    """Write lake table `popularity_windows`; it always has one row."""
     popularity = study.popularity
     rows = [
         {
@@ -151,10 +152,9 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
 
 
 def count_parameters(folder: Path) -> int:
-    """Number of parameters in the safetensors files of `folder`, read from their headers alone.
+    """The number of parameters in the safetensors files of `folder`; only the headers are read.
 
-    Tied weights are stored, and so counted, once; buffers are left out. Errors: `BackendError` naming the
-    file.
+    Tied weights are stored once and counted once; buffers are left out. Errors: `BackendError` naming the file.
     """
     return sum(
         math.prod(entry["shape"])
@@ -165,7 +165,7 @@ def count_parameters(folder: Path) -> int:
 
 
 def _counted(model: Model) -> int | None:
-    """Parameters of local weights; None for weights that are elsewhere."""
+    """The parameters of local weights; None if the weights are not local."""
     if not model.generates:
         return None
     if model.path.startswith(_SANDBOX):

@@ -1,7 +1,8 @@
 """Reading key `models` of study.yaml.
 
-What belongs here: the keys of a model and of its service, their defaults, and what does not go together. What does
-not: which keys a backend understands (`backends`), and what a study asks of it (`generation.backends.capabilities`).
+What belongs here: the keys of a model and of its service, their defaults, and which keys exclude each other. What does
+not: which keys a backend understands (`study.backends`), and what a study needs from a backend
+(`generation.backends.capabilities`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dagster_project.core.study.study import APIS, DEVICE_MAPS, Model, Service
 
 _ALL_KEYS = frozenset().union(*(backend.keys for backend in BACKENDS.values()))
 _NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.needs}
-"""A key that only one backend has, and that it needs → that backend."""
+"""Each key that only one backend has and needs → that backend."""
 
 
 def read_model(read: Reader) -> Model:
@@ -46,7 +47,7 @@ def read_model(read: Reader) -> Model:
 
 
 def _check_keys(read: Reader, name: str) -> None:
-    """Keys that the backend does not understand are refused: none may be silently without effect."""
+    """Refuse keys that the backend does not understand: no key may be silently ignored."""
     backend = BACKENDS[name]
     for key in sorted(_ALL_KEYS - backend.keys):
         if read.raw.get(key) is not None:
@@ -79,7 +80,7 @@ def _service(read: Reader) -> Service:
 
 
 def _base_url(read: Reader) -> str:
-    """An address without secrets; a faulty one is not shown, as it may hold some."""
+    """An address without secrets. The message does not show a wrong address, as it may contain a secret."""
     url = read.text("base_url").rstrip("/")
     if "@" in url or "?" in url or "#" in url:
         raise read.fail("base_url", "may hold no user name, password or query: name the key by api_key_env")

@@ -1,6 +1,6 @@
-"""What services bill, by host, model and date: the price table `prices.csv`, and the study's own prices.
+"""The prices of services, by host, model and date: the price table `prices.csv`, and the study's own prices.
 
-What belongs here: reading and choosing prices. What does not: counting tokens, and local devices' prices (a key
+What belongs here: reading and choosing prices. What does not: counting tokens, and the price of local devices (a key
 of study.yaml).
 """
 
@@ -22,7 +22,7 @@ _ALWAYS = "1970-01-01"
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars a million tokens from `valid_from` (YYYY-MM-DD) on; `source` says who published it."""
+    """US dollars per million tokens from `valid_from` (YYYY-MM-DD) on; `source` says who published the price."""
 
     valid_from: str
     prompt_usd_per_million: float
@@ -30,7 +30,7 @@ class Price:
     source: str
 
     def exact_usd(self, prompt_tokens: int, new_tokens: int) -> Fraction:
-        """The bill for one request, as an exact number: a budget adds up many of them."""
+        """The exact price of one request: a budget sums many of them."""
         prompt_usd, new_usd = (
             Fraction(str(usd)) for usd in (self.prompt_usd_per_million, self.completion_usd_per_million)
         )
@@ -38,10 +38,10 @@ class Price:
 
 
 def prices_of(model: Model) -> tuple[Price, ...]:
-    """All known prices of a service's model, oldest first: the study's own, else the table's.
+    """All known prices of a service's model, oldest first: the study's own price, else the table's.
 
-    The table goes by the host of `base_url` and the model's `path`: a model of the same name on another server has
-    another price, or none.
+    The table is searched by the host of `base_url` and the model's `path`: a model with the same name on another
+    server has another price, or none.
     """
     service = model.service
     if service is None:
@@ -58,14 +58,14 @@ def prices_of(model: Model) -> tuple[Price, ...]:
 
 
 def price_on(model: Model, day: date) -> Price | None:
-    """The price that holds on a day; None where none is known."""
+    """The price on a day; None if it is unknown."""
     valid = [price for price in prices_of(model) if price.valid_from <= day.isoformat()]
     return valid[-1] if valid else None
 
 
 @functools.cache
 def _table() -> dict[tuple[str, str], list[Price]]:
-    """Host and model name there → its prices."""
+    """Host and the model's name there → its prices."""
     found: dict[tuple[str, str], list[Price]] = {}
     file = importlib.resources.files("dagster_project.core.study") / "prices.csv"
     with file.open(encoding="utf-8") as lines:

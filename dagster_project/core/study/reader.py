@@ -1,6 +1,6 @@
-"""Reading a YAML mapping key by key, so that every mistake is named: file, key, what is allowed.
+"""Reads a YAML mapping key by key, so that every error names the file, the key and what is allowed.
 
-What belongs here: kinds of values. What does not: which keys a study has (`study`).
+What belongs here: kinds of values. What does not: which keys a study has (`study.file`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
 class Reader:
-    """One mapping of the file, with the key path for messages."""
+    """One mapping of the file, with its key path for messages."""
 
     def __init__(self, path: Path, where: str, raw: object) -> None:
         self.path, self.where = path, where
@@ -30,13 +30,13 @@ class Reader:
         self.raw: Mapping[str, Any] = raw
 
     def fail(self, key: str, message: str) -> StudyError:
-        """An error at `key`, to be raised."""
+        """An error at `key`; the caller raises it."""
         shown = key if key.isprintable() and len(key) <= _SHOWN else _shown(key)
         place = f"{self.where}.{shown}" if self.where else shown
         return StudyError(f"{self.path}: {place}: {message}")
 
     def only(self, *allowed: str) -> None:
-        """Refuse keys that are not `allowed`."""
+        """Refuse all keys except `allowed`."""
         for key in self.raw:
             if key not in allowed:
                 near = difflib.get_close_matches(str(key), allowed, n=1)
@@ -44,7 +44,7 @@ class Reader:
                 raise self.fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
 
     def _given(self, key: str, default: object, wanted: str) -> Any:
-        """What stands at `key`; a key without a default must be there."""
+        """The value at `key`; a key without a default is required."""
         if key not in self.raw and default is None:
             raise self.fail(key, f"is missing; it must be {wanted}")
         return self.raw.get(key, default)
@@ -77,7 +77,7 @@ class Reader:
         return str(value)
 
     def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
-        """A whole number of `low` to `high`."""
+        """A whole number from `low` to `high`."""
         value = self.raw.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
@@ -91,7 +91,7 @@ class Reader:
         return value
 
     def optional(self, key: str, read: Callable[[str], Any]) -> Any:
-        """What `read` gives, or None where the key is missing or empty."""
+        """The result of `read`, or None if the key is missing or empty."""
         return read(key) if self.raw.get(key) is not None else None
 
     def month(self, key: str) -> str:
@@ -118,7 +118,7 @@ class Reader:
         return float(value)
 
     def environment_name(self, key: str) -> str:
-        """The name of an environment variable; what stands there instead may be a secret and is not shown."""
+        """The name of an environment variable. The message does not show a wrong value, as it may be a secret."""
         value = self.raw.get(key)
         if not isinstance(value, str) or not _ENVIRONMENT_NAME.fullmatch(value):
             raise self.fail(
@@ -128,7 +128,7 @@ class Reader:
         return value
 
     def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-        """A list of distinct values of `allowed`, at least one."""
+        """A list of distinct values from `allowed`, at least one."""
         value = self.raw.get(key, list(default))
         if not isinstance(value, list) or not value:
             raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
@@ -158,7 +158,7 @@ def _kind(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """`value` as Python writes it, cut; a number of more digits than Python prints is only named."""
+    """`value` as Python writes it, cut; a number with more digits than Python prints is only described."""
     try:
         text = repr(value)
     except ValueError:

@@ -1,6 +1,7 @@
-"""What study.yaml says of reference questions: questions whose popularity is compared, and which no model is asked.
+"""What study.yaml says about reference questions: their popularity is compared, but no model answers them.
 
-What belongs here: the keys and their checks. What does not: reading the file (`nq_open`), linking (`mentions`).
+What belongs here: the keys and their checks. What does not: reading the file (`reference.nq_open`), linking
+(`reference.mentions`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ TAGME_URL = "https://tagme.d4science.org/tagme/tag"
 class TagMe:
     """A TagMe-compatible service that links questions to Wikipedia articles.
 
-    `url`: None means the public service, and in the sandbox the sandbox's own. `token_env` names the environment
-    variable that holds the service's token. Links whose rho is not above `min_rho` are left out (PopQA, appendix A).
+    `url`: None means the public service, or for the sandbox the sandbox's own. `token_env` names the environment
+    variable with the service's token. Links whose rho is at most `min_rho` are left out (PopQA, appendix A).
     """
 
     url: str | None = None
@@ -32,7 +33,7 @@ class TagMe:
 
 @dataclass(frozen=True)
 class ReferenceQuestions:
-    """A file of questions. They are linked by `tagme`, or, without it, by names of the lake's entities."""
+    """A file of questions. `tagme` links them; without it, the names of the lake's entities do."""
 
     name: str
     format: str
@@ -64,7 +65,8 @@ def _tagme(read: Reader) -> TagMe:
 
 
 def _url(read: Reader, key: str) -> str:
-    """An address that no token can be read from on its way; a faulty one is not shown, as it may hold one."""
+    """An address that does not reveal the token on the way. The message does not show a wrong one: it may hold a
+    token."""
     url = read.text(key)
     if "@" in url or "?" in url or "#" in url:
         raise read.fail(key, "may hold no user name, password or query: name the token by token_env")

@@ -1,6 +1,6 @@
 """Reading key `source` of study.yaml.
 
-What belongs here: its keys, their defaults, and what does not go together. What does not: fetching (`wikimedia`).
+What belongs here: its keys, their defaults, and which keys exclude each other. What does not: fetching (`wikimedia`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_source(read: Reader) -> Source:
 
 
 def _check_source(read: Reader, source: Source) -> None:
-    """No key without effect."""
+    """Refuse keys that would have no effect."""
     has_views = source.kind != "rdf_file" and source.views_from != "api"
     for key, has_effect, needed in (
         ("ids_env", source.facts_from == "entity_api", "facts_from: entity_api"),

@@ -1,7 +1,7 @@
-"""A study as frozen objects: what study.yaml says.
+"""A study as frozen objects: the content of study.yaml.
 
 What belongs here: the keys of a study and their allowed values. What does not: reading and checking the file
-(`study_file`), and what the keys make happen.
+(`study.file`), and the effects of the keys.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 class FactSample:
     """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
 
-    `frequency` is how often the subject's names occur in `text`, rescaled to 800 MB (`match`: as `whole_words`, or
-    `anywhere`), or its `popularity` by the study's measure, page views being those of `month`. At most `per_relation`
-    facts of a relation stay. The draw is seeded by the study's `seed`.
+    `frequency` says how the subject's frequency is measured. `text`: how often its names occur in `text`, rescaled to
+    800 MB (`match`: as `whole_words`, or `anywhere`). `popularity`: the study's measure; page views are those of
+    `month`. At most `per_relation` facts per relation are kept. The study's `seed` also seeds this draw.
     """
 
     frequency: str
@@ -55,17 +55,16 @@ class FactSample:
 class Source:
     """Where facts, views and texts come from.
 
-    `sandbox`: a synthetic world of `facts_per_relation` questions a relation, made from `seed`.
-    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
-    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
-    `none`: the study names no source, all its datasets are imports.
-    `snapshot` is the month that the facts are pinned to; changing it fetches them again.
+    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`. `wikidata`: the
+    live services; the environment variable `contact_env` must hold the operator's address. `rdf_file`: an N-Triples
+    file (plain or gzip) named by the environment variable `path_env`. `none`: the study has no source; all its
+    datasets are imports. `snapshot` is the month that the facts are pinned to; a new value fetches them again.
 
-    `facts_from`: the SPARQL service; wbgetentities, for the subjects that the file in `ids_env` lists; or the
-    truthy dump in `dump_env`, which is downloaded where that variable is not set. `views_from`: the page view
-    API, the monthly dumps in the folder `page_view_dumps_env` (downloaded where it is not set), or `auto`: the
-    dumps where there are many articles. Of a dump that breaks off what comes before is used only with
-    `accept_cut_dumps`. Without `sample` all facts are asked about.
+    `facts_from`: the SPARQL service; wbgetentities, for the subjects in the file of `ids_env`; or the truthy dump of
+    `dump_env`, which is downloaded if that variable is not set. `views_from`: the page view API; the monthly dumps in
+    the folder of `page_view_dumps_env` (downloaded if it is not set); or `auto`: the dumps if there are many articles.
+    A truncated dump is used up to the break only if `accept_cut_dumps` is set. Without `sample`, all facts are asked
+    about.
     """
 
     kind: str
@@ -85,10 +84,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of questions: all facts of `relations`, at most `max_questions_per_relation` of each (a seeded draw).
+    """A set of questions about all facts of `relations`, at most `max_questions_per_relation` each (a seeded draw).
 
-    With `imported` (key `import`) the questions come from a file of others instead of the study's source, with
-    `paraphrases` their other wordings too.
+    With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
+    `paraphrases` their other wordings also do.
     """
 
     name: str
@@ -100,13 +99,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Prompt:
-    """How a question is put (SPEC §3).
+    """The form of a question in a prompt (SPEC §3).
 
-    `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the
-    bare question, for encoder-decoders. `shots` demonstrations come from `demonstrations_from`: spread over the
-    other relations (PopQA), or a simple random sample of all questions (EntityQuestions); `draw` says whether anew
-    for every question or once a relation. With `reference_demos` a demonstration carries a passage only where the
-    reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
+    `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
+    question, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from: spread over
+    the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
+    are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
+    the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
     `paraphrases` (paraphrase_answers), `samples` (sampled_answers).
     """
 
@@ -123,9 +122,9 @@ class Prompt:
 class Service:
     """A server with an OpenAI-compatible HTTP API, for backend `openai`.
 
-    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable that
-    holds the key. `requests_per_minute` and `tokens_per_minute` are the limits that the server grants; None: none.
-    A partition may cost `max_cost_usd`; prices are dollars a million tokens, None: as in the price table.
+    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable with the
+    key. `requests_per_minute` and `tokens_per_minute` are the server's limits; None: no limit. A partition may cost
+    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's.
     """
 
     base_url: str
@@ -143,12 +142,12 @@ class Service:
 class Model:
     """A language model.
 
-    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m`, `sandbox:l` for the reference models, or the name that a
-    `service` knows. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
-    `batch_tokens` bounds the tokens of a local batch. `dtype` and `quantisation` of a service are `unknown` unless
-    declared, and tell its rows apart. `device_hour_usd` prices an hour of one local device. Of a model that
-    `rambles` the first sentence is kept (SPEC §3). Of backend `imported` nothing is loaded: its answers are `results`
-    that others generated.
+    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, or the model's name
+    at a `service`. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
+    `batch_tokens` limits the tokens of a local batch. For a service, `dtype` and `quantisation` are `unknown` unless
+    declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
+    `rambles`, only the first sentence of its answer is kept (SPEC §3). Backend `imported` loads no model: its answers
+    are the imported `results`.
     """
 
     name: str
@@ -169,13 +168,13 @@ class Model:
 
     @property
     def generates(self) -> bool:
-        """Whether the platform asks this model; the answers of others come out of files."""
+        """Whether the platform asks this model; imported answers come from files."""
         return self.backend not in BACKENDS or BACKENDS[self.backend].generates
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How often a question is asked for its certainty, and at which temperature (SPEC §3, PopQA-TP)."""
+    """How many samples estimate the certainty about a question, and at which temperature (SPEC §3, PopQA-TP)."""
 
     n: int = 10
     temperature: float = 0.5
@@ -185,11 +184,11 @@ class Sampling:
 class Popularity:
     """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
 
-    Measure `imported` is the one number an entity that an imported file gives, without a month.
+    Measure `imported` is the one number per entity in an imported file, without a month.
 
-    Page views of a redirect are counted apart from its article's. `redirects`: `resolve` asks where an article stands
-    now and takes the views there; `sum` adds those of all redirects that lead to the article; `ignore` takes the title
-    that the entity links to, whatever became of it.
+    Wikimedia counts page views of a redirect separately from its article's. `redirects`: `resolve` looks up where an
+    article is now and takes the views there; `sum` adds those of all redirects to the article; `ignore` takes the
+    title that the entity links to, even if the page has moved.
     """
 
     measure: str = "page_views"
@@ -200,10 +199,10 @@ class Popularity:
 
 @dataclass(frozen=True)
 class Study:
-    """One study: everything that `make run` does is named here.
+    """One study: study.yaml decides everything that `make run` does.
 
-    `max_new_tokens` bounds an answer, `background_tokens` a background text. No model is asked
-    `reference_questions`: how popular their entities are is set beside the datasets (PopQA, Figure 3).
+    `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the `reference_questions`:
+    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
     """
 
     name: str
@@ -228,19 +227,19 @@ class Study:
 
     @property
     def retrievers(self) -> tuple[str, ...]:
-        """The methods that retrieve; those that others are fused from come before the fusions."""
+        """The methods that retrieve; a fusion comes after the methods that it fuses."""
         found = [method for method in self.methods if not METHODS[method].is_parametric]
         return tuple(sorted(found, key=lambda method: METHODS[method].is_fusion))
 
     def fused(self, retriever: str) -> tuple[str, ...]:
-        """The study's retrievers whose results `retriever` fuses; none where it is no fusion."""
+        """The study's retrievers whose results `retriever` fuses; empty if it is not a fusion."""
         if not METHODS[retriever].is_fusion:
             return ()
         return tuple(method for method in self.methods if METHODS[method].can_be_fused)
 
     @property
     def writes_background(self) -> bool:
-        """A method has the models write background texts: lake table generated_passages has rows."""
+        """Whether some method needs background texts of the models: lake table generated_passages then has rows."""
         return any(METHODS[method].kind == BACKGROUND for method in self.methods)
 
     @property
@@ -250,7 +249,7 @@ class Study:
 
     @property
     def datasets_of_files(self) -> tuple[Dataset, ...]:
-        """The datasets whose questions others made."""
+        """The datasets whose questions come from imported files."""
         return tuple(dataset for dataset in self.datasets if dataset.imported is not None)
 
     @property

@@ -1,11 +1,12 @@
-"""From the bytes of study.yaml to plain Python values, at a cost that the file's author cannot choose.
+"""From the bytes of study.yaml to plain Python values, at a bounded cost.
 
-What belongs here: what of YAML a study may use, and what it costs. What does not: which keys there are (`study_file`).
+What belongs here: which parts of YAML a study may use, and their cost. What does not: which keys there are
+(`study.file`).
 
-YAML has ways to say much in few bytes, and things that are not what they look like: aliases of aliases (700 bytes are a
-billion values), a key that is there twice (the last one wins), 1:30 (90, in base 60), 010 (8), 2026-10-01 (no text),
-numbers of a million digits. Here aliases count as what they stand for, a key is there once, and a number is one of
-decimal digits; whatever else stands there is a text, and whoever reads the key says what it wants.
+YAML can say much in few bytes, and some of its values are surprising: aliases of aliases (700 bytes give a billion
+values), a repeated key (the last one wins), 1:30 (90, in base 60), 010 (8), 2026-10-01 (not a text), numbers of a
+million digits. Here, an alias counts as everything that it repeats, a key may appear once, and a number has decimal
+digits. Every other value is a text, and the code that reads the key says what it needs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _RefusedError(yaml.MarkedYAMLError):
 
 
 def read_yaml(path: Path) -> object:
-    """What a study file holds. Errors: `StudyError` with file and line."""
+    """The content of a study file. Errors: `StudyError` with file and line."""
     text = _text(path)
     try:
         return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader that takes less)
@@ -70,7 +71,7 @@ def _reason(error: yaml.YAMLError) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes the nodes of a study, each checked before what it stands for is built."""
+    """Composes the nodes of a study; each node is checked before its value is built."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's)
         first: [
@@ -85,10 +86,10 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[int, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """One node, at a depth and with a size that are allowed. Errors: `_RefusedError`, `yaml.YAMLError`."""
+        """One node with an allowed depth and size. Errors: `_RefusedError`, `yaml.YAMLError`."""
         event = self.peek_event()
         if getattr(event, "tag", None) is not None:
-            problem = f"tags ({event.tag[:_SHOWN]}) are not for a study; leave it out"
+            problem = f"tags ({event.tag[:_SHOWN]}) are not allowed in a study; leave it out"
             raise _RefusedError(event.start_mark, problem)
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -101,21 +102,21 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count(self, node: yaml.Node | None, event: Any, before: int) -> None:
-        """Count the node and what it holds; an alias counts as all that it stands for."""
+        """Count the node and its contents; an alias counts as everything that it repeats."""
         if not isinstance(event, yaml.AliasEvent):
             self._n_nodes += 1
             self._sizes[id(node)] = self._n_nodes - before
         elif id(node) in self._sizes:
             self._n_nodes += self._sizes[id(node)]
         else:
-            problem = f"*{str(event.anchor)[:_SHOWN]} stands for something that holds it"
+            problem = f"*{str(event.anchor)[:_SHOWN]} refers to a value that contains it"
             raise _RefusedError(event.start_mark, problem)
         if self._n_nodes > _MOST_NODES:
             problem = f"more than {_MOST_NODES:,} values up to here, aliases resolved; no study needs them"
             raise _RefusedError(event.start_mark, problem)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """A mapping, in which no key is there twice; what `<<` merges in gives way to it, as YAML says."""
+        """A mapping without repeated keys; keys merged by `<<` give way to its own, as in YAML."""
         node = super().compose_mapping_node(anchor)
         lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value:
@@ -123,7 +124,7 @@ class _Loader(yaml.SafeLoader):
                 name, line = (key.tag, key.value), key.start_mark.line + 1
                 if name in lines:
                     shown = key.value[:_SHOWN]
-                    problem = f"key {shown} is there twice, first in line {lines[name]}; keep one"
+                    problem = f"key {shown} appears twice, first in line {lines[name]}; keep one"
                     raise _RefusedError(key.start_mark, problem)
                 lines[name] = line
         return node

@@ -1,8 +1,9 @@
-"""The facts that a study asks about: all of its source's, or those that its sample leaves (SPEC §1).
+"""The facts that a study asks about: all facts of its source, or those that its sample keeps (SPEC §1).
 
-What belongs here: reading them. What does not: drawing the sample (`candidates`, `sampling`), questions (`build`).
+What belongs here: reading them. What does not: drawing the sample (`questions.candidates`, `questions.sampling`), and
+questions (`questions.build`).
 
-A question needs one kept triple; its answers are the objects of all its triples, kept or not.
+A question needs one kept triple. Its answers are the objects of all its triples, kept or not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Study
 
 CANDIDATES = "candidate_triples"
-KEPT = "kept"  # the outcome of a candidate that the sample keeps
+KEPT = "kept"  # the outcome of a candidate in the sample
 
 
 def asked_facts(study: Study, lake: Lake, columns: list[str]) -> pa.Table:
-    """Of table triples what is asked about: `columns` of all facts, or of those of the sample's questions.
+    """`columns` of table triples: all facts, or the facts of the sample's questions.
 
-    Errors: `LakeError` without triples, or without the sample that the study asks for.
+    Errors: `LakeError` without triples, or without the sample that the study declares.
     """
     if study.source.sample is None:
         return lake.read("triples", columns=columns)
@@ -32,10 +33,9 @@ def asked_facts(study: Study, lake: Lake, columns: list[str]) -> pa.Table:
 
 
 def asked_entities(study: Study, lake: Lake) -> pa.Array | None:
-    """The ids of the subjects and objects of `asked_facts`, each once; None where any entity may be asked about.
+    """The ids of the subjects and objects of `asked_facts`, each once; None if the study may ask about any entity.
 
-    That is so without a sample, and where questions of files are linked to whatever entities there are. Errors: as in
-    `asked_facts`.
+    It may do so without a sample, and where imported questions are linked to any entity. Errors: as in `asked_facts`.
     """
     if study.source.sample is None or study.datasets_of_files or study.reference_questions:
         return None
@@ -44,7 +44,7 @@ def asked_entities(study: Study, lake: Lake) -> pa.Array | None:
 
 
 def sample_content(study: Study, lake: Lake) -> list[str]:
-    """What of the sample decides what is asked, for a fingerprint: nothing without one."""
+    """The content of the sample that decides what is asked, for a fingerprint; empty without a sample."""
     return [lake.content(CANDIDATES)] if study.source.sample else []
 
 

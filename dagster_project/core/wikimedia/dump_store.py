@@ -1,7 +1,7 @@
-"""Where dumps lie: in files that the operator names, or in the home's cache, where they are downloaded once.
+"""Where dumps are: in files that the operator names, or in the home's cache, where each is downloaded once.
 
-What belongs here: finding and fetching dumps, and telling one from another. What does not: reading them
-(`dump_files`), their addresses (`services`).
+What belongs here: finding and downloading dumps, and identifying them. What does not: reading them (`dumps`), their
+addresses (`services`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDS = 1 << 20
 
 
 def named_truthy_dump(source: Source) -> Path | None:
-    """The truthy dump that the operator names; None where it is to be downloaded. Errors: `SourceError`."""
+    """The truthy dump that the operator names; None where Longtail downloads it. Errors: `SourceError`."""
     if source.kind == "rdf_file":
         return rdf_path(source)
     named = os.environ.get(source.dump_env, "").strip() if source.kind == "wikidata" else ""
@@ -39,7 +39,7 @@ def named_truthy_dump(source: Source) -> Path | None:
 
 
 def truthy_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> Path:
-    """The truthy dump, downloaded where it is neither named nor there yet. Errors: `SourceError`."""
+    """The truthy dump; downloaded if the operator names none and the cache has none. Errors: `SourceError`."""
     path = named_truthy_dump(source) or cached_truthy_dump(source, home)
     if not path.exists():
         if services.truthy_url is None:
@@ -51,7 +51,7 @@ def truthy_dump(source: Source, home: StudyHome, services: Services, log: loggin
 def page_view_dump(
     source: Source, home: StudyHome, services: Services, month: str, log: logging.Logger
 ) -> Path:
-    """The page view dump of a month, as `truthy_dump`. Errors: `SourceError`."""
+    """The page view dump of a month, found as in `truthy_dump`. Errors: `SourceError`."""
     path = named_page_view_dump(source, month) or cached_page_view_dump(source, home, month)
     if not path.exists():
         if services.page_view_dumps_url is None:
@@ -61,21 +61,21 @@ def page_view_dump(
 
 
 def named_page_view_dump(source: Source, month: str) -> Path | None:
-    """The month's dump in the folder that the operator names; None where it is to be downloaded.
+    """The month's dump in the folder that the operator names; None where Longtail downloads it.
 
-    Errors: `SourceError` where the folder has none.
+    Errors: `SourceError` where the folder has no dump of the month.
     """
     named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
     return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env) if named else None
 
 
 def cached_truthy_dump(source: Source, home: StudyHome) -> Path:
-    """Where the source's truthy dump lies once it is downloaded."""
+    """Where the source's truthy dump is after the download."""
     return home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
 
 
 def cached_page_view_dump(source: Source, home: StudyHome, month: str) -> Path:
-    """Where the source's page view dump of a month lies once it is downloaded."""
+    """Where the source's page view dump of a month is after the download."""
     world = f"{_world(source)}-" if source.kind == "sandbox" else ""
     return home.cache / "dumps" / f"{world}{file_name(month)}"
 
@@ -92,13 +92,13 @@ def _in_folder(folder: Path, month: str, variable: str) -> Path:
 
 def _world(source: Source) -> str:
     if source.kind == "sandbox":
-        # Another version of the sandbox makes another world, and other dumps of it.
+        # Another version of the sandbox has another world with other dumps.
         return f"sandbox-{source.seed}-{source.facts_per_relation}-{world_version(source)[:8]}"
     return f"{source.kind}-{source.snapshot}"
 
 
 def dump_identity(path: Path) -> dict[str, object]:
-    """What tells one dump from another without reading it all: its size, its first and its last mebibyte."""
+    """Identifies a dump without reading all of it: its size, its first and its last mebibyte."""
     digest = hashlib.sha256()
     size = path.stat().st_size
     with path.open("rb") as file:

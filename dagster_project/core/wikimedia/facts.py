@@ -1,7 +1,7 @@
-"""Facts and entities of a study from wherever it takes them: query service, entity API, or truthy dump.
+"""A study's facts and entities from any origin: query service, entity API, or truthy dump.
 
-What belongs here: what each origin is asked for, and that all give the same. What does not: the protocols
-(`wikidata`, `entities`, `claims`, `truthy`, `dump_terms`), fingerprints and the lake (`ingest`).
+What belongs here: what each origin is asked for, and that all origins give the same rows. What does not: the protocols
+(`protocols`), the dumps (`dumps`), fingerprints and the lake (`ingest`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Facts:
 
 @dataclass
 class Entities:
-    """Entities in the order of the ids asked for: columns entity_id, label, aliases, description, article_title,
+    """Entities in the order of the requested ids: columns entity_id, label, aliases, description, article_title,
     sitelinks (null: not known)."""
 
     table: pa.Table
@@ -66,7 +66,7 @@ class Entities:
 
 
 def read_facts(study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger) -> Facts:
-    """All truthy statements between items of `relations`. Errors: `SourceError`."""
+    """All truthy statements of `relations` between two items. Errors: `SourceError`."""
     if study.source.facts_from == "truthy_dump":
         return _facts_of_dump(study, services, relations, log)
     facts = Facts()
@@ -124,7 +124,7 @@ def read_entities(study: Study, services: Services, ids: Sequence[str], log: log
 
 
 def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
-    """Entities and their numbers of site links as rows, some thousands of them as objects at a time."""
+    """Entities and their numbers of site links as rows. Only some thousands are in memory as objects at a time."""
     left = iter(entities)
     parts = []
     while some := list(islice(left, _ENTITIES_AT_ONCE)):
@@ -134,7 +134,7 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
 
 
 def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
-    """Terms from the dump; articles and numbers of site links from the services where it carries none."""
+    """Terms from the dump; articles and numbers of site links from the services if the dump has none."""
     dump, aside = _dump(study, services, log), Aside()
     terms = read_terms(dump, ids, aside, log)
     client, url = services.client, services.entities_url

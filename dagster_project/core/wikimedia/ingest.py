@@ -1,7 +1,7 @@
 """The lake's facts: tables triples and entities, from a study's source.
 
-What belongs here: which rows are fetched, and their way into the lake. What does not: how services are asked
-(`wikidata`), page views (`page_views`), how facts become questions (`questions`), popularity (joined in dbt).
+What belongs here: which rows are fetched and written to the lake. What does not: the requests (`protocols`), page
+views (`page_views`), how facts become questions (`questions`), popularity (joined in dbt).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dagster_project.core.wikimedia.services import finish_stage, open_services
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table triples: all truthy statements between items, of every relation that some dataset of the source names.
+    """Write table triples: all truthy statements between two items, of every relation in a dataset of the source.
 
-    A study whose datasets are all imported asks the source for none. Errors: `SourceError` where the source is
-    missing, fails, or has no statement of any of these relations.
+    If all datasets are imported, the source is not used. Errors: `SourceError` where the source is missing, fails, or
+    has no statement of these relations.
     """
     relations = [
         relation
@@ -65,7 +65,7 @@ def _triples(study: Study, relations: Sequence[Relation], stage: str, log: loggi
 
 
 def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table entities: every subject and object of table triples that has a label.
+    """Write table entities: every subject and object of table triples that has a label.
 
     Errors: `LakeError` without table triples; `SourceError` where the source fails.
     """

@@ -1,4 +1,5 @@
-"""What decides the rows of a source, for fingerprints: its slice of the study, its files' bytes, the code that reads it.
+"""What decides a source's rows, for fingerprints: its part of the study, the bytes of its files, the code that reads
+it.
 
 What belongs here: what makes rows stale. What does not: fetching them (`ingest`, `page_views`).
 """
@@ -22,7 +23,7 @@ _OTHER_MODULES = {"truthy_dump": (truthy, terms), "entity_api": (claims,)}
 
 
 def source_slice(source: Source) -> dict[str, Any]:
-    """What of the source decides the rows: for a file its bytes, wherever it lies."""
+    """The source's settings that decide the rows; for a file its bytes, wherever it is."""
     origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
     if source.facts_from == "entity_api":
         origin["ids"] = fingerprint(listed_ids(source))

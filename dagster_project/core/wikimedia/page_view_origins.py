@@ -1,7 +1,7 @@
-"""Monthly page views of articles from wherever the study takes them: the API, or the monthly dumps.
+"""Monthly page views of articles from the study's origin: the API, or the monthly dumps.
 
-What belongs here: which of the two is asked, for which titles an article is counted, and that both give the same.
-What does not: the protocols and the dumps, fingerprints and the lake (`ingest`).
+What belongs here: which of the two is used, under which titles an article's views are counted, and that both give the
+same rows. What does not: the protocols and the dumps, fingerprints and the lake (`ingest`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from dagster_project.core.wikimedia.protocols.redirects import Resolved, resolve
 from dagster_project.core.wikimedia.sandbox_world import world, world_version
 from dagster_project.core.wikimedia.services import Services
 
-MOST_BY_API = 20_000  # titles: above, a month's dump costs Wikimedia less than the requests would
-TITLES_AN_ARTICLE = (
-    4  # about, its redirects included; how many it really are is known only once they are asked for
-)
+MOST_BY_API = 20_000  # titles; for more titles, a month's dump costs Wikimedia less than the requests
+# an estimate, with redirects; the true number is known only after the requests
+TITLES_AN_ARTICLE = 4
 NO_VIEWS = "a study with an rdf_file has no page views; set popularity.measure to sitelinks"
 
 
@@ -44,7 +43,7 @@ class MonthViews:
 
 
 def views_origin(source: Source, n_articles: int, redirects: str = "resolve") -> str:
-    """`api` or `dump`; with `redirects` `sum` an article has several titles to ask for."""
+    """`api` or `dump`. With `redirects` set to `sum`, each article needs requests for several titles."""
     if source.views_from != "auto":
         return source.views_from
     return "dump" if n_articles * (TITLES_AN_ARTICLE if redirects == "sum" else 1) > MOST_BY_API else "api"
@@ -53,7 +52,7 @@ def views_origin(source: Source, n_articles: int, redirects: str = "resolve") ->
 def resolve_articles(
     study: Study, services: Services, titles: Sequence[str], log: logging.Logger
 ) -> list[Resolved]:
-    """Where the study's articles stand, as its popularity.redirects wants it. Errors: `SourceError`."""
+    """Where the study's articles are now, as popularity.redirects demands. Errors: `SourceError`."""
     setting = study.popularity.redirects
     if setting == "ignore" or not titles:
         return [Resolved(title) for title in titles]
@@ -70,7 +69,7 @@ def resolve_articles(
 def fetch_views(
     study: Study, services: Services, articles: Sequence[Resolved], months: Sequence[str], log: logging.Logger
 ) -> dict[str, MonthViews]:
-    """Month → views of `articles`, those of all their titles added up. Errors: `SourceError`."""
+    """Month → views of `articles`, summed over all titles of each. Errors: `SourceError`."""
     if services.page_views_url is None:
         raise SourceError(NO_VIEWS)
     titles = list(dict.fromkeys(title for article in articles for title in article.counted))
@@ -89,7 +88,7 @@ def fetch_views(
 
 
 def _added(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
-    """The views of each article; missing only where none of its titles has any."""
+    """The views of each article; missing only if none of its titles has any."""
     counts = ([n for title in article.counted if (n := views.get(title)) is not None] for article in articles)
     return [sum(known) if known else None for known in counts]
 
@@ -109,7 +108,7 @@ def _of_dump(
 
 
 def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
-    """The rows of titles, and how views of each are counted, as columns: there may be millions."""
+    """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
     is_asked, is_sum = redirects != "ignore", redirects == "sum"
     where = [one.title if is_asked and one.exists else None for one in articles]
     added = [len(one.counted) - 1 if is_sum else None for one in articles]
@@ -119,13 +118,13 @@ def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -
 
 
 def with_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
-    """The rows of titles with their views of a month."""
+    """The rows of titles with their views in a month."""
     rows = with_constants(titles, month=month, source=source, views_from=views.origin)
     return rows.append_column("views", pa.array(views.by_title, pa.int64()))
 
 
 def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
-    """What decides a month's page views of `n_articles` given articles, whoever asks for them."""
+    """What decides a month's page views of `n_articles` given articles, for any stage that fetches them."""
     source, redirects = study.source, study.popularity.redirects
     origin = views_origin(source, n_articles, redirects)
     unused = () if origin == "dump" else (dumped_page_views.__name__,)

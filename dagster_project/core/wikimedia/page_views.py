@@ -1,7 +1,7 @@
 """Lake table page_views: the monthly page views of a study's entities.
 
-What belongs here: which months and which entities' articles are asked for, and the rows' way into the lake. What does
-not: asking (`views`), what makes rows stale (`origins`), facts (`ingest`), popularity (joined in dbt).
+What belongs here: which months and articles are fetched and written to the lake. What does not: the requests
+(`page_view_origins`), what makes rows stale (`origins`), facts (`ingest`), popularity (joined in dbt).
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ from dagster_project.core.wikimedia.services import finish_stage, open_services
 def ingest_page_view_months(
     study: Study, lake: Lake, months: Sequence[str], log: logging.Logger, today: date | None = None
 ) -> list[Outcome]:
-    """Partitions of table page_views, several for the price of one: a request covers all its months.
+    """Write partitions of table page_views. Several months cost no more requests than one: a request covers all
+    months.
 
-    One partition a month (YYYY-MM), one row for each entity with an article. Errors: `SourceError` for a month that is
-    not complete, a live month without any views, or a source without page views; `LakeError` without entities.
+    Each partition is one month (YYYY-MM), with one row per entity with an article. Errors: `SourceError` for an
+    incomplete month, a live month without any views, or a source without page views; `LakeError` without entities.
     """
     check_months(study, months, today or datetime.now(UTC).date())
     if not lake.partitions("entities"):
-        lake.read("entities")  # says what is missing
+        lake.read("entities")  # raises the error that names what is missing
     articles = _articles(study, lake)
     asked = articles.to_pylist()
-    # Titles, not the whole table: a changed label or site link count must not fetch all views anew.
+    # Only titles, not the whole table: a changed label or site link count must not cause a new download of all views.
     code = code_version(__name__, without=[page_view_origins.__name__])
     stamps = {
         month: fingerprint("page_views", month, asked, page_views_slice(study, month, len(asked)), code)
@@ -68,9 +69,9 @@ def materialise_months(
     stamps: Mapping[str, str],
     fetch: Callable[[Sequence[str], str], Mapping[str, Computed]],
 ) -> list[Outcome]:
-    """Keep the months whose fingerprint in `stamps` is current; the others are fetched together, as one stage.
+    """Keep the months whose fingerprint in `stamps` is current; fetch the others together, as one stage.
 
-    `fetch` takes the stale months and the stage's fingerprint, and gives what was computed for each.
+    `fetch` receives the stale months and the stage's fingerprint, and returns what it computed for each month.
     """
     stale = [month for month, stamp in stamps.items() if not lake.current(table, stamp, month)]
     stage = fingerprint(table, [stamps[month] for month in stale])
@@ -84,7 +85,7 @@ def materialise_months(
 
 
 def _articles(study: Study, lake: Lake) -> pa.Table:
-    """Entities with an article, as far as the study asks about them: what a sample of facts leaves out is not fetched."""
+    """Entities with an article that the study asks about; facts outside the sample need no page views."""
     entities = lake.read_all("entities", columns=["entity_id", "article_title"])
     asked = asked_entities(study, lake)
     wanted = pc.is_valid(entities["article_title"])
@@ -103,15 +104,15 @@ def _page_views(
 def fetch_months(
     study: Study, table: str, named: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
-    """By month: the rows of `named`, which has `article_title`, with their views, and counts of them.
+    """For each month: the rows of `named` (which has `article_title`) with their views, and counts.
 
-    Errors: `SourceError` where the source fails, or has no views at all of a month that ended.
+    Errors: `SourceError` where the source fails, or has no views at all in a month that has ended.
     """
     titles = named["article_title"].to_pylist()
     with open_services(study.source, study.home, stage=stage) as services:
         articles = resolve_articles(study, services, titles, log)
         found = fetch_views(study, services, articles, months, log)
-        # A world has no delay in counting: there, a month without views is what the world holds.
+        # The sandbox counts without delay: a month without views there is correct.
         source = "wikimedia" if services.label == "wikidata" else services.label
     counted = with_where(named, articles, study.popularity.redirects)
     computed = {}
@@ -130,7 +131,7 @@ def fetch_months(
 
 
 def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
-    """Counts for people, of what there is to count."""
+    """Counts for people; only counts that exist."""
     counts = {
         "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),
         "without_page": sum(not article.exists for article in articles),
@@ -140,14 +141,14 @@ def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int
 
 
 def check_months(study: Study, months: Sequence[str], today: date) -> None:
-    """Errors: `SourceError` for a month that is not complete, and for a source without page views."""
+    """Errors: `SourceError` for an incomplete month, and for a source without page views."""
     if study.source.kind == NO_SOURCE:
         raise SourceError("a study without a source has no page views; set popularity.measure to imported")
     if study.source.kind == "rdf_file":
         raise SourceError(NO_VIEWS)
     newest = newest_complete_month(today)
     if study.source.kind == "sandbox":
-        # The sandbox's time is its study's: a machine whose clock is behind must still be able to run it.
+        # The sandbox's time is the study's: a machine with a slow clock must run it too.
         newest = max(newest_ended_month(today), study.source.snapshot, study.popularity.last_month or "")
     for month in months:
         try:

@@ -13,7 +13,7 @@ from dagster_project.core.study.study import Source
 
 
 def rdf_path(source: Source) -> Path:
-    """The file that the study's environment variable names. Errors: `SourceError` saying what to set."""
+    """The file in the study's environment variable. Errors: `SourceError` that says what to set."""
     named = os.environ.get(source.path_env, "").strip()
     if not named:
         raise SourceError(

@@ -1,6 +1,6 @@
-"""Which world the sandbox serves, for fingerprints: nothing for other sources.
+"""Which world the sandbox serves, for fingerprints; nothing for other sources.
 
-What belongs here: what of the sandbox decides what its services answer. What does not: serving it (`sandbox`).
+What belongs here: what decides the answers of the sandbox's services. What does not: serving them (`sandbox`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def world(source: Source) -> dict[str, int]:
 
 
 def world_version(source: Source) -> str:
-    """The version of the code that makes the world and what is served of it; empty for other sources."""
+    """The version of the code that makes the world and serves it; empty for other sources."""
     if source.kind != "sandbox":
         return ""
     from dagster_project.core.sandbox import content

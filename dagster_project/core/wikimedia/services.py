@@ -1,7 +1,6 @@
-"""Which services a study talks to: Wikimedia's own, or the same protocols served by this process.
+"""Which services a study uses: Wikimedia's own, or the same protocols served by this process.
 
-What belongs here: addresses, and the life of an in-process server. What does not: what is asked of the
-services.
+What belongs here: addresses, and the life of an in-process server. What does not: what is requested.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 
 @dataclass(frozen=True)
 class Services:
-    """Where to ask, and the client to ask with. None where a source has no such thing.
+    """The addresses of the services and the client for requests. None: the source has no such service.
 
-    `label` is the value of column `source`. `broken_lines` gives what a file's reader put aside; it is known
-    once the SPARQL service has answered something.
+    `label` is the value of column `source`. `broken_lines` gives the lines of a file that could not be read; they are
+    known after the first answer of the SPARQL service.
     """
 
     label: str
@@ -59,17 +58,16 @@ def open_services(
 ) -> Iterator[Services]:
     """The services of a study's source, usable while the context is open.
 
-    `stage`: the fingerprint of what is being made. What live services answer is kept under it, so that a run that
-    was killed goes on where it was; `finish_stage` lets it go.
+    `stage` is the fingerprint of the current work. The answers of live services are stored under it, so that a killed
+    run continues where it stopped; `finish_stage` removes them.
 
-    Errors: `SourceError` where the operator's contact, or the RDF file, is missing: before anything is
-    requested.
+    Errors: `SourceError` where the operator's contact or the RDF file is missing, before any request is sent.
     """
     if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
         raise SourceError(missing_contact("study source wikidata", source.contact_env))
     with client or _client(source, home, stage) as http:
         if source.kind == "wikidata":
-            # No dump of all articles: tens of gigabytes for what verbalised triples replace.
+            # No dump of all articles: it has tens of gigabytes, and verbalised triples replace it.
             yield Services(
                 "wikidata",
                 http,
@@ -86,7 +84,7 @@ def open_services(
 
 
 def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
-    # One limiter for all processes of the instance, whatever study each of them runs.
+    # One limiter for all processes of the instance, for all their studies.
     limits = home.home / "locks" / "wikimedia"
     if source.kind != "wikidata":
         return HttpClient(source.contact_env, limits=limits)
@@ -95,7 +93,7 @@ def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
 
 
 def finish_stage(home: StudyHome, stage: str) -> None:
-    """Let go of the answers of a stage whose rows are in the lake."""
+    """Remove the stored answers of a stage whose rows are in the lake."""
     forget_stage(_finished(home), stage)
 
 
@@ -118,7 +116,7 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
         else RdfContent(rdf_path(source))
     )
     if not is_world and source.facts_from != "truthy_dump":
-        content.store()  # an unreadable file is the user's to mend: say so here, not through the server
+        content.store()  # report an unreadable file here, not through the server: the user must correct it
     with SandboxServer(content) as server:
         yield Services(
             label=source.kind,

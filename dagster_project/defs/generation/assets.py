@@ -1,4 +1,4 @@
-"""Answers of language models: one partition per model × method, the model loaded once a run."""
+"""Answers of language models: one partition per model × method; a run loads each model once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def _all_partitions(asset: dg.AssetsDefinition) -> dg.AssetDep:
 def _generate(
     context: dg.AssetExecutionContext, study: StudyResource, stage: Callable[..., Outcome]
 ) -> dg.MaterializeResult:
-    """Run a stage of `core.generation` for each partition of the run, the model kept loaded from one to the next."""
+    """Run a stage of `core.generation` for each partition of the run; the model stays loaded in between."""
     keys = sorted(names_of(key) for key in context.partition_keys)
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
@@ -48,7 +48,7 @@ def _generate(
 
 @dg.asset(**_BY_MODEL, kinds={"parquet"}, deps=[questions])
 def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt) of an imported result file; of other models none."""
+    """One row per (dataset, question, model, method, prompt) of an imported result file; empty for other models."""
     keys = sorted(context.partition_keys)
     with clear_errors():
         return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
@@ -56,7 +56,7 @@ def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) ->
 
 @dg.asset(**_GENERATED, deps=[questions, imported_answers])
 def generated_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model): the background text that stands before a question of method genread."""
+    """One row per (dataset, question, model): the background text that precedes a question of method genread."""
     return _generate(context, study, generate_passages)
 
 
@@ -89,7 +89,7 @@ def sampled_answers(context: dg.AssetExecutionContext, study: StudyResource) -> 
 
 @dg.asset(**_GENERATED, deps=[_all_partitions(answers)])
 def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt) that was asked alone: what one user waits."""
+    """One row per (dataset, question, model, method, prompt) that was sent alone: the waiting time of a single user."""
     return _generate(context, study, calibrate_latency)
 
 
@@ -107,14 +107,14 @@ def answer_embeddings(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset_check(asset=answers, blocking=True)
 def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResource) -> dg.AssetCheckResult:
-    """Every partition holds each question at most once a prompt; one that this run wrote, only questions of today.
+    """Every partition has each question at most once per prompt; rows of this run belong to today's questions.
 
-    Partitions of earlier runs may hold questions no longer asked, until they are materialised again.
+    Partitions of earlier runs may have questions that no longer exist, until they are materialised again.
     """
     n_doubled, n_unknown = count_faults(study.lake, context.run.run_id)
     return dg.AssetCheckResult(
         passed=not n_doubled and not n_unknown,
-        description=f"lake/answers: {n_doubled} doubled rows, {n_unknown} rows of this run to questions not asked"
+        description=f"lake/answers: {n_doubled} doubled rows, {n_unknown} rows of this run for unknown questions"
         + ("; materialise the partitions again" if n_doubled or n_unknown else ""),
         metadata={"n_doubled": n_doubled, "n_of_questions_not_asked": n_unknown},
     )

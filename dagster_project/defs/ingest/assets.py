@@ -1,4 +1,4 @@
-"""Facts and popularity: from the sandbox, an RDF file, or Wikimedia, through the same clients, or out of files."""
+"""Facts and popularity: from the sandbox, an RDF file or Wikimedia through the same clients, or from imported files."""
 
 import dagster as dg
 
@@ -22,7 +22,7 @@ def triples(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet", "wikidata"}, deps=[triples])
 def entities(study: StudyResource) -> dg.MaterializeResult:
-    """One row per entity: labels, aliases, article and sitelinks of every subject and object."""
+    """One row per entity: labels, aliases, article and site links of every subject and object."""
     with clear_errors():
         outcome = ingest_entities(study.study, study.lake, LOG)
         return result(study.lake, [outcome, *import_entities(study.study, study.lake, LOG)])
@@ -30,14 +30,14 @@ def entities(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"})
 def imported_popularity(study: StudyResource) -> dg.MaterializeResult:
-    """One row per entity: the popularity that imported datasets give; empty without any."""
+    """One row per entity: the popularity in imported datasets; empty without any."""
     with clear_errors():
         return result(study.lake, [import_popularity(study.study, study.lake, LOG)])
 
 
 @dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities])
 def subject_frequencies(study: StudyResource) -> dg.MaterializeResult:
-    """One row per subject: how frequent it is, in texts or by its popularity; empty where the study samples no facts."""
+    """One row per subject: its frequency in texts or its popularity; empty if the study samples no facts."""
     with clear_errors():
         return result(study.lake, [measure_frequencies(study.study, study.lake, LOG)])
 
@@ -46,7 +46,7 @@ def subject_frequencies(study: StudyResource) -> dg.MaterializeResult:
     key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities, subject_frequencies]
 )
 def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
-    """One row per fact: kept by the sample, or why not; empty where the study samples no facts."""
+    """One row per fact: whether the sample keeps it, or why not; empty if the study samples no facts."""
     with clear_errors():
         return result(study.lake, [sample_facts(study.study, study.lake, LOG)])
 
@@ -60,7 +60,7 @@ def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
     deps=[entities, candidate_triples],
 )
 def page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (entity with an article that is asked about, month): page views, where missing is not zero."""
+    """One row per (entity with an article, month) that the study asks about: page views; missing is not zero."""
     with clear_errors():
         outcomes = ingest_page_view_months(study.study, study.lake, list(context.partition_keys), LOG)
         return result(study.lake, outcomes)

@@ -33,14 +33,14 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
     key_prefix="lake", group_name="questions", kinds={"parquet", "torch"}, deps=[questions, paraphrases]
 )
 def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase), of a draw of questions: how close a wording is to the question."""
+    """One row per (dataset, question, paraphrase) in a sample of questions: how similar a wording is to the question."""
     with clear_errors():
         return result(study.lake, [compare_paraphrases(study.study, study.lake, LOG)])
 
 
 @dg.asset_check(asset=questions, blocking=True)
 def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
-    """Each relation that a dataset of the source names has a question; nothing downstream runs otherwise."""
+    """Each relation in a dataset of the source has a question; otherwise no later asset runs."""
     missing = _relations_without_questions(study.study, study)
     why = (
         "; source.sample may keep none of its facts: see lake/candidate_triples"

@@ -1,4 +1,4 @@
-"""Reference questions, which no model is asked: their entities and how popular those are; and shares linked by text."""
+"""Reference questions, which no model answers: their entities, the popularity of these, and shares linked by text."""
 
 import dagster as dg
 
@@ -15,14 +15,14 @@ from dagster_project.defs.results import clear_errors, result
 
 @dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"})
 def reference_questions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (reference dataset, question), out of files as NQ-open's; empty without any."""
+    """One row per (reference dataset, question), from files such as NQ-open's; empty without any."""
     with clear_errors():
         return result(study.lake, [import_reference_questions(study.study, study.lake, LOG)])
 
 
 @dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"}, deps=[reference_questions, entities])
 def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per name in a reference question, and the entity or article that it is linked to."""
+    """One row per name in a reference question, with the entity or article that it is linked to."""
     with clear_errors():
         return result(study.lake, [link_reference_questions(study.study, study.lake, LOG)])
 
@@ -36,7 +36,7 @@ def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
     deps=[reference_mentions],
 )
 def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (article, month) that reference questions name and no entity of the lake has."""
+    """One row per (article, month), for articles in reference questions that are no entity of the lake."""
     with clear_errors():
         keys = list(context.partition_keys)
         return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
@@ -49,6 +49,6 @@ def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource
     deps=[questions, entities, reference_mentions],
 )
 def entity_linking(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, relation) whose questions were linked to entities by text: how many could be."""
+    """One row per (dataset, relation) whose questions were linked to entities by text: how many were linked."""
     with clear_errors():
         return result(study.lake, [describe_linking(study.study, study.lake, LOG)])

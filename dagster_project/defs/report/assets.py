@@ -1,4 +1,4 @@
-"""The report: one page and its pictures, made of the published warehouse."""
+"""The report: one page and its pictures, made from the published warehouse."""
 
 import dagster as dg
 
@@ -11,7 +11,7 @@ from dagster_project.defs.warehouse.assets import published_warehouse
 
 @dg.asset(key_prefix="report", group_name="report", kinds={"html", "vegalite"}, deps=[published_warehouse])
 def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """`report.html`: every figure that the study supports, in one file that opens from disk, and each as PNG."""
+    """`report.html`: every figure that the study supports, in one file that opens from disk, and each figure as PNG."""
     home = study.study.home
     with clear_errors():
         files = write_report(home.published_warehouse, home.published_report, home.published_figures, LOG)

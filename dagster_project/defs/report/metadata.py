@@ -1,4 +1,4 @@
-"""How the report looks in Dagster: plots and headline numbers on the marts they are made of, links to the pages.
+"""The report in Dagster: plots and headline numbers on the marts that they come from, links to the pages.
 
 What belongs here: metadata. What does not: numbers (marts), pictures (`core.report`).
 """
@@ -17,9 +17,9 @@ from dagster_project.core.report.report import ReportFiles
 
 
 def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
-    """Metadata of the report itself: where it is, how large, what is missing, and the headline as time series.
+    """Metadata of the report: its place, its size, what is missing, and the headline as time series.
 
-    `docs`: where the documentation of the warehouse stands, if it is there.
+    `docs`: the warehouse's documentation, if it exists.
     """
     found: dict[str, Any] = {
         "report": dg.MetadataValue.path(files.path),
@@ -42,7 +42,7 @@ def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
 
 
 def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
-    """One for each mart that a figure shows: its plots, and the headline numbers that it holds."""
+    """One observation for each mart that a figure shows: its plots, and its headline numbers."""
     found: dict[str, dict[str, Any]] = defaultdict(dict)
     for key, mart in files.plotted_on.items():
         found[mart][f"plot_{key}"] = _image(key, files.pictures[key])

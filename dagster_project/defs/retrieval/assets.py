@@ -15,7 +15,7 @@ from dagster_project.defs.results import clear_errors, result
 
 @dg.asset(key_prefix="lake", group_name="retrieval", kinds={"parquet"}, deps=[triples, entities])
 def passages(study: StudyResource) -> dg.MaterializeResult:
-    """One row per passage: about 100 words of an article, or a subject's facts verbalised."""
+    """One row per passage: about 100 words of an article, or a subject's facts as sentences."""
     with clear_errors():
         return result(study.lake, [build_passages(study.study, study.lake, LOG)])
 
@@ -58,7 +58,7 @@ indexes = [
     deps=[questions, passages, *indexes],
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, retriever, rank); a fusion after the retrievers that it fuses."""
+    """One row per (dataset, question, retriever, rank); a fusion comes after the retrievers that it fuses."""
     keys = sorted(context.partition_keys, key=study.study.retrievers.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

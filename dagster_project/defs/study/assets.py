@@ -1,4 +1,4 @@
-"""The study itself as tables, so that the warehouse knows what was asked for."""
+"""The study itself as tables, so that the warehouse knows what was planned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dagster_project.defs.results import clear_errors, result
     ]
 )
 def study_tables(study: StudyResource) -> Iterator[dg.MaterializeResult]:
-    """Models, methods, prompts, datasets and the popularity window, as study.yaml names them."""
+    """Models, methods, prompts, datasets and the popularity window, as named in study.yaml."""
     with clear_errors():
         for outcome in describe_study(study.study, study.lake):
             yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))

@@ -17,7 +17,7 @@ from dagster_project.defs.warehouse.dbt_events import with_columns
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
-    """Sources are the lake's assets (by their meta key); models stand in groups by stage."""
+    """Sources are the lake's assets (by their meta key); models have groups by stage."""
 
     def __init__(self) -> None:
         super().__init__(DagsterDbtTranslatorSettings(enable_code_references=False))
@@ -39,7 +39,7 @@ _PROJECT = dbt_project()
 def warehouse_models(
     context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
 ) -> Iterator[Any]:
-    """Staging, intermediate models and the marts that do not await the bootstrap, with their tests as checks."""
+    """Staging models, intermediate models and the marts that do not need the bootstrap, with their tests as checks."""
     clear_build(study.study, LOG)
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
@@ -65,7 +65,7 @@ def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
     deps=[dg.AssetKey(["intermediate", name]) for name in COMPARISONS_READ],
 )
 def method_comparisons(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (pair of methods of a model, or of models by a method): McNemar's test, a bootstrap interval."""
+    """One row per pair (of methods of a model, or of models by a method): McNemar's test, a bootstrap interval."""
     with clear_errors():
         return result(study.lake, [compare_methods(study.study, study.lake, LOG)])
 
@@ -80,7 +80,7 @@ def method_comparisons(study: StudyResource) -> dg.MaterializeResult:
 def warehouse_adaptive(
     context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
 ) -> Iterator[Any]:
-    """The marts that carry the bootstrap's intervals."""
+    """The marts with the bootstrap's intervals."""
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
 
@@ -88,7 +88,7 @@ def warehouse_adaptive(
     group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive]
 )
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
-    """The marts alone, in a file that appears whole, with the last few versions kept beside it."""
+    """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():
         report = publish_warehouse(study.study, LOG)
     return dg.MaterializeResult(

@@ -1,4 +1,4 @@
-"""What stands beside the published warehouse and is made of it: its documentation, its export."""
+"""What is published beside the warehouse and made from it: its documentation, its export."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dagster_project.defs.warehouse.assets import published_warehouse
 
 @dg.asset(group_name="warehouse", kinds={"dbt", "html"}, pool="warehouse", deps=[published_warehouse])
 def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
-    """dbt's documentation of every table and column as one page beside the warehouse, which needs no network."""
+    """dbt's documentation of every table and column as one page beside the warehouse; it needs no network."""
     with clear_errors():
         report = publish_docs(study.study, LOG)
     return dg.MaterializeResult(

@@ -1,8 +1,8 @@
-"""dbt's events with what the build says of each model: its columns, their lineage, its row count.
+"""dbt's events with details of each model: its columns, their lineage, its row count.
 
-What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.described`. What does not: reading the
-build and the SQL. dagster-dbt's own `fetch_column_metadata` keeps the warehouse open in this process, where
-later steps could not open it read-only, and knows no column of a source that is a glob of Parquet files.
+What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.described`. What does not: reading the build
+and the SQL. dagster-dbt's own `fetch_column_metadata` keeps the warehouse open in this process, so that later steps
+could not open it read-only; and it knows no columns of a source that is a glob of Parquet files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _REPORT_EVERY_S = 5.0
 def with_columns(
     invocation: DbtCliInvocation, study: Study, log: logging.Logger
 ) -> Iterator[DbtDagsterEventType]:
-    """The events of a dbt invocation, in order; a model's carries column schema, lineage and row count.
+    """The events of a dbt invocation, in order; a model's event has its column schema, lineage and row count.
 
-    DuckDB lets nobody read the warehouse while dbt writes to it, so the events come when dbt has ended; until
-    then `log` tells how far it is. Where dbt fails, what it built comes all the same, then its error: of a full disk
-    one line, whatever hundreds of models and tests say of it.
+    While dbt writes, DuckDB lets nobody read the warehouse. So the events come when dbt has ended; until then `log`
+    reports the progress. If dbt fails, the events of what it built come first, then its error. A full disk gives one
+    line, whatever hundreds of models and tests report.
     """
     events: list[DbtDagsterEventType] = []
     failure: Exception | None = None
@@ -53,7 +53,7 @@ def with_columns(
 
 
 def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Iterator[DbtDagsterEventType]:
-    """The same events, with a line about their number now and then."""
+    """The same events, with a log line about their number from time to time."""
     n_models = n_tests = 0
     reported_at = time.monotonic()
     for event in events:
@@ -82,7 +82,7 @@ def _described(
 
 
 def _model(event: DbtDagsterEventType) -> str:
-    """The unique_id of the model that an event is the materialisation of; empty for other events."""
+    """The unique_id of the model whose materialisation the event reports; empty for other events."""
     if not isinstance(event, dg.Output | dg.AssetMaterialization):
         return ""
     unique_id = event.metadata["unique_id"].value
@@ -96,7 +96,7 @@ def _with_metadata(event: DbtDagsterEventType, more: Mapping[str, Any]) -> DbtDa
 
 
 def _metadata(described: ModelDescription, invocation: DbtCliInvocation) -> dict[str, Any]:
-    """Dagster's names for what is known of a model; what is not known is left out."""
+    """What is known about a model, under Dagster's names."""
     metadata: dict[str, Any] = {"dagster/column_schema": _schema(described)}
     if described.n_rows is not None:
         metadata["dagster/row_count"] = described.n_rows

@@ -1,4 +1,4 @@
-"""Answer embeddings: every distinct answer once, and none embedded twice."""
+"""Answer embeddings: every distinct answer once, and no answer embedded twice."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_known_texts_are_not_embedded_again(two_models: Study, log: logging.Logg
 
 _OTHERS = [
     "another",
-    ENCODER.name,  # the name alone does not tell which weights
+    ENCODER.name,  # the name alone does not identify the weights
     replace(ENCODER, weights_sha256="0" * 64).stamp,
     replace(ENCODER, max_tokens=128).stamp,
 ]

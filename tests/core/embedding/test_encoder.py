@@ -1,4 +1,4 @@
-"""The encoder against sentence-transformers, its reference implementation, and its safety net."""
+"""The encoder compared with sentence-transformers, its reference implementation, and its safety checks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_vectors_equal_sentence_transformers() -> None:
     np.testing.assert_array_equal(vectors[0], vectors[-1])  # equal texts, equal vectors, to the bit
 
 
-def test_a_vector_does_not_hang_on_its_company() -> None:
+def test_a_vector_does_not_depend_on_the_other_texts() -> None:
     together = load_encoder().encode(TEXTS, LOG)
     alone = np.concatenate([load_encoder().encode([text], LOG) for text in TEXTS])
     np.testing.assert_allclose(together, alone, atol=1e-6)

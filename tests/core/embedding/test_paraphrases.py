@@ -1,4 +1,4 @@
-"""Cosines of paraphrases and originals, against sentence-transformers' own vectors."""
+"""Cosines of paraphrases and originals, compared with sentence-transformers' own vectors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_paraphrase_is_compared_with_its_own_question(
     assert compare_paraphrases(hand_study, hand_lake, log).was_current
 
 
-def test_of_many_questions_a_seeded_draw_is_compared(
+def test_a_seeded_draw_of_many_questions_is_compared(
     hand_study: Study, hand_lake: Lake, log: logging.Logger
 ) -> None:
     many = QUESTIONS_A_RELATION + 5
@@ -57,7 +57,7 @@ def test_of_many_questions_a_seeded_draw_is_compared(
     assert len(compared) == QUESTIONS_A_RELATION
 
 
-def test_a_question_whose_own_wording_is_missing_is_left_out_and_counted(
+def test_a_question_without_its_own_wording_is_left_out_and_counted(
     hand_study: Study, hand_lake: Lake, log: logging.Logger
 ) -> None:
     build_questions(hand_study, hand_lake, log)

@@ -122,7 +122,7 @@ def test_a_fingerprint_holds_every_key_but_the_place() -> None:
         ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
         ("datasets.1.paraphrases", {"format": "popqa_tp", "path": "x"}, "datasets[1].paraphrases: goes with an import"),
         ("datasets.0.import", ..., "source: is missing; dataset popqa is no import and needs one"),
-        ("source", {"kind": "sandbox", "snapshot": "2026-10"}, "source.kind: the sandbox is a world of its own"),
+        ("source", {"kind": "sandbox", "snapshot": "2026-10"}, "source.kind: the sandbox has its own entities"),
         ("popularity.measure", "page_views", "popularity.measure: without a source nothing else is known"),
         ("models.0.results", ..., "models[0].results: goes with backend imported"),
         ("models.0.results.0.dataset", "nq", "models[0].results[0].dataset: 'nq' is not one of: popqa, eq"),

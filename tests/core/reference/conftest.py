@@ -38,7 +38,7 @@ def server(world: World) -> Iterator[SandboxServer]:
 
 
 class FakeTime:
-    """Time that passes only when somebody sleeps."""
+    """A clock that advances only during sleeps."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -60,7 +60,7 @@ def client() -> Iterator[HttpClient]:
 
 @pytest.fixture
 def make(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A study whose reference questions are `texts`, and its lake with the entities that facts are about."""
+    """A study whose reference questions are `texts`, and its lake with the entities of its facts."""
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
 
     def made(texts: Sequence[str], tagme: dict[str, Any] | None = None, **more: Any) -> tuple[Study, Lake]:

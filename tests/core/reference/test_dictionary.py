@@ -1,4 +1,4 @@
-"""Names in a text: by hand, and against a search that tries every place and every name."""
+"""Names in a text: examples by hand, and a comparison with a search that tries every position and every name."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_a_longer_name_that_ends_in_a_word_does_not_hide_a_shorter_one() -> None
     assert spots("ann apple", {"Ann A": {"Q1"}, "Ann": {"Q2"}}) == [("ann", ("Q2",))]
 
 
-def test_of_overlapping_names_the_first_wins() -> None:
+def test_the_first_of_overlapping_names_wins() -> None:
     names = {"big red": {"Q1"}, "red sea turtle": {"Q2"}, "turtle": {"Q3"}}
     assert spots("a big red sea turtle", names) == [("big red", ("Q1",)), ("turtle", ("Q3",))]
 
 
-def test_offsets_are_those_of_the_text() -> None:
+def test_offsets_refer_to_the_original_text() -> None:
     (mention,) = Dictionary({"Maße": {"Q1"}}).mentions("ẞ MASSE ẞ")
     assert (mention.start, mention.end, mention.spot) == (2, 7, "MASSE")
 
@@ -69,13 +69,13 @@ WORDS = st.sampled_from(["aa", "bbb", "a", "bb cc", "cc", "ccc aa", "the", "-", 
 @given(
     names=st.lists(WORDS, max_size=6), text=st.lists(WORDS, max_size=8), glue=st.sampled_from([" ", "", ","])
 )
-def test_it_equals_trying_every_place(names: list[str], text: list[str], glue: str) -> None:
+def test_it_equals_a_search_at_every_position(names: list[str], text: list[str], glue: str) -> None:
     known = {name: {name} for name in names}
     assert [spot for spot, _ in spots(glue.join(text), known)] == by_trying(set(names), glue.join(text))
 
 
 def by_trying(names: set[str], text: str) -> list[str]:
-    """At each place from the left the longest whole name, then on behind it."""
+    """From left to right, the longest whole name at each position; the search continues after it."""
     found, place = [], 0
     while place < len(text):
         longest = ""

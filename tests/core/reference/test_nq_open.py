@@ -1,4 +1,4 @@
-"""NQ-open files: lines that can be used, lines that cannot, files that are none."""
+"""NQ-open files: usable lines, unusable lines, and files of another format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def question(text: str, *answers: str) -> dict[str, Any]:
     return {"question": text, "answer": list(answers)}
 
 
-def test_questions_are_known_by_their_line(tmp_path: Path) -> None:
+def test_a_line_number_identifies_a_question(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         question("who wrote it ", "Ann", "Ann", " "),
@@ -41,7 +41,7 @@ def test_questions_are_known_by_their_line(tmp_path: Path) -> None:
     )
 
 
-def test_lines_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+def test_unusable_lines_are_put_aside_with_a_reason(tmp_path: Path) -> None:
     path = written(
         tmp_path, question("q", "a"), b"{", [1], question("q", "b"), {"question": "no answer"},
         question("  ", "a"), {"question": "q2", "answer": "text"}, b'{"question": "\xe9", "answer": []}',
@@ -51,7 +51,7 @@ def test_lines_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     assert {row.row_key.split()[-1]: row.reason.split(":")[0] for row in aside} == {
         "2": "not JSON",
         "3": "a JSON object was expected",
-        "4": "asked already",
+        "4": "repeated question",
         "5": "key answer",
         "6": "key question",
         "7": "key answer",
@@ -67,7 +67,7 @@ def test_lines_that_cannot_be_used_are_told(tmp_path: Path) -> None:
         ('{"question": "q", "answer": []}'.encode("utf-16"), "UTF-16"),
     ],
 )
-def test_files_that_are_none(tmp_path: Path, content: bytes, words: str) -> None:
+def test_files_of_another_format_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "NQ-open.dev.jsonl"
     path.write_bytes(content)
     with pytest.raises(SourceError, match=str(path)) as caught:

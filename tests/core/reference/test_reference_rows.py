@@ -1,4 +1,4 @@
-"""From a file to lake rows: mentions by name, views of articles outside the lake, shares linked, and the study's keys."""
+"""From a file to lake rows: mentions by name, views of articles outside the lake, linked shares, and the study's keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENTITIES = [
 ]
 
 
-def test_names_of_one_entity_link_and_those_of_several_are_told() -> None:
+def test_names_of_one_entity_link_and_ambiguous_names_are_reported() -> None:
     rows = list(by_names({"7": "was annie from OSLO or kim", "8": "nobody"}, ENTITIES))
     assert [(r["spot"], r["entity_id"], r["article_title"], r["n_candidates"]) for r in rows] == [
         ("annie", "Q1", "Ann Ash (poet)", 1),
@@ -51,7 +51,7 @@ def test_annotations_above_the_threshold_in_the_order_of_the_text() -> None:
     ]
 
 
-def test_views_are_asked_of_articles_that_no_entity_has(make: Make, world: World) -> None:
+def test_views_are_requested_for_articles_without_an_entity(make: Make, world: World) -> None:
     namesake = max((e for e in world.entities() if e.kind == "namesake"), key=lambda e: e.popularity)
     known = next(e for e in world.entities() if e.kind != "namesake" and e.article_title and " " in e.label)
     study, lake = make([f"who is {namesake.label}", f"and {known.label}"], tagme={"min_rho": 0})
@@ -81,7 +81,7 @@ def test_views_are_asked_of_articles_that_no_entity_has(make: Make, world: World
     assert all(outcome.was_current for outcome in ingest_reference_page_views(study, lake, MONTHS, LOG))
 
 
-def test_without_such_articles_nothing_is_asked(make: Make) -> None:
+def test_without_such_articles_no_request_is_sent(make: Make) -> None:
     study, lake = make(["nobody at all"])
     import_reference_questions(study, lake, LOG)
     link_reference_questions(study, lake, LOG)
@@ -102,7 +102,7 @@ def test_a_study_without_reference_questions_has_empty_tables(make: Make) -> Non
     assert describe_linking(study, lake, LOG).stamp.n_rows == 0
 
 
-def test_shares_linked_are_told_by_reason(make: Make, world: World) -> None:
+def test_linked_shares_are_counted_by_reason(make: Make, world: World) -> None:
     labels: dict[str, int] = {}
     for one in world.entities():
         for name in {one.label.casefold(), *(alias.casefold() for alias in one.aliases)}:
@@ -158,7 +158,7 @@ def test_keys_that_are_refused(make: Make, tagme: Any, words: str) -> None:
             [{"name": "world", "format": "nq_open", "path": "x"}],
             "'world' is the name of a dataset; choose another",
         ),
-        ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' is there twice"),
+        ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' appears twice"),
         ([{"name": "a", "format": "nq", "path": "x"}], "'nq' is not one of: nq_open"),
         ([{"name": "a", "format": "nq_open"}], "exactly one of path and path_env"),
         ([], "must be a list with at least one entry"),

@@ -1,4 +1,4 @@
-"""Linking by a TagMe-compatible service, over its real protocol: answers, errors, resume, and a token out of sight."""
+"""Linking by a TagMe-compatible service, over its real protocol: answers, errors, resuming, and a hidden token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "a/secret token"
 
 
 def names(world: World, n: int) -> list[str]:
-    """Labels that one article alone bears."""
+    """Labels that belong to one article only."""
     labels: dict[str, list[str | None]] = {}
     for entity in world.entities():
         for name in (entity.label, *entity.aliases):
@@ -84,7 +84,7 @@ def test_rho_must_be_above_the_threshold_not_at_it(make: Make, world: World, cli
 
 @pytest.fixture
 def live(make: Make, world: World, server: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A study whose service is another server's, as a live one: six questions, a token in the environment."""
+    """A study with another server as its live service: six questions, and a token in the environment."""
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     texts = [f"who is {name}" for name in names(world, 6)]
     study, lake = make(texts, tagme={"url": f"{server.base_url}{PATH}", "token_env": "MY_TOKEN"})
@@ -95,7 +95,7 @@ def live(make: Make, world: World, server: SandboxServer, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "fault", [too_many("1"), too_many(), server_error(503), web_page(), broken_json(), closed()]
 )
-def test_a_passing_fault_costs_no_link(
+def test_a_temporary_fault_loses_no_link(
     live: Any, server: SandboxServer, client: HttpClient, fault: Fault
 ) -> None:
     study, lake = live
@@ -104,7 +104,7 @@ def test_a_passing_fault_costs_no_link(
     assert len(server.requests) == 7
 
 
-def test_a_question_that_fails_in_passing_is_asked_about_again(
+def test_a_question_that_failed_temporarily_is_sent_again(
     live: Any, server: SandboxServer, client: HttpClient
 ) -> None:
     study, lake = live
@@ -148,7 +148,7 @@ def test_a_service_that_is_down_ends_the_run_and_loses_no_link(
     assert len(server.requests) == 4, "the two that were answered are not asked about again"
 
 
-def test_what_was_linked_is_never_asked_again(
+def test_linked_questions_are_never_sent_again(
     live: Any, make: Make, world: World, server: SandboxServer, client: HttpClient
 ) -> None:
     study, lake = live
@@ -160,7 +160,7 @@ def test_what_was_linked_is_never_asked_again(
     assert not server.requests
 
 
-def test_a_damaged_cache_is_set_aside(
+def test_a_damaged_cache_is_renamed(
     live: Any, server: SandboxServer, client: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     study, lake = live
@@ -175,7 +175,7 @@ def test_a_damaged_cache_is_set_aside(
     assert cache.with_name(f"{cache.name}.damaged").exists()
 
 
-def test_a_refused_token_is_not_asked_with_for_long_nor_shown(
+def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
     live: Any, server: SandboxServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -197,9 +197,7 @@ def test_a_refused_token_is_not_asked_with_for_long_nor_shown(
     assert not any(SECRET.encode() in path.read_bytes() for path in files)
 
 
-def test_a_redirect_does_not_carry_the_token_away(
-    live: Any, server: SandboxServer, client: HttpClient
-) -> None:
+def test_a_redirect_does_not_receive_the_token(live: Any, server: SandboxServer, client: HttpClient) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(307, b"", headers={"Location": f"{server.base_url}/elsewhere"})] * 3)
     with pytest.raises(SourceError, match="answered 307"):

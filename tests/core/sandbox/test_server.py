@@ -1,4 +1,4 @@
-"""The sandbox server, asked as any client would ask it: shapes of answers and errors, life and death."""
+"""The sandbox server as a client sees it: forms of answers and errors, start and end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_sparql_by_get_post_and_body(server: SandboxServer) -> None:
     assert row["n"]["type"] == "literal"
 
 
-def test_sparql_counts_what_the_world_holds(server: SandboxServer, world: World) -> None:
+def test_sparql_counts_the_facts_of_the_world(server: SandboxServer, world: World) -> None:
     body = _sparql(
         server,
         "SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o FILTER(STRSTARTS(STR(?p), STR(wdt:))) } GROUP BY ?p",
@@ -112,7 +112,7 @@ def test_other_result_formats(server: SandboxServer) -> None:
         "SELECT * { \\u0053ERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }",
     ],
 )
-def test_what_is_malformed_or_refused_is_400(server: SandboxServer, query: str) -> None:
+def test_a_malformed_or_refused_query_is_400(server: SandboxServer, query: str) -> None:
     status, kind, body = _sparql(server, query)
     assert (status, kind) == (400, "text/plain; charset=utf-8")
     assert body
@@ -128,7 +128,7 @@ def test_what_is_malformed_or_refused_is_400(server: SandboxServer, query: str) 
         "SELECT * { ?s ?p 'it\\'s SERVICE' }",
     ],
 )
-def test_the_word_service_elsewhere_is_no_service(server: SandboxServer, query: str) -> None:
+def test_the_word_service_in_other_places_is_allowed(server: SandboxServer, query: str) -> None:
     assert not has_service(query)
     assert _sparql(server, query)[0] == 200
 
@@ -145,13 +145,13 @@ def test_entities_have_the_documented_shape(server: SandboxServer, world: World)
     assert found["sitelinks"] == {"enwiki": {"site": "enwiki", "title": entity.article_title, "badges": []}}
 
 
-def test_entities_are_filtered_as_asked(server: SandboxServer) -> None:
+def test_entities_are_filtered_as_requested(server: SandboxServer) -> None:
     only_labels = _api(server, ids=SOME, props="labels", languages="de")["entities"][SOME]
     assert only_labels == {"type": "item", "id": SOME, "labels": {}}
     assert _api(server, ids=SOME, props="sitelinks", sitefilter="dewiki")["entities"][SOME]["sitelinks"] == {}
 
 
-def test_a_missing_entity_says_so(server: SandboxServer) -> None:
+def test_a_missing_entity_is_marked_as_missing(server: SandboxServer) -> None:
     entities = _api(server, ids=f"Q1|{SOME}")["entities"]
     assert entities["Q1"] == {"id": "Q1", "missing": ""}
     assert "missing" not in entities[SOME]
@@ -188,7 +188,7 @@ def test_page_views_have_the_documented_shape(server: SandboxServer, world: Worl
     status, kind, body = _get(url)
     assert (status, kind) == (200, "application/json; charset=utf-8")
     items = json.loads(body)["items"]
-    assert [item["timestamp"] for item in items] == ["2026090100", "2026100100"]  # August is not whole
+    assert [item["timestamp"] for item in items] == ["2026090100", "2026100100"]  # August is incomplete
     assert items[1] == {
         "project": "en.wikipedia",
         "article": entity.article_title.replace(" ", "_"),

@@ -1,4 +1,4 @@
-"""The shipped reference models load like any other, are what their checksums say, and know popular facts."""
+"""The shipped reference models load like any other model, match their checksums, and know popular facts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
     assert tokenizer("A: x\n\nQ: y")["input_ids"].count(tokenizer.convert_tokens_to_ids("\n\n")) == 1
 
 
-def test_the_models_grow_and_stay_small() -> None:
+def test_the_models_have_growing_but_small_sizes() -> None:
     sizes = [(reference_model_path(size) / "model.safetensors").stat().st_size for size in SIZES]
     assert sizes == sorted(sizes)
     assert sum(sizes) < 11e6
@@ -104,7 +104,7 @@ def test_an_unknown_size_is_named() -> None:
         reference_model_path("xl")
 
 
-def test_held_out_paraphrases_never_come_up_in_training() -> None:
+def test_held_out_paraphrases_never_occur_in_training() -> None:
     rng = random.Random(0)
     for relation in RELATIONS:
         drawn = {draw_template(rng, relation) for _ in range(2000)}

@@ -1,4 +1,4 @@
-"""The sandbox's world is the same for the same seed, streams at any size, and has the shape it promises."""
+"""The sandbox's world: the same for the same seed, streamed at any size, and with the promised properties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dagster_project.core.sandbox.randomness import Permutation, mix, uniform
 from dagster_project.core.sandbox.rdf import lines, write_ntriples
 from dagster_project.core.sandbox.world import World, WorldEntity
 
-# What the shipped weights know by heart. A change here means: train them again.
+# The world that the shipped weights have memorised. After a change here, train them again.
 DEFAULT_WORLD_SHA256 = "e1594b78077e682ccb81766db58ebafdafa1222ce197c8c2a95f7e5720ffbab0"
 
 
@@ -31,7 +31,7 @@ def world() -> World:
 
 @pytest.fixture(scope="module")
 def named(world: World) -> list[WorldEntity]:
-    """The entities that questions are asked about."""
+    """The entities that are subjects of questions."""
     return [entity for entity in world.entities() if entity.kind in SHARED_KINDS]
 
 
@@ -68,7 +68,7 @@ def test_facts_join_the_kinds_of_their_relation(world: World) -> None:
         assert fact.subject_id not in fact.object_ids
 
 
-def test_facts_of_a_subject_are_those_of_the_stream(world: World) -> None:
+def test_facts_of_a_subject_equal_those_in_the_stream(world: World) -> None:
     streamed = {(fact.subject_id, fact.relation.name, fact.object_ids) for fact in world.facts()}
     asked = {
         (fact.subject_id, fact.relation.name, fact.object_ids)
@@ -78,7 +78,7 @@ def test_facts_of_a_subject_are_those_of_the_stream(world: World) -> None:
     assert asked == streamed
 
 
-def test_capitals_agree_with_what_they_are_capitals_of(world: World) -> None:
+def test_capitals_agree_in_both_directions(world: World) -> None:
     pairs = {(triple.property_id, triple.subject_id, triple.object_id) for triple in world.triples()}
     capitals = {(city, region) for name, region, city in pairs if name == "P36"}
     assert {(city, region) for name, city, region in pairs if name == "P1376"} == capitals
@@ -100,7 +100,7 @@ def test_popular_names_have_namesakes_more_often(named: list[WorldEntity]) -> No
     assert shares[1] > shares[0] + 0.15
 
 
-def test_titles_are_unique_and_tell_namesakes_apart(world: World) -> None:
+def test_titles_are_unique_and_distinguish_namesakes(world: World) -> None:
     entities = list(world.entities())
     titles = [entity.article_title for entity in entities if entity.article_title]
     assert len(set(titles)) == len(titles)
@@ -111,7 +111,7 @@ def test_titles_are_unique_and_tell_namesakes_apart(world: World) -> None:
     assert world.entity_by_title("No such article") is None
 
 
-def test_mere_namesakes_bear_popular_names_and_state_what_the_graph_does_not(world: World) -> None:
+def test_article_only_namesakes_have_popular_names_and_facts_outside_the_graph(world: World) -> None:
     entities = list(world.entities())
     popularity = {entity.label: entity.popularity for entity in entities if entity.kind in SHARED_KINDS}
     namesakes = [entity for entity in entities if entity.kind == NAMESAKE]
@@ -126,7 +126,7 @@ def test_mere_namesakes_bear_popular_names_and_state_what_the_graph_does_not(wor
     assert owners[len(owners) // 2] > 10 * sorted(popularity.values())[len(popularity) // 2]
 
 
-def test_a_namesake_that_a_rare_name_does_not_have_is_no_entity(world: World) -> None:
+def test_a_rare_name_has_no_namesake_entity(world: World) -> None:
     known = {entity.entity_id for entity in world.entities()}
     absent = [
         f"Q{number}"
@@ -138,7 +138,7 @@ def test_a_namesake_that_a_rare_name_does_not_have_is_no_entity(world: World) ->
         world.entity(absent[0])
 
 
-def test_some_entities_have_no_article_and_then_no_views(world: World) -> None:
+def test_entities_without_an_article_have_no_views(world: World) -> None:
     without = [entity for entity in world.entities() if entity.article_title is None]
     assert 0.01 < len(without) / sum(1 for _ in world.entities()) < 0.04
     for entity in without:
@@ -151,7 +151,7 @@ def test_some_months_have_no_views_at_all(world: World, named: list[WorldEntity]
     assert 0 < views.count(0) < 50
 
 
-def test_views_drift_about_popularity_in_any_month(world: World, named: list[WorldEntity]) -> None:
+def test_views_vary_around_popularity_in_any_month(world: World, named: list[WorldEntity]) -> None:
     popular = max(named, key=lambda entity: entity.popularity)
     months = [f"{year}-{month:02d}" for year in (2015, 2025, 2031) for month in range(1, 13)]
     views = [world.monthly_views(popular.entity_id, month) or 0 for month in months]
@@ -181,7 +181,7 @@ def test_articles_state_every_fact_after_naming_their_subject(world: World) -> N
             assert all(world.label_of(object_id) in article.text for object_id in fact.object_ids)
 
 
-def test_some_names_are_not_ascii_and_then_have_an_ascii_alias(named: list[WorldEntity]) -> None:
+def test_names_outside_ascii_have_an_ascii_alias(named: list[WorldEntity]) -> None:
     accented = [entity for entity in named if not entity.label.isascii()]
     assert 0.05 < len(accented) / len(named) < 0.35
     assert all(any(alias.isascii() for alias in entity.aliases) for entity in accented)
@@ -214,7 +214,7 @@ def test_streaming_a_larger_world_takes_no_more_memory() -> None:
         tracemalloc.stop()
         return found
 
-    peak(8)  # what is allocated once for all
+    peak(8)  # memory that is allocated once
     assert peak(62_500) < 3 * peak(500)
 
 

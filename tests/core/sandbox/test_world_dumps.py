@@ -1,4 +1,4 @@
-"""The sandbox's dumps: one content in three forms, in files and from the server, in the shapes of the real ones."""
+"""The sandbox's dumps: one content in three forms, from files and from the server, in the form of the real dumps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_large_bzip2_files_have_many_streams(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["2026/2026-13/pageviews-202613-user.bz2", "2026/2025-03/pageviews-202603-user.bz2"]
 )
-def test_what_is_no_dump_is_404(world: World, path: str) -> None:
+def test_an_unknown_dump_is_404(world: World, path: str) -> None:
     with SandboxServer(world) as server, pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{server.base_url}/other/pageview_complete/monthly/{path}")
 

@@ -1,4 +1,4 @@
-"""The score of one answer: worked examples, properties, and second implementations written another way."""
+"""The score of one answer: worked examples, properties, and independent second implementations."""
 
 from __future__ import annotations
 
@@ -184,5 +184,5 @@ def test_has_answer_examples(passage: str, gold: str, expected: bool) -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_popqa_rule_finds_what_was_put_in(before: str, gold: str) -> None:
+def test_popqa_rule_finds_an_inserted_answer(before: str, gold: str) -> None:
     assert match.matches_popqa(f"{before}{gold}!", [gold]) == bool(gold.strip())

@@ -142,7 +142,7 @@ def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(
     assert "nothing to build" in capsys.readouterr().out
     overwrite(published, b"ruined\n")
     assert not run._is_published(study, "of this lake")
-    assert f"is damaged and is built again: {published}" in capsys.readouterr().out
+    assert f"is damaged and will be built again: {published}" in capsys.readouterr().out
     (published.parent / "inputs").write_bytes(b"\xff\x00")  # neither is a damaged note taken for anything
     assert not run._is_published(study, "of this lake")
     assert capsys.readouterr().out == ""

@@ -20,6 +20,6 @@ def test_each_step_ends_in_one_line_and_goes_on_when_there_is_room(tmp_path: Pat
         for line in lines:
             assert "\n" not in line
             assert "disk is full" in line or "No space left" in line, (name, lines)
-            assert line.endswith("make room and run again: what is finished is kept"), (name, line)
+            assert line.endswith("make room and run again: finished work is kept"), (name, line)
     assert shown["left"] == []
     assert shown["rows"] > 40

@@ -19,7 +19,7 @@ LOG = logging.getLogger("test")
 
 
 class FakeTime:
-    """Time that passes only when somebody sleeps."""
+    """A clock that advances only during sleeps."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -66,7 +66,7 @@ def client(fake_time: FakeTime) -> Iterator[HttpClient]:
 
 @pytest.fixture
 def patient_client(fake_time: FakeTime) -> Iterator[HttpClient]:
-    """For faults that any of three threads may meet, in any order."""
+    """A client for faults that any of three threads may meet, in any order."""
     with HttpClient(policy=RetryPolicy(attempts=12), clock=fake_time.clock()) as open_client:
         yield open_client
 
@@ -87,7 +87,7 @@ LIVE = {
 
 @pytest.fixture
 def serve_live(monkeypatch: pytest.MonkeyPatch) -> Callable[[SandboxServer], None]:
-    """Wikimedia's addresses are replaced by a local server's; all else is as for the live source."""
+    """A local server's addresses replace Wikimedia's; everything else is as for the live source."""
 
     def serve(server: SandboxServer) -> None:
         for name, path in LIVE.items():

@@ -1,4 +1,4 @@
-"""Downloads that break off, at either end, and files that are not the ones that were asked for."""
+"""Downloads that break off on either side, and files that are not the expected ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.transport.downloads import download_dump
 from dagster_project.core.wikimedia.transport.http import HttpClient
 
-PLAIN = f"{TRUTHY}"  # several pieces, and so cut in its middle by a fault
+PLAIN = f"{TRUTHY}"  # several pieces, so that a fault cuts it in the middle
 
 
 def _whole(world: World, suffix: str = "") -> bytes:
@@ -45,7 +45,7 @@ def large_world() -> World:
     return World(seed=4, facts_per_relation=300)
 
 
-def test_a_download_goes_on_from_where_it_broke_off(large_world, client, log, tmp_path, caplog) -> None:
+def test_a_download_resumes_where_it_broke_off(large_world, client, log, tmp_path, caplog) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
     whole = _whole(large_world)
     assert len(whole) > 2_000_000
@@ -61,7 +61,7 @@ def test_a_download_goes_on_from_where_it_broke_off(large_world, client, log, tm
     assert not list(_part(target).parent.iterdir())
 
 
-def test_what_came_before_the_server_was_gone_is_used_by_the_next_run(
+def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
     large_world, client, log, tmp_path, caplog
 ) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
@@ -69,18 +69,18 @@ def test_what_came_before_the_server_was_gone_is_used_by_the_next_run(
         url = server.base_url + PLAIN
         port = int(server.base_url.rsplit(":", 1)[1])
         server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
-        with pytest.raises(SourceError, match=r"[\d,]+ bytes are kept, to go on from"):
+        with pytest.raises(SourceError, match=r"[\d,]+ bytes are kept, to resume from"):
             download_dump(client, url, target, log)
     assert not target.exists()
     kept = _part(target).stat().st_size
     assert 0 < kept < len(_whole(large_world))
     with SandboxServer(large_world, port), caplog.at_level(logging.INFO):
         download_dump(client, url, target, log)
-    assert f"{kept:,} bytes are there, going on from them" in caplog.text
+    assert f"{kept:,} bytes are there already, resuming after them" in caplog.text
     assert target.read_bytes() == _whole(large_world)
 
 
-def test_another_file_at_the_same_address_is_fetched_from_its_beginning(client, log, tmp_path) -> None:
+def test_a_new_file_at_the_same_address_is_downloaded_from_its_beginning(client, log, tmp_path) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
     old, new = World(4, 300), World(5, 300)
     with SandboxServer(old) as server:
@@ -108,7 +108,7 @@ def test_a_part_longer_than_the_file_is_dropped(world, server, client, log, tmp_
 
 
 class _NoRanges(BaseHTTPRequestHandler):
-    """Says which file it has, but sends all of it every time; breaks off at first."""
+    """Identifies the file, but always sends all of it; the first answer breaks off."""
 
     body = bytes(range(256)) * 4_000
     requests: list[str | None]
@@ -129,7 +129,7 @@ class _NoRanges(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_without_ranges_sends_it_all_again(client, log, tmp_path) -> None:
+def test_a_server_without_ranges_sends_the_whole_file_again(client, log, tmp_path) -> None:
     _NoRanges.requests = []
     http = ThreadingHTTPServer(("127.0.0.1", 0), _NoRanges)
     threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
@@ -145,7 +145,7 @@ def test_a_server_without_ranges_sends_it_all_again(client, log, tmp_path) -> No
 
 
 class _Dripping(_NoRanges):
-    """Sends a little more than a megabyte's quarter each time it is asked to go on, then drop by drop."""
+    """Sends a little more than a quarter of a megabyte per request, and then single bytes slowly."""
 
     body = bytes(1 << 24)
 
@@ -169,7 +169,7 @@ class _Dripping(_NoRanges):
 
 
 @pytest.mark.parametrize(("most", "rounds"), [(10, 1), (300_000, 4)])
-def test_a_server_that_drips_is_not_listened_to_for_days(
+def test_a_very_slow_server_does_not_hold_a_download_for_days(
     log, tmp_path, fake_time, monkeypatch: pytest.MonkeyPatch, most: int, rounds: int
 ) -> None:
     _Dripping.requests = []
@@ -202,7 +202,7 @@ def _list(algorithm: str, *entries: tuple[bytes, str]) -> faults.Fault:
 
 
 @pytest.mark.parametrize("algorithm", SUMS)
-def test_a_listed_sum_is_checked(world, server, client, log, tmp_path, algorithm: str) -> None:
+def test_a_listed_checksum_is_checked(world, server, client, log, tmp_path, algorithm: str) -> None:
     target = tmp_path / "dumps" / "truthy.nt.bz2"
     whole, name = _whole(world, ".bz2"), "latest-truthy.nt.bz2"
     url = f"{server.base_url}{TRUTHY}.bz2"
@@ -218,7 +218,7 @@ def test_a_listed_sum_is_checked(world, server, client, log, tmp_path, algorithm
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_whole_file_whose_sum_could_not_be_looked_up_is_not_fetched_again(
+def test_a_whole_file_without_its_checksum_is_not_downloaded_again(
     world, server, client, log, tmp_path
 ) -> None:
     target, url = tmp_path / "dumps" / "truthy.nt.bz2", f"{server.base_url}{TRUTHY}.bz2"
@@ -231,7 +231,7 @@ def test_a_whole_file_whose_sum_could_not_be_looked_up_is_not_fetched_again(
     assert [one.status for one in server.requests if one.path.endswith(".bz2")] == [200, 416]
 
 
-def test_a_list_that_does_not_name_the_file_says_nothing(world, server, client, log, tmp_path) -> None:
+def test_a_list_of_checksums_without_the_file_is_ignored(world, server, client, log, tmp_path) -> None:
     server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
     target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
     assert target.read_bytes() == _whole(world, ".bz2")
@@ -255,7 +255,7 @@ def _serve(port: int) -> subprocess.Popen[bytes]:
 
 
 def test_a_server_killed_in_the_middle_of_a_download(log, tmp_path, caplog) -> None:
-    """A process of its own, killed with -9 while it sends, started again a moment later."""
+    """A separate process, killed with -9 while it sends, and restarted a moment later."""
     port = _free_port()
     target = tmp_path / "dumps" / "truthy.nt"
     first = _serve(port)
@@ -284,7 +284,7 @@ def test_a_server_killed_in_the_middle_of_a_download(log, tmp_path, caplog) -> N
     assert target.read_bytes() == _whole(World(4, 900))
 
 
-def test_a_list_of_sums_without_end_is_refused(world, server, client, log, tmp_path) -> None:
+def test_an_endless_list_of_checksums_is_refused(world, server, client, log, tmp_path) -> None:
     server.faults.add(SUMS["sha1"], faults.Fault(200, b"x" * (5 << 20)))
     with pytest.raises(
         SourceError, match=r"sha1sums\.txt: is no list of checksums, it has over 4,194,304 bytes"
@@ -294,7 +294,9 @@ def test_a_list_of_sums_without_end_is_refused(world, server, client, log, tmp_p
     assert len(asked) == 1
 
 
-def test_who_waits_for_another_download_says_so(world, server, client, log, tmp_path, caplog) -> None:
+def test_a_process_that_waits_for_another_download_logs_it(
+    world, server, client, log, tmp_path, caplog
+) -> None:
     target = tmp_path / "dump.xml"
     _part(target).parent.mkdir()
     holder = os.open(_part(target).parent, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Dumps on disk: the same lines whatever the compression, and the place where a file breaks off."""
+"""Dumps on disk: the same lines with any compression, and the place where a file is truncated."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def _read(dump: DumpFile, log) -> bytes:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_lines_are_the_same_whatever_the_compression(
-    tmp_path: Path, log, name: str, threads: int
-) -> None:
+def test_the_lines_are_the_same_with_any_compression(tmp_path: Path, log, name: str, threads: int) -> None:
     path = tmp_path / "no telling suffix"
     path.write_bytes(FORMATS[name](TEXT))
     dump = DumpFile(path, threads=threads)
@@ -56,7 +54,7 @@ def test_the_lines_are_the_same_whatever_the_compression(
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "plain"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_wherever_a_file_is_cut_it_is_named_and_what_comes_before_is_right(
+def test_a_truncated_file_is_named_and_its_lines_before_the_break_are_right(
     tmp_path: Path, log, name: str, threads: int
 ) -> None:
     path = tmp_path / "dump"
@@ -93,8 +91,8 @@ def test_a_damaged_block_is_named_by_its_byte(
 
 @pytest.mark.parametrize("name", ["gzip", "two gzip members"])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_damaged_gzip_file_is_used_in_no_case(tmp_path: Path, log, name: str, share: float) -> None:
-    """Its checksum comes at the end: of what was read before nobody knows whether it is right."""
+def test_a_damaged_gzip_file_is_never_used(tmp_path: Path, log, name: str, share: float) -> None:
+    """Its checksum is at the end, so any byte before it may be wrong."""
     whole = bytearray(FORMATS[name](TEXT))
     whole[int(len(whole) * share)] ^= 0xFF
     path = tmp_path / "damaged.gz"
@@ -104,7 +102,7 @@ def test_a_damaged_gzip_file_is_used_in_no_case(tmp_path: Path, log, name: str, 
             _read(DumpFile(path, accept_cut), log)
 
 
-def test_a_last_line_without_an_end(tmp_path: Path, log) -> None:
+def test_a_last_line_without_a_line_break(tmp_path: Path, log) -> None:
     path = tmp_path / "plain"
     path.write_bytes(b"one .\ntwo .")
     with pytest.raises(SourceError, match="breaks off at byte 11 of 11, after line 1"):
@@ -129,7 +127,7 @@ def test_awkward_files(tmp_path: Path, log) -> None:
         list(DumpFile(path).chunks(log))
 
 
-def test_of_what_is_put_aside_everything_is_counted_and_some_kept() -> None:
+def test_all_rows_put_aside_are_counted_and_some_are_kept() -> None:
     aside = Aside()
     for number in range(2_500):
         aside.add(str(number), f"not N-Triples: {number}", b"raw\xff\n")

@@ -1,4 +1,4 @@
-"""Articles from a dump, served and on disk."""
+"""Articles from a dump, from the server and from disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entities by wbgetentities: the world's own, and awkward ones."""
+"""Entities by wbgetentities: those of the world, and unusual ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _unordered(entity: Entity) -> tuple[str, str, frozenset[str], str | None, st
     return entity.entity_id, entity.label, aliases, entity.description, entity.article_title
 
 
-def test_faults_on_the_way_lose_nothing(world, server, patient_client, log) -> None:
+def test_temporary_faults_lose_no_entity(world, server, patient_client, log) -> None:
     busy = json.dumps(
         {"error": {"code": "maxlag", "info": "Waiting for a server: 6 seconds lagged"}}
     ).encode()
@@ -52,20 +52,20 @@ def test_faults_on_the_way_lose_nothing(world, server, patient_client, log) -> N
     assert [entity.entity_id for entity in found] == _ids(world)
 
 
-def test_a_lasting_fault_ends_it(world, server, client, log) -> None:
+def test_a_lasting_fault_ends_the_fetch(world, server, client, log) -> None:
     server.faults.add("/w/api.php", faults.server_error(503), times=1_000)
     with pytest.raises(SourceError, match="wbgetentities"):
         fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
 
 
-def test_an_api_error_is_reported_in_its_words(server, client, log) -> None:
+def test_an_api_error_is_reported_with_its_own_message(server, client, log) -> None:
     body = json.dumps({"error": {"code": "badtoken", "info": "Invalid token."}}).encode()
     server.faults.add("/w/api.php", faults.Fault(200, body, "application/json"))
     with pytest.raises(SourceError, match="badtoken: Invalid token"):
         fetch_entities(client, f"{server.base_url}/w/api.php", ["Q9000000001"], log)
 
 
-def test_one_unreadable_id_does_not_spoil_its_batch(world, server, client, log) -> None:
+def test_one_invalid_id_does_not_lose_its_batch(world, server, client, log) -> None:
     ids = _ids(world)[:20]
     found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", [*ids[:7], "Qx", *ids[7:]], log)
     assert [entity.entity_id for entity in found] == ids

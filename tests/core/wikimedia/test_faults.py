@@ -1,7 +1,7 @@
-"""Services on their bad days, over real HTTP: what is asked again, what stops a run, and what it says then.
+"""Failing services over real HTTP: which requests are repeated, what ends a run, and its message.
 
-Single faults of the client are in `test_http_client`, slices of the query service in `test_statements`, limits over
-processes in `test_shared_limits`, the cache in `test_response_cache`; stages that are killed and full disks in
+Single faults of the client are in `test_http_client`, slices of the query service in `test_statements`, limits between
+processes in `test_shared_limits`, the cache in `test_response_cache`, killed stages and full disks in
 `test_faults_stages`.
 """
 
@@ -44,8 +44,8 @@ def _too_many(status: int, retry_after: str | None) -> Fault:
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("form", ["seconds", "date", "past", "nonsense", "none"])
-def test_a_request_to_wait_is_heeded(server, client, fake_time, status: int, form: str) -> None:
-    """Seconds and HTTP dates are waited for; without a usable number the pause is the client's own."""
+def test_retry_after_is_obeyed(server, client, fake_time, status: int, form: str) -> None:
+    """The client waits for seconds and HTTP dates; without a valid value it chooses its own pause."""
     text = {
         "seconds": "23",
         "date": formatdate(fake_time.seconds + 23, usegmt=True),
@@ -61,7 +61,7 @@ def test_a_request_to_wait_is_heeded(server, client, fake_time, status: int, for
     assert low <= pause <= high
 
 
-def test_a_429_holds_every_thread_also_without_a_retry_after(server, fake_time) -> None:
+def test_a_429_without_retry_after_holds_every_thread(server, fake_time) -> None:
     server.faults.add(API, faults.too_many())
     with HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), jitter=lambda: 1.0) as client:
         limiter = client._pacing.limiter(ENTITY_API, server.base_url)
@@ -74,7 +74,7 @@ def test_a_429_holds_every_thread_also_without_a_retry_after(server, fake_time) 
 
 @pytest.fixture
 def new_client(tmp_path: Path, fake_time) -> Callable[..., HttpClient]:
-    """A client as a process of the instance has it; the limits are kept as for another host."""
+    """A client as in a process of the instance; the limits apply as for another host."""
 
     def make(**more: object) -> HttpClient:
         return HttpClient(clock=fake_time.clock(), limits=tmp_path / "limits", limits_loopback=True, **more)
@@ -82,8 +82,8 @@ def new_client(tmp_path: Path, fake_time) -> Callable[..., HttpClient]:
     return make
 
 
-def test_after_five_refusals_in_a_row_nothing_is_asked_for_a_while(server, new_client, fake_time) -> None:
-    """Whoever was refused: threads and processes count together, and a restart does not begin anew."""
+def test_after_five_refusals_in_a_row_no_request_is_sent_for_a_while(server, new_client, fake_time) -> None:
+    """Refusals of all threads and processes count together, and a restart does not reset the count."""
     server.faults.add(API, faults.too_many("1"), times=50)
     url = server.base_url + API
     with (
@@ -93,7 +93,7 @@ def test_after_five_refusals_in_a_row_nothing_is_asked_for_a_while(server, new_c
         client.get_json(ENTITY_API, url, PARAMS)
     with (
         new_client() as client,
-        pytest.raises(SourceError, match="5 times in a row; stopped so as not to be ba"),
+        pytest.raises(SourceError, match="5 times in a row; stopped to avoid a ba"),
     ):
         client.get_json(PAGE_VIEW_API, url, PARAMS)
     assert len(server.requests) == 5
@@ -108,12 +108,10 @@ def test_after_five_refusals_in_a_row_nothing_is_asked_for_a_while(server, new_c
     with new_client() as client:
         assert client.get_json(ENTITY_API, url, PARAMS)
         server.faults.add(API, faults.too_many("1"), times=4)
-        assert client.get_json(ENTITY_API, url, PARAMS)  # counted anew since the last answer
+        assert client.get_json(ENTITY_API, url, PARAMS)  # the last answer reset the count
 
 
-def test_threads_that_wait_their_turn_do_not_sleep_through_a_long_pause(
-    server, new_client, fake_time
-) -> None:
+def test_waiting_threads_stop_when_a_long_pause_begins(server, new_client, fake_time) -> None:
     server.faults.add(API, faults.too_many("86400"), times=9)
     url = server.base_url + API
     with new_client() as client, pytest.raises(SourceError, match="86400 s: run again after that"):
@@ -135,7 +133,7 @@ def test_three_requests_at_once_over_all_services(server) -> None:
     assert max(sum(other.started <= one.started < other.ready for other in asked) for one in asked) <= 3
 
 
-def test_a_reset_connection_is_tried_again(server, client) -> None:
+def test_a_request_is_repeated_after_a_reset_connection(server, client) -> None:
     server.faults.add(API, faults.reset(), times=3)
     assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
     server.faults.add(API, faults.reset(), times=9)
@@ -144,8 +142,8 @@ def test_a_reset_connection_is_tried_again(server, client) -> None:
 
 
 @pytest.mark.parametrize("name", ["header", "continue", "chunk's extension", "trailer", "body"])
-def test_an_answer_that_never_ends_is_given_up(name: str) -> None:
-    """Each part comes in time, the whole does not."""
+def test_an_endless_answer_is_stopped(name: str) -> None:
+    """Each part comes in time, but the whole does not."""
     policy = RetryPolicy(attempts=1, read_s=6, answer_s=0.3)
     said = r"did not answer in time \(no end after 0.3 s\)"
     with dripping(DRIPS[name]) as port, HttpClient(policy=policy) as client:
@@ -155,23 +153,23 @@ def test_an_answer_that_never_ends_is_given_up(name: str) -> None:
         assert time.monotonic() - started < 5.0
 
 
-def test_a_huge_answer_is_not_read_to_its_end(server, client, fake_time, log) -> None:
+def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) -> None:
     body = b'{"entities": {"Q1": "' + b"x" * 200_000 + b'"}}'
     server.faults.add(API, Fault(200, body, "application/json"), times=9)
     policy = RetryPolicy(largest_answer=100_000)
     with HttpClient(policy=policy, clock=fake_time.clock()) as small:
-        with pytest.raises(SourceError, match="more than 100,000 bytes, which is not read on"):
+        with pytest.raises(SourceError, match="more than 100,000 bytes; the rest was not read"):
             small.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert len(server.requests) == 1
         server.faults.add("/sparql", Fault(200, body, "application/sparql-results+json"))
         occupations = relation_by_name("occupation")
         found, _ = fetch_statements(small, f"{server.base_url}/sparql", occupations, log)
     whole, _ = fetch_statements(client, f"{server.base_url}/sparql", occupations, log)
-    assert found == whole  # cut into slices instead
+    assert found == whole  # divided into slices instead
 
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "text/plain", "", "application/octet-stream"])
-def test_json_is_json_whatever_it_is_called(server, client, kind: str) -> None:
+def test_json_with_another_content_type_is_read(server, client, kind: str) -> None:
     server.faults.add(API, Fault(200, b'\xef\xbb\xbf{"entities": {}}', kind))
     assert client.get_json(ENTITY_API, server.base_url + API, PARAMS) == {"entities": {}}
 
@@ -180,7 +178,7 @@ def test_json_is_json_whatever_it_is_called(server, client, kind: str) -> None:
     "body",
     [b"", b"null", b"[]", b"7", b'"text"', b'{"entities": 3}', b"[" * 100_000, b'{"entities": {"Q1": NaN}}'],
 )
-def test_json_of_no_use_is_one_clear_error(server, client, log, body: bytes) -> None:
+def test_useless_json_is_one_clear_error(server, client, log, body: bytes) -> None:
     server.faults.add(API, Fault(200, body, "application/json"), times=9)
     if body.endswith(b"NaN}}"):
         found, aside, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
@@ -192,7 +190,7 @@ def test_json_of_no_use_is_one_clear_error(server, client, log, body: bytes) -> 
     assert len(str(caught.value)) < 600
 
 
-def test_terms_are_cleaned_at_the_door_and_their_originals_kept(server, client, log) -> None:
+def test_terms_are_cleaned_before_storage_and_their_originals_kept(server, client, log) -> None:
     """Escaped and raw control characters, lone surrogates, emoji, right-to-left marks, far too long terms."""
     raw = (
         '{"entities": {"Q1": {"id": "Q1", "labels": {"en": {"value": "A\\u0000d\\u001ba"}},'
@@ -211,8 +209,8 @@ def test_terms_are_cleaned_at_the_door_and_their_originals_kept(server, client, 
 
 
 @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
-def test_an_api_that_says_it_is_busy_is_asked_again(server, client, fake_time, log, code: str) -> None:
-    """Inside an answer of status 200, with its own Retry-After: for entities and for titles."""
+def test_a_request_to_a_busy_api_is_repeated(server, client, fake_time, log, code: str) -> None:
+    """The API reports this in an answer with status 200, with its own Retry-After: for entities and for titles."""
     busy = json.dumps({"error": {"code": code, "info": "Waiting for 10.0.0.1: 6 seconds lagged"}}).encode()
     fault = Fault(200, busy, "application/json", {"Retry-After": "6"})
     server.faults.add(API, fault, times=2)
@@ -239,7 +237,7 @@ ANY = [
 ]
 
 
-def test_one_of_everything_loses_nothing_of_any_service(world, server, patient_client, log) -> None:
+def test_one_fault_of_each_kind_loses_no_row_of_any_service(world, server, patient_client, log) -> None:
     client, base = patient_client, server.base_url
     ids = [entity.entity_id for entity in world.entities()]
     titles = [entity.article_title for entity in world.entities() if entity.article_title][:60]
@@ -255,8 +253,8 @@ def test_one_of_everything_loses_nothing_of_any_service(world, server, patient_c
     assert fetch_statements(client, f"{base}/sparql", relation_by_name("genre"), log) == statements
 
 
-def test_a_relation_that_was_cut_up_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
-    """A run that ends amid slices goes on with the slices; one that gave up starts anew."""
+def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
+    """A run that ends between slices continues with the slices; a run that gave up starts again."""
     url, relation = f"{server.base_url}/sparql", relation_by_name("occupation")
 
     def run() -> object:

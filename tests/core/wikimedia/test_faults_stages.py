@@ -1,6 +1,6 @@
-"""Whole stages that meet a bad end: killed, a full disk, a month that is not over, a relation without facts.
+"""Whole stages that fail: killed, on a full disk, for an incomplete month, for a relation without facts.
 
-Wikimedia's addresses are those of a local server; all else is as for the live source.
+A local server's addresses replace Wikimedia's; everything else is as for the live source.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _contents(lake: Lake) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> Iterator[None]:
-    """A process that runs the stage, killed with -9 once it has had `n` answers."""
+    """A process that runs the stage; it is killed with -9 after `n` answers."""
     server.faults.add("", faults.slow(0.02), times=1_000)
     addresses = [f"{name}={server.base_url}{path}" for name, path in LIVE.items()]
     process = subprocess.Popen(
@@ -121,7 +121,7 @@ def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> It
 
 
 def test_killed_in_every_stage_and_resumed(make_study, serve_live, log) -> None:
-    """Equal rows; what was answered is not asked again, but for the three requests that were on their way."""
+    """The rows are equal. No answered request is repeated, except the three that were under way."""
     with SandboxServer(World(5, 12)) as server:
         serve_live(server)
         whole_study = make_study("whole")
@@ -144,11 +144,13 @@ def test_killed_in_every_stage_and_resumed(make_study, serve_live, log) -> None:
             assert len(server.requests) <= total + 3
             assert set(request.path for request in server.requests) == set(asked[stage])
         assert _contents(lake) == _contents(whole)
-        assert list((study.home.cache / "unfinished").iterdir()) == []  # let go of once the rows are there
+        assert (
+            list((study.home.cache / "unfinished").iterdir()) == []
+        )  # removed when the rows are in the lake
 
 
 def test_two_refreshes_in_a_row(make_study, serve_live, log, world) -> None:
-    """The second asks nothing; a new month asks for that month alone, and of what is cached only whether it holds."""
+    """The second refresh sends no request. A new month fetches only that month, and revalidates the cached answers."""
     with SandboxServer(world) as server:
         serve_live(server)
         study = make_study()
@@ -175,14 +177,14 @@ def test_two_refreshes_in_a_row(make_study, serve_live, log, world) -> None:
         [again] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
         assert again.stamp == new.stamp
         statuses = Counter(request.status for request in server.requests)
-        # Where titles lead is asked, and has not changed; views are fresh; what had none is asked for again.
+        # Redirects are revalidated and unchanged; views are fresh; missing views are requested again.
         assert statuses.pop(404) == sum("/per-article/" in request.path for request in server.requests)
         assert statuses == {304: titles}
 
 
 @contextlib.contextmanager
 def _full_disk(n_bytes: int) -> Iterator[None]:
-    """No file may grow beyond `n_bytes`: a write fails where it would on a full disk, inside the operating system."""
+    """No file may grow beyond `n_bytes`: the operating system refuses the write, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:
@@ -191,8 +193,8 @@ def _full_disk(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_one_clear_line_and_leaves_nothing_half_written(make_study, serve_live, log) -> None:
-    """At any size: amid the answers that are kept, amid the cache, amid the lake's own file."""
+def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_study, serve_live, log) -> None:
+    """At several sizes: while answers, the cache, or the lake's own file are written."""
     with SandboxServer(World(5, 8)) as server:
         serve_live(server)
         server.content.store()
@@ -216,7 +218,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_nothing_half_written(make_stud
     assert all("what was there is unchanged" in line and "\n" not in line for line in said)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(server, fake_time, tmp_path, caplog) -> None:
+def test_a_run_continues_without_a_cache_that_cannot_be_written(server, fake_time, tmp_path, caplog) -> None:
     server.content.store()
     url = f"{server.base_url}/w/api.php?action=wbgetentities&format=json&ids=Q900000000"
     with HttpClient(clock=fake_time.clock(), cache=tmp_path / "http") as client, _full_disk(3_000):
@@ -224,11 +226,11 @@ def test_a_cache_that_cannot_be_written_is_done_without(server, fake_time, tmp_p
             assert client.get_json(ENTITY_API, f"{url}{number}")["success"] == 1
     said = [record.message for record in caplog.records if "cache of responses" in record.message]
     assert len(said) == 1
-    assert "Is the disk full? This run goes on without it" in said[0]
+    assert "Is the disk full? This run continues without it" in said[0]
 
 
-def test_a_month_is_over_when_it_is_in_utc(make_study) -> None:
-    """Wherever the machine stands: on the evening of the second in UTC it is the third in Kiritimati."""
+def test_a_month_ends_in_utc(make_study) -> None:
+    """The machine's time zone does not matter: on the evening of the second in UTC it is the third in Kiritimati."""
     code = (
         "import datetime, logging, sys\n"
         "from pathlib import Path\n"
@@ -269,7 +271,7 @@ def test_a_month_before_the_turn_of_the_year(make_study, serve_live, log, world)
         assert any("/monthly/2025120100/2025123100" in request.path for request in server.requests)
 
 
-def test_a_relation_without_facts_is_counted_and_no_error(make_study, serve_live, log, serve_rdf) -> None:
+def test_a_relation_without_facts_is_counted_and_is_no_error(make_study, serve_live, log, serve_rdf) -> None:
     server = serve_rdf(
         f"<{WD}Q1> {LABEL} {literal('Ada')} .",
         f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",

@@ -1,4 +1,4 @@
-"""The client against a real server that misbehaves as services do."""
+"""The client against a real server with the faults of real services."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_passing_fault_costs_a_pause_and_no_data(
+def test_a_temporary_fault_costs_a_pause_and_no_data(
     server: SandboxServer, client: HttpClient, fake_time, name: str
 ) -> None:
     server.faults.add(API, PASSING[name], times=2)
@@ -101,7 +101,7 @@ def test_retry_after_as_a_date_is_obeyed(server: SandboxServer, client: HttpClie
     assert fake_time.sleeps == [40.0]
 
 
-def test_retry_after_of_a_day_ends_the_run_at_once(
+def test_a_retry_after_of_one_day_ends_the_run_at_once(
     server: SandboxServer, client: HttpClient, fake_time
 ) -> None:
     server.faults.add(API, faults.too_many("86400"))
@@ -111,7 +111,7 @@ def test_retry_after_of_a_day_ends_the_run_at_once(
     assert len(server.requests) == 1
 
 
-def test_no_answer_in_time_is_told_apart(server: SandboxServer, fake_time) -> None:
+def test_a_time_out_is_a_slow_answer_error(server: SandboxServer, fake_time) -> None:
     server.faults.add(API, faults.slow(0.6), times=9)
     policy = RetryPolicy(attempts=2, read_s=0.15)
     with (
@@ -131,7 +131,7 @@ def test_a_404_is_missing_only_where_the_service_says_so_itself(
         client.get_json(PAGE_VIEW_API, f"{server.base_url}/elsewhere", missing_ok=True)
 
 
-def test_without_a_contact_no_other_host_is_spoken_to(
+def test_without_a_contact_no_request_leaves_this_machine(
     client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resolve(*_: object, **__: object) -> None:
@@ -157,7 +157,7 @@ def test_the_user_agent_names_the_operator(
     assert "\n" not in agent
 
 
-def test_a_proxy_is_not_asked_for_this_machine(
+def test_requests_to_this_machine_use_no_proxy(
     server: SandboxServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -189,7 +189,7 @@ def _most_at_once(requests: list[Request]) -> int:
 
 
 def test_a_shared_client_keeps_one_pace_for_all_threads(fake_time) -> None:
-    """The operator's quota, without a network: what the limiter lets through on other hosts."""
+    """The operator's quota, without a network: the requests that the limiter allows to other hosts."""
     client = HttpClient(clock=fake_time.clock())
     pacing = client._pacing
     limiter = pacing.limiter(ENTITY_API, "https://www.wikidata.org/w/api.php")

@@ -1,4 +1,4 @@
-"""From a study to the lake's facts: sandbox, RDF file, and the refusals."""
+"""From a study to the lake's facts: sandbox, RDF file, and refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _month(study: Study, lake: Lake, month: str, log: logging.Logger, today: dat
     return outcome
 
 
-def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
+def test_the_whole_sandbox_world_arrives(make_study, log) -> None:
     study = make_study(SANDBOX, measure="page_views")
     lake, world = _lake(study), World(5, 16)
     triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
@@ -106,7 +106,7 @@ def test_the_sandbox_world_arrives_whole(make_study, log) -> None:
     assert lake.partitions("quarantine") == []
 
 
-def test_what_is_current_is_not_fetched_again(make_study, log) -> None:
+def test_current_tables_are_not_fetched_again(make_study, log) -> None:
     study = make_study(SANDBOX, measure="page_views")
     lake = _lake(study)
     months = ["2026-07", "2026-08", "2026-09"]
@@ -160,7 +160,7 @@ def test_an_rdf_file_with_broken_lines(make_study, log, tmp_path, monkeypatch) -
     assert labels == {"Ada": 12, "writer": None, "Bob": None}
 
 
-def test_a_changed_file_makes_facts_stale_and_a_mended_one_empties_quarantine(
+def test_a_changed_file_makes_facts_stale_and_a_corrected_one_empties_quarantine(
     make_study, log, tmp_path, monkeypatch
 ) -> None:
     study = make_study(RDF)
@@ -175,7 +175,7 @@ def test_a_changed_file_makes_facts_stale_and_a_mended_one_empties_quarantine(
     assert lake.partitions("quarantine") == []
 
 
-def test_a_source_that_breaks_leaves_the_lake_as_it_was(make_study, log, tmp_path, monkeypatch) -> None:
+def test_a_failing_source_leaves_the_lake_unchanged(make_study, log, tmp_path, monkeypatch) -> None:
     study = make_study(RDF)
     lake = _lake(study)
     _people(tmp_path, monkeypatch)
@@ -219,16 +219,16 @@ def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_stud
     lake = _lake(sandbox)
     ingest_triples(sandbox, lake, log)
     ingest_entities(sandbox, lake, log)
-    behind = _month(sandbox, lake, "2026-10", log, date(2024, 1, 1))  # a machine whose clock is behind
+    behind = _month(sandbox, lake, "2026-10", log, date(2024, 1, 1))  # a machine with a slow clock
     assert behind.stamp.n_rows > 0
 
 
 @pytest.mark.parametrize("day", [1, 2])
-def test_live_months_are_complete_from_day_3_and_the_sandboxs_at_once(make_study, log, day: int) -> None:
+def test_live_months_are_complete_from_day_3_and_sandbox_months_at_once(make_study, log, day: int) -> None:
     study = make_study(WIKIDATA, measure="page_views")
     with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-10"):
         _month(study, _lake(study), "2026-11", log, date(2026, 12, day))
-    with pytest.raises(LakeError, match="entities"):  # accepted: it comes as far as reading the lake
+    with pytest.raises(LakeError, match="entities"):  # the month is accepted, and reading the lake fails
         _month(study, _lake(study), "2026-11", log, date(2026, 12, 3))
     sandbox = make_study(SANDBOX, measure="page_views")
     with pytest.raises(LakeError, match="entities"):
@@ -236,7 +236,7 @@ def test_live_months_are_complete_from_day_3_and_the_sandboxs_at_once(make_study
 
 
 class _LateCounts:
-    """A world whose newest month has not been counted."""
+    """A world whose newest month has not been counted yet."""
 
     has_articles = True
     broken = ()
@@ -306,7 +306,7 @@ def test_services_end_without_a_trace(make_study) -> None:
 
 @pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
 def test_real_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log) -> None:
-    """Every occupation and birthplace of the file, counted by a reading that shares nothing with ours."""
+    """Every occupation and birthplace in the file, counted by an independent reader."""
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     study = load_study(PROJECT_ROOT / "studies" / "wikidata_people.yaml")
     lake = _lake(study)

@@ -1,4 +1,4 @@
-"""Reading N-Triples files: good lines in, broken lines aside by their numbers."""
+"""Reading N-Triples files: good lines are read, broken lines are put aside by number."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_line_is_read_or_put_aside_by_its_number(
 
 @settings(max_examples=150, deadline=None)
 @given(junk=st.binary(max_size=300))
-def test_any_bytes_leave_the_good_lines_whole(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
+def test_broken_bytes_do_not_damage_good_lines(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
     path = tmp_path_factory.mktemp("nt") / "junk.nt"
     path.write_bytes(GOOD % 1 + b"\n" + junk + b"\n" + GOOD % 2 + b"\n")
     objects, _ = _read(path)
@@ -90,13 +90,13 @@ def test_an_overlong_line_is_put_aside_and_the_next_is_read(tmp_path: Path) -> N
     assert len(reading.broken[0].raw) <= 4_000
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "bom.nt"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD % 1 + b"\n")
     assert _read(path)[1].broken == []
 
 
-def test_a_cut_gzip_file_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cut.nt.gz"
     whole = gzip.compress(b"\n".join(GOOD % number for number in range(20_000)))
     path.write_bytes(whole[: len(whole) // 2])

@@ -1,4 +1,4 @@
-"""Wherever facts and views are taken from, the lake gets the same rows; and what is there is not fetched again."""
+"""Every origin of facts and views gives the same rows, and existing rows are not fetched again."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ ODD = [
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
 @pytest.mark.parametrize("has_sitelinks", [True, False])
-def test_odd_entities_are_treated_alike(
+def test_all_origins_treat_unusual_entities_alike(
     make_study, log, tmp_path, monkeypatch, compress, has_sitelinks
 ) -> None:
-    """Redirected, deleted, unlabelled, unknown: the same rows and, but for its words, the same quarantine."""
+    """Redirected, deleted, unlabelled, unknown entities: the same rows, and the same quarantine with other messages."""
     lines = ODD if has_sitelinks else ODD[:-1]
     path = tmp_path / "odd.nt"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -141,7 +141,9 @@ def test_odd_entities_are_treated_alike(
     assert ("Q13", "no such entity") in found["truthy_dump"][2]
 
 
-def test_a_cut_dump_stops_everything_unless_asked(make_study, log, tmp_path, monkeypatch) -> None:
+def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
     path = write_dump(truthy_lines(World(5, 40)), tmp_path / "facts.nt.gz")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
@@ -191,7 +193,7 @@ def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
 
 
 def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
-    """Live sources: nothing but files is touched here."""
+    """Live sources: only files are read, and no request is sent."""
     wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
     study = make_study("live", wikidata)
     services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
@@ -214,7 +216,7 @@ def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_pa
 
 
 def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monkeypatch) -> None:
-    """Named files: nothing but them is touched, whatever the contact."""
+    """Named files: only they are read, with or without a contact."""
     monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     source = 'kind: wikidata, snapshot: "2026-10", views_from: dump'
@@ -232,9 +234,7 @@ def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monk
     assert [refresh(views) for views in (5, 5, 7, 5)] == [(False, 5), (True, 5), (False, 7), (False, 5)]
 
 
-def test_what_else_reads_a_replaced_page_view_dump_reads_it_again(
-    make_study, log, tmp_path, monkeypatch
-) -> None:
+def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     sample = 'sample: {frequency: popularity, month: "2026-09"}'
@@ -306,7 +306,7 @@ def test_keys_that_contradict_each_other_are_refused(make_study, source: str, sa
         ("\xff", "is no entity id"),
     ],
 )
-def test_a_list_of_ids_that_cannot_be_used(make_study, log, tmp_path, monkeypatch, text, says) -> None:
+def test_an_unusable_list_of_ids_is_refused(make_study, log, tmp_path, monkeypatch, text, says) -> None:
     monkeypatch.delenv("LONGTAIL_ENTITY_IDS", raising=False)
     if text is not None:
         (tmp_path / "ids").write_text(text, encoding="utf-8")

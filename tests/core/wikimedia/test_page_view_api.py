@@ -1,4 +1,4 @@
-"""Monthly page views: the world's own, odd titles, and what is missing."""
+"""Monthly page views: those of the world, unusual titles, and missing views."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ODD_TITLES = [
 
 
 class _OddTitles:
-    """Content of a server whose articles have awkward titles; views are the title's place, from 0."""
+    """Content of a server whose articles have unusual titles; the number of views is the title's position, from 0."""
 
     has_articles = True
     broken = ()
@@ -74,7 +74,7 @@ def test_odd_titles_zero_and_missing(client, log) -> None:
     assert all(views["2026-02"] is None for views in found)
 
 
-def test_faults_on_the_way_lose_nothing(world, server, patient_client, log) -> None:
+def test_temporary_faults_lose_no_views(world, server, patient_client, log) -> None:
     entities = [entity for entity in world.entities() if entity.article_title][:40]
     titles = [entity.article_title for entity in entities]
     passing = [
@@ -97,7 +97,7 @@ def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
         fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
 
 
-def test_a_title_that_cannot_be_asked_for_ends_nothing(server, client, log) -> None:
+def test_a_title_without_an_address_is_put_aside(server, client, log) -> None:
     server.faults.add(ROUTE, faults.Fault(400, b"invalid title"))
     aside: list[QuarantinedRow] = []
     titles = [".", "..", "bad"]

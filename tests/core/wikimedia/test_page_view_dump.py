@@ -1,4 +1,4 @@
-"""Page view dumps: the API's numbers, whatever else the file holds."""
+"""Page view dumps: the same numbers as the API's, with any other content in the file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_server_gives_the_same_file(world, server, client, tmp_path: Path, l
 
 
 def _plain_reading(lines: list[bytes], titles: list[str]) -> dict[str, int]:
-    """Line by line, field by field, as somebody would who has time."""
+    """A simple reference implementation: line by line, field by field."""
     found: Counter[str] = Counter()
     present = set()
     for line in lines:
@@ -88,12 +88,12 @@ _TITLES = [
     "100% Wolf",
     "AC/DC",
 ]
-_SMALL = [1, 3, 17, 64, 500, 4 << 20]  # bytes read at a time: lines are cut at any of their bytes
+_SMALL = [1, 3, 17, 64, 500, 4 << 20]  # bytes read at a time: chunks end at any byte of a line
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_any_lines_add_up_as_a_plain_reading_says(tmp_path_factory, data) -> None:
+def test_any_lines_give_the_sums_of_a_simple_reader(tmp_path_factory, data) -> None:
     part = st.sampled_from
     titles = [title.replace(" ", "_") for title in _TITLES]
     quoted = ['"{}"'.format(title.replace('"', '\\"')) for title in titles if '"' in title]
@@ -131,8 +131,8 @@ def test_any_lines_add_up_as_a_plain_reading_says(tmp_path_factory, data) -> Non
     assert read.n_lines == len(lines)
 
 
-def test_lines_as_they_are_seen_in_the_wild(tmp_path: Path, log) -> None:
-    """Shapes of lines of dumps of several years: quoted titles, no page, no days, no page id."""
+def test_lines_of_real_dumps(tmp_path: Path, log) -> None:
+    """Forms of lines in dumps of several years: quoted titles, no page, no days, no page id."""
     lines = [
         "aa.wikibooks - null mobile-web 4 I1O2R1",
         "en.wikipedia - null desktop 9000 A9000",
@@ -159,7 +159,7 @@ def test_lines_as_they_are_seen_in_the_wild(tmp_path: Path, log) -> None:
     assert read.aside.counts == {}
 
 
-def test_what_is_broken_is_put_aside_by_its_line_number(tmp_path: Path, log) -> None:
+def test_broken_lines_are_put_aside_by_line_number(tmp_path: Path, log) -> None:
     lines = [
         b"de.wikipedia Ada 1 desktop",
         b"en.wikipedia Ada 1 desktop 5 A5",
@@ -184,24 +184,24 @@ def test_what_is_broken_is_put_aside_by_its_line_number(tmp_path: Path, log) -> 
     assert any("Ad\\xe4" in row.raw for row in read.aside.rows)
 
 
-def test_a_cut_dump_is_used_only_if_asked(world, tmp_path: Path, log) -> None:
+def test_a_truncated_dump_is_used_only_if_the_study_accepts_it(world, tmp_path: Path, log) -> None:
     path = write_dump(page_view_lines(world, MONTH), tmp_path / "dump.bz2")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(SourceError, match="breaks off at byte"):
         read_page_views(path, ["Ada"], log)
     plain = write_dump(page_view_lines(world, MONTH), tmp_path / "dump")
-    plain.write_bytes(plain.read_bytes()[:-3])  # the digits of a number may be among what is lost
+    plain.write_bytes(plain.read_bytes()[:-3])  # the lost bytes may be digits of a number
     assert "breaks off" in (read_page_views(plain, ["Ada"], log, accept_cut=True).cut or "")
 
 
-def test_another_file_is_no_dump(tmp_path: Path, log) -> None:
+def test_another_file_is_refused_as_a_dump(tmp_path: Path, log) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"de.wikipedia Ada 1 desktop 5 A5\n")
     with pytest.raises(SourceError, match=r"holds no line of en\.wikipedia"):
         read_page_views(path, ["Ada"], log)
 
 
-def test_lines_need_no_order_and_chunks_no_fitting_borders(tmp_path: Path, log) -> None:
+def test_lines_need_no_order_and_chunks_may_end_anywhere(tmp_path: Path, log) -> None:
     draw = random.Random(1)
     lines = [b"%s T%d %d desktop %d A1" % (draw.choice([b"en.wikipedia", b"fr.wikipedia"]), draw.randrange(99), n, n)
              for n in range(250_000)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Deprecated, outranked, absent and unknown statements, deleted and redirected entities: alike from every source."""
+"""Deprecated, outranked, absent and unknown statements, deleted and redirected entities: the same from every source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _label(item: str, text: str, language: str = "en") -> str:
 
 
 def _statement(subject: str, number: int, rank: str, obj: str | None, *, is_truthy: bool) -> list[str]:
-    """A full statement and, where it is among the best of its property, the truthy one; `obj` None: no value."""
+    """A full statement, and the truthy one if its rank is the property's best; `obj` None: no value."""
     node = f"<{WD}statement/{subject}-{number}>"
     value = {"?": "_:unknown", None: None}.get(obj, f"<{WD}{obj}>")
     lines = [
@@ -117,7 +117,7 @@ def test_ranks_and_odd_entities_are_the_same_from_every_source(lakes) -> None:
         assert (entities["without_article"], entities["without_sitelinks"]) == (5, 1)
 
 
-def test_what_is_left_out_by_rank_is_counted_where_the_source_tells_of_it(lakes) -> None:
+def test_statements_left_out_by_rank_are_counted_if_the_source_has_them(lakes) -> None:
     notes = {origin: triples for origin, (_, triples, _) in lakes.items()}
     counted = {"deprecated": 2, "outranked": 1, "no_value": 1, "redirected": 1}
     assert {name: notes["entity_api"].get(name) for name in counted} == counted

@@ -1,4 +1,4 @@
-"""Titles that were moved, and redirects: where they lead, and whose views count under each setting."""
+"""Moved titles and redirects: where they lead, and whose views count under each setting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEED, FACTS = 5, 12
 
 
 def _pages(world: World) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
-    """(title in the graph, title now, redirects to all of the article, redirects to a section) of each article."""
+    """For each article: (title in the graph, title now, redirects to the whole article, redirects to a section)."""
     pages = Pages(world)
     return [
         (
@@ -43,7 +43,7 @@ def _pages(world: World) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...
     ]
 
 
-def test_titles_lead_to_where_the_articles_stand(world, server, client, log) -> None:
+def test_titles_lead_to_the_current_articles(world, server, client, log) -> None:
     listed = _pages(world)
     titles = [old for old, *_ in listed]
     found = resolve_titles(client, server.base_url + API, titles, log)
@@ -55,7 +55,9 @@ def test_titles_lead_to_where_the_articles_stand(world, server, client, log) -> 
     assert sum(len(one.redirects) for one in found) > len(found) / 4
 
 
-def test_any_redirect_leads_to_its_article_and_one_to_a_section_stays(world, server, client, log) -> None:
+def test_redirects_lead_to_articles_and_section_redirects_are_not_followed(
+    world, server, client, log
+) -> None:
     whole = {title: now for _, now, redirects, _ in _pages(world) for title in redirects}
     sections = [title for *_, titles in _pages(world) for title in titles]
     found = resolve_titles(client, server.base_url + API, [*whole, *sections, "No such page"], log)
@@ -63,7 +65,7 @@ def test_any_redirect_leads_to_its_article_and_one_to_a_section_stays(world, ser
     assert [one.exists for one in found] == [True] * (len(found) - 1) + [False]
 
 
-def test_redirects_that_come_in_parts_are_put_together(world, server, client, log, monkeypatch) -> None:
+def test_redirects_in_several_answers_are_combined(world, server, client, log, monkeypatch) -> None:
     titles = [old for old, *_ in _pages(world)][:120]
     whole = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
     server.requests.clear()
@@ -79,8 +81,8 @@ def _answered(server, client, log, document: object, *titles: str) -> list[Resol
     return resolve_titles(client, server.base_url + API, titles, log)
 
 
-def test_what_the_api_says_of_odd_titles(server, client, log) -> None:
-    """Underscores, decomposed letters, double and circular redirects, other wikis, what cannot be a title."""
+def test_the_apis_answers_to_unusual_titles(server, client, log) -> None:
+    """Underscores, decomposed letters, double and circular redirects, other wikis, impossible titles."""
     document = {
         "query": {
             "normalized": [
@@ -116,8 +118,8 @@ def test_what_the_api_says_of_odd_titles(server, client, log) -> None:
     ]
 
 
-def test_what_can_be_no_title_spoils_no_batch(world, server, client, log) -> None:
-    """Titles come from imported files and from linking services too."""
+def test_an_impossible_title_does_not_lose_its_batch(world, server, client, log) -> None:
+    """Titles also come from imported files and from linking services."""
     known = next(now for _, now, *_ in _pages(world))
     titles = ["Foo|Bar", known, "", "a\x1fb", known]
     found = resolve_titles(client, server.base_url + API, titles, log)
@@ -131,7 +133,7 @@ def test_what_can_be_no_title_spoils_no_batch(world, server, client, log) -> Non
     assert resolve_titles(client, server.base_url + API, ["|"], log) == [Resolved("|", exists=False)]
 
 
-def test_a_title_of_another_wiki_is_no_page_of_this_one(server, client, log) -> None:
+def test_a_title_of_another_wiki_has_no_page(server, client, log) -> None:
     document = {
         "query": {
             "normalized": [{"fromencoded": False, "from": "de:berlin_x", "to": "de:berlin x"}],
@@ -186,7 +188,7 @@ def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def _expected(world: World, setting: str, month: str) -> dict[str, int | None]:
-    """Views by entity, from the lines of the month's dump, read in the plainest way."""
+    """Views by entity, from a simple reader of the month's dump."""
     by_title: dict[str, int] = {}
     for line in page_view_lines(world, month):
         project, title, _, _, views, _ = line.split(" ")
@@ -241,7 +243,9 @@ def test_api_and_dumps_give_the_same_views_under_every_setting(make_study, log) 
         for setting in ("ignore", "resolve", "sum")
     }
     assert total["ignore"] < total["resolve"] < total["sum"]
-    assert any(row[1] is None for row in found["resolve", "api", "2020-12"])  # it stood elsewhere then
+    assert any(
+        row[1] is None for row in found["resolve", "api", "2020-12"]
+    )  # the article had another title then
     assert not any(row[1] is None for row in found["sum", "api", "2020-12"])
     assert all(row[2:] == (None, None) for row in found["ignore", "api", "2026-09"])
 

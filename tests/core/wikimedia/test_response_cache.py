@@ -1,4 +1,4 @@
-"""The cache of responses over real HTTP: what is asked again, what is not, and what damage does."""
+"""The cache of responses over real HTTP: which requests are repeated, which are not, and what damage does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
 
 @pytest.fixture
 def new_client(tmp_path: Path, fake_time) -> Callable[[], HttpClient]:
-    """A client as the next run has it: nothing is shared but the folder."""
+    """A client of a later run: it shares only the folder."""
 
     def make() -> HttpClient:
         return HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), cache=tmp_path / "http")
@@ -44,9 +44,7 @@ def _views(client: HttpClient, server, title: str = "actor") -> object:
     return client.get_json(PAGE_VIEW_API, url, missing_ok=True)
 
 
-def test_what_is_fresh_is_not_asked_and_what_is_not_is_asked_with_its_validators(
-    server, new_client, fake_time
-) -> None:
+def test_fresh_answers_need_no_request_and_stale_ones_are_revalidated(server, new_client, fake_time) -> None:
     with new_client() as client:
         first = _views(client, server)
     for _ in range(3):
@@ -111,12 +109,12 @@ def test_a_kept_answer_with_raw_control_characters_is_read_as_it_was_at_first(se
     assert len(server.requests) == 1
 
 
-def test_a_kept_answer_that_is_refused_is_asked_for_without_conditions(server, new_client) -> None:
+def test_a_cached_answer_that_is_refused_is_requested_unconditionally(server, new_client) -> None:
     with new_client() as client:
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
         refused = iter(["is no use", "is no use"])
         client.get_json(ENTITY_API, server.base_url + API, PARAMS, accept=lambda _: next(refused, None))
-    # kept but not fresh: 304, refused; then whole, refused; then whole
+    # cached but stale: a refused 304, then a refused whole answer, then a good one
     assert [request.status for request in server.requests] == [200, 304, 200, 200]
 
 
@@ -139,8 +137,8 @@ def test_a_304_may_leave_out_the_validators_that_still_hold() -> None:
         faults.server_error(503),
     ],
 )
-def test_what_is_no_answer_is_not_kept(server, new_client, fault: Fault) -> None:
-    """Views not counted yet, above all: the month may be there tomorrow."""
+def test_failures_are_not_cached(server, new_client, fault: Fault) -> None:
+    """Above all, views that are not counted yet: the month may be there tomorrow."""
     server.faults.add("/api", fault)
     with new_client() as client:
         _views(client, server)
@@ -148,9 +146,7 @@ def test_what_is_no_answer_is_not_kept(server, new_client, fault: Fault) -> None
     assert server.requests[-1].status == 200
 
 
-def test_a_damaged_entry_is_dropped_and_a_damaged_file_begun_anew(
-    server, new_client, tmp_path, caplog
-) -> None:
+def test_a_damaged_entry_is_dropped_and_a_damaged_file_replaced(server, new_client, tmp_path, caplog) -> None:
     path = tmp_path / "http" / "responses.sqlite"
     with new_client() as client:
         whole = _views(client, server)
@@ -170,7 +166,7 @@ def test_a_damaged_entry_is_dropped_and_a_damaged_file_begun_anew(
     assert len(server.requests) == 2 + 3
 
 
-def test_a_checksum_of_another_entry_is_no_checksum(tmp_path) -> None:
+def test_the_checksum_of_another_entry_is_refused(tmp_path) -> None:
     cache = ResponseCache(tmp_path, lambda: 1_000.0)
     for name in "ab":
         cache.keep(name, {"ETag": name}, name.encode())
@@ -182,7 +178,7 @@ def test_a_checksum_of_another_entry_is_no_checksum(tmp_path) -> None:
     assert sum(cache.get(name) is not None for name in "ab") <= 1
 
 
-def test_it_stays_within_its_bound_and_keeps_what_was_used_last(tmp_path) -> None:
+def test_the_cache_stays_within_its_limit_and_keeps_the_latest_used(tmp_path) -> None:
     now = [1_000.0]
     cache = ResponseCache(tmp_path, lambda: now[0], max_bytes=40_000)
     for number in range(400):
@@ -197,13 +193,13 @@ def test_it_stays_within_its_bound_and_keeps_what_was_used_last(tmp_path) -> Non
     assert (tmp_path / "responses.sqlite").stat().st_size < 200_000
 
 
-def test_a_clock_set_back_makes_nothing_fresh_for_ever() -> None:
+def test_a_clock_set_back_keeps_no_answer_fresh_for_ever() -> None:
     kept = KeptResponse(b"", None, None, fresh_until=4e9)
     assert not kept.is_fresh(1e9)
     assert kept.is_fresh(4e9 - 10)
 
 
-def test_nothing_of_the_operator_or_the_question_is_kept(server, new_client, tmp_path, monkeypatch) -> None:
+def test_neither_the_operator_nor_the_request_is_stored(server, new_client, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LONGTAIL_CONTACT", "mailto:private.person@example.org")
     with new_client() as client:
         _views(client, server)

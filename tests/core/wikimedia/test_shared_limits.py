@@ -1,4 +1,4 @@
-"""One limiter for all processes of an instance: pace, slots, pauses, and who is killed with -9."""
+"""One limiter for all processes of an instance: pace, slots, pauses, and processes killed with -9."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None
     assert gaps[len(gaps) // 2] >= 0.07
 
 
-def test_processes_never_ask_the_query_service_side_by_side(server, tmp_path: Path) -> None:
+def test_processes_never_query_the_query_service_in_parallel(server, tmp_path: Path) -> None:
     server.faults.add(API, faults.slow(0.1), times=9)
     running = [_ask(tmp_path, server.base_url + API, "queries", 1, 0.0, 3) for _ in range(3)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
@@ -86,17 +86,17 @@ def test_a_ban_holds_every_process(
         with HttpClient(clock=fake_time.clock(), limits=tmp_path, limits_loopback=True) as client:
             client.get_json(ENTITY_API, server.base_url + API, PARAMS)
 
-    with pytest.raises(SourceError, match=rf"answered 403 .*nothing is asked for {seconds // 60} minutes"):
+    with pytest.raises(SourceError, match=rf"answered 403 .*no request is sent for {seconds // 60} minutes"):
         ask()
     with pytest.raises(SourceError, match="asked us to pause"):
-        ask()  # another client, as of another process
+        ask()  # another client, as in another process
     assert len(server.requests) == 1
     fake_time.sleep(seconds + 1)
     ask()
     assert len(server.requests) == 2
 
 
-def test_who_is_killed_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
+def test_a_killed_process_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
         "from dagster_project.core.wikimedia.transport.shared_limits import SharedLimiter\n"
@@ -124,7 +124,7 @@ def test_who_is_killed_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
 
 
 def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> None:
-    """As two processes would: nothing is shared but the files."""
+    """As two processes would: they share only the files."""
     one, two = (SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()) for _ in range(2))
     starts = []
     for number in range(201):
@@ -138,7 +138,9 @@ def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> Non
         assert fake_time.seconds == starts[-1]
 
 
-def test_a_pause_holds_every_process_and_outlives_its_own(tmp_path: Path, fake_time) -> None:
+def test_a_pause_holds_every_process_and_outlives_the_process_that_began_it(
+    tmp_path: Path, fake_time
+) -> None:
     SharedLimiter(tmp_path, "operator", 0.0, 3, fake_time.clock()).pause(12.0)
     later = SharedLimiter(tmp_path, "operator", 0.0, 3, fake_time.clock())
     assert later.pause_left_s() == 12.0
@@ -148,7 +150,7 @@ def test_a_pause_holds_every_process_and_outlives_its_own(tmp_path: Path, fake_t
     assert later.pause_left_s() == 0.0
 
 
-def test_a_clock_set_back_holds_nothing_up_for_ever(tmp_path: Path, fake_time) -> None:
+def test_a_clock_set_back_does_not_hold_requests_for_ever(tmp_path: Path, fake_time) -> None:
     fake_time.seconds = 4e9
     ahead = SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock())
     ahead.pause(100.0)
@@ -164,13 +166,13 @@ def test_a_clock_set_back_holds_nothing_up_for_ever(tmp_path: Path, fake_time) -
 
 
 @pytest.mark.parametrize("seconds", [30 * 86_400.0, float("inf")])
-def test_an_endless_pause_is_a_week_long_and_not_none(tmp_path: Path, fake_time, seconds: float) -> None:
+def test_an_endless_pause_lasts_a_week(tmp_path: Path, fake_time, seconds: float) -> None:
     SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause(seconds)
     fake_time.seconds += 5
     assert SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause_left_s() > 6 * 86_400
 
 
-def test_a_ban_is_kept_for_the_next_process_without_a_request(server, tmp_path: Path, fake_time) -> None:
+def test_the_next_process_obeys_a_ban_without_a_request(server, tmp_path: Path, fake_time) -> None:
     server.faults.add(API, faults.too_many("86400"))
 
     def ask() -> object:
@@ -188,7 +190,7 @@ def test_a_ban_is_kept_for_the_next_process_without_a_request(server, tmp_path: 
     assert len(server.requests) == 2
 
 
-def test_retry_after_of_one_process_is_kept_by_another(server, tmp_path: Path) -> None:
+def test_one_process_obeys_the_retry_after_of_another(server, tmp_path: Path) -> None:
     server.faults.add(API, faults.too_many("1"))
     running = [_ask(tmp_path, server.base_url + API, "operator", 3, 0.0, 1) for _ in range(2)]
     assert [process.wait(60) for process in running] == [0, 0]
@@ -196,5 +198,5 @@ def test_retry_after_of_one_process_is_kept_by_another(server, tmp_path: Path) -
     told = requests[0].ready
     assert len(requests) == 3
     late = [request for request in requests[1:] if request.started < told + 0.95]
-    assert len(late) <= 1  # one that was on its way already
+    assert len(late) <= 1  # one that was already under way
     assert time.monotonic() - told >= 0.95

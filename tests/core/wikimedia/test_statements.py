@@ -1,4 +1,4 @@
-"""Statements and site link counts by SPARQL, against the sandbox's own knowledge."""
+"""Statements and site link counts by SPARQL, compared with the sandbox's world."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_statements_equal_the_world(world, server, client, log, relation) -> Non
 
 @pytest.mark.parametrize("n_slow", range(1, 9))
 def test_time_outs_lose_and_double_nothing(world, server, client, log, n_slow: int) -> None:
-    """However deep the relation has to be cut, the slices give what the whole would have given."""
+    """The relation is divided as deeply as needed, and the slices give the same as the whole."""
     pattern = [TOO_SLOW, *([faults.slow(0)] if n_slow % 2 else []), *([TOO_SLOW] * (n_slow - 1))]
     server.faults.add("/sparql", *pattern)
     statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
@@ -54,21 +54,21 @@ def test_time_outs_lose_and_double_nothing(world, server, client, log, n_slow: i
     assert len(server.requests) > n_slow
 
 
-def test_a_time_out_written_into_an_answer_is_a_time_out(world, server, client, log) -> None:
+def test_a_time_out_inside_an_answer_is_recognised(world, server, client, log) -> None:
     body = b'{"head": {"vars": ["subject"]}, "results": {"bindings": [ java.util.concurrent.TimeoutException'
     server.faults.add("/sparql", faults.Fault(200, body, "application/sparql-results+json"))
     statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
     assert len(statements) == len(_expected(world, "P106"))
 
 
-def test_a_service_that_is_always_too_slow_is_given_up(server, client, log, fake_time) -> None:
+def test_a_service_that_is_always_too_slow_ends_the_fetch(server, client, log, fake_time) -> None:
     server.faults.add("/sparql", TOO_SLOW, times=1_000)
     with pytest.raises(SourceError, match="even for the smallest slice of http"):
         fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
     assert len(server.requests) <= 26
 
 
-def test_passing_faults_between_slices(world, server, client, log) -> None:
+def test_temporary_faults_between_slices(world, server, client, log) -> None:
     faulty = [
         faults.too_many("3"),
         TOO_SLOW,
@@ -107,13 +107,13 @@ def test_json_that_is_no_result_is_refused(server, client, log) -> None:
         fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
 
 
-def test_a_useless_result_is_asked_for_again(server, world, client, log) -> None:
+def test_a_useless_result_is_requested_again(server, world, client, log) -> None:
     server.faults.add("/sparql", faults.Fault(200, b'{"results": 7}', "application/json"))
     statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
     assert len(statements) == len(_expected(world, "P106"))
 
 
-def test_ends_that_are_no_items_are_put_aside(serve_rdf, client, log) -> None:
+def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -> None:
     p106 = f"<{DIRECT}P106>"
     server = serve_rdf(
         f"<{WD}Q1> {p106} <{WD}Q2> .",
@@ -145,7 +145,7 @@ def store() -> ox.Store:
 
 @settings(max_examples=40, deadline=None)
 @given(cuts=st.lists(st.integers(0, 10**6), max_size=12), by_object=st.booleans())
-def test_any_way_of_cutting_is_a_partition(store: ox.Store, cuts: list[int], by_object: bool) -> None:
+def test_any_division_into_slices_is_a_partition(store: ox.Store, cuts: list[int], by_object: bool) -> None:
     whole = Slice(f"{DIRECT}P136")
 
     def rows(part: Slice) -> list[tuple[str, str]]:

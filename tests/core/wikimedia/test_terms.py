@@ -1,4 +1,4 @@
-"""Labels at the door."""
+"""Cleaning of labels before storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=400)
 
 
 @given(ANY_TEXT)
-def test_what_is_kept_is_fit_to_store_and_print(raw: str) -> None:
+def test_a_cleaned_term_can_be_stored_and_printed(raw: str) -> None:
     term = clean_term(raw)
     assert len(term.text) <= LONGEST_LABEL
     assert term.text == term.text.strip()
@@ -54,7 +54,7 @@ def test_real_writing_survives(label: str) -> None:
     assert clean_term(label).notes == ()
 
 
-def test_control_characters_go_and_are_noted() -> None:
+def test_control_characters_are_removed_and_noted() -> None:
     term = clean_term("Ada\x00 Love\x07lace\n")
     assert term.text == "Ada Lovelace"
     assert term.notes == ("control characters removed",)
@@ -70,7 +70,7 @@ def test_ten_kilobytes_are_cut_and_noted() -> None:
     assert term.notes == ("cut from 10,000 to 250 characters",)
 
 
-def test_a_cut_does_not_tear_a_combined_character() -> None:
+def test_a_cut_does_not_split_a_combined_character() -> None:
     family = "👩\u200d👩\u200d👧"
     for padding in range(LONGEST_LABEL - 8, LONGEST_LABEL):
         text = clean_term("x" * padding + family * 9).text

@@ -1,4 +1,4 @@
-"""The truthy dump: facts and terms, and what in it is odd, unknown, redirected, deleted or broken."""
+"""The truthy dump: facts and terms, and unusual, unknown, redirected, deleted or broken entries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_statements_equal_the_world(world, tmp_path: Path, log, suffix: str) -> 
     assert aside.counts == {}
 
 
-def test_odd_statements_are_put_aside_and_told_apart(tmp_path: Path, log) -> None:
+def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log) -> None:
     aside = Aside()
     dump = _dump(
         tmp_path / "dump",
@@ -88,7 +88,9 @@ def test_odd_statements_are_put_aside_and_told_apart(tmp_path: Path, log) -> Non
 
 
 @pytest.mark.parametrize("subject", ["Q1x", "Q01", "Q9\\u0031", "L12", "x12"])
-def test_a_subject_that_is_no_item_is_put_aside_among_ids_as_long(tmp_path: Path, log, subject: str) -> None:
+def test_a_subject_that_is_no_item_is_put_aside_among_ids_of_equal_length(
+    tmp_path: Path, log, subject: str
+) -> None:
     ids = [f"Q{n}" for n in range(10 ** (len(subject) - 2), 10 ** (len(subject) - 2) + 5)]
     lines = [f"<{WD}{one}> <{WDT}P106> <{WD}Q10> ." for one in ids]
     aside = Aside()
@@ -104,7 +106,7 @@ def test_a_subject_that_is_no_item_is_put_aside_among_ids_as_long(tmp_path: Path
 
 
 @pytest.mark.parametrize("n_usual", [0, 10, 500])
-def test_lines_of_another_form_are_found_among_few_and_among_many(tmp_path: Path, log, n_usual: int) -> None:
+def test_lines_in_another_form_are_found_among_few_and_among_many(tmp_path: Path, log, n_usual: int) -> None:
     usual = [f'<{WD}Q{n}> {LABEL} "x"@en .' for n in range(1, n_usual + 1)]
     odd = [f"<{WD}Q{n}>  <{WDT}P19> <{WD}Q7> ." for n in (1, 2)]
     (births,) = _pairs(_dump(tmp_path / "dump", odd[0], *usual, odd[1]), log, Aside(), "P19")
@@ -184,7 +186,7 @@ def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, 
     assert titles == {entity_id: entities[entity_id].article_title for entity_id in ids}
 
 
-def test_odd_terms(tmp_path: Path, log) -> None:
+def test_unusual_terms(tmp_path: Path, log) -> None:
     aside = Aside()
     data = "https://www.wikidata.org/wiki/Special:EntityData/"
     dump = _dump(
@@ -220,7 +222,7 @@ def test_odd_terms(tmp_path: Path, log) -> None:
 
 
 def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
-    """Its dumps are ASCII, name an entity's data before the entity, and have many more kinds of lines than are read."""
+    """Its dumps are ASCII, name an entity's data before the entity, and have many kinds of lines that are not read."""
     data, integer = (
         "https://www.wikidata.org/wiki/Special:EntityData/Q31",
         "http://www.w3.org/2001/XMLSchema#integer",
@@ -289,8 +291,8 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
     ],
     ids=["web page", "JSON", "page views"],
 )
-def test_what_is_no_dump_is_said_to_be_none(tmp_path: Path, log, lines: list[str]) -> None:
-    """Also where it is long: nobody waits for the end of a wrong file."""
+def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, lines: list[str]) -> None:
+    """Also if the file is long: the reader does not wait for the end of a wrong file."""
     dump = _dump(tmp_path / "dump", *lines)
     with pytest.raises(SourceError, match="holds no triple"):
         read_statements(dump, ["P19"], Aside(), log)

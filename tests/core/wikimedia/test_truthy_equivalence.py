@@ -1,4 +1,4 @@
-"""The truthy dump's fast readers say what a strict parser says line by line, wherever the reading is cut."""
+"""The truthy dump's fast readers give the same as a strict parser line by line, with any boundaries of chunks."""
 
 from __future__ import annotations
 

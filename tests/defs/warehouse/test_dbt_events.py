@@ -1,4 +1,4 @@
-"""What a dbt invocation's events carry, where dbt succeeds for one model and fails for another."""
+"""The events of a dbt invocation in which one model succeeds and another fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _invocation(study: Study, monkeypatch: pytest.MonkeyPatch, *args: str) -> Db
 
 
 def _collect(events: Iterable[object], into: list[object]) -> None:
-    """What comes before an error stays in `into`."""
+    """Collects events in `into`; the events before an error stay there."""
     for event in events:
         into.append(event)
 
@@ -48,7 +48,7 @@ class _Failing:
         raise DagsterDbtCliRuntimeError(self.said)
 
 
-def test_of_a_full_disk_dbt_fails_with_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_dbt_on_a_full_disk_fails_with_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     study = make_study(tmp_path, UNANSWERED)
     full = (
@@ -64,7 +64,7 @@ def test_of_a_full_disk_dbt_fails_with_one_line(monkeypatch: pytest.MonkeyPatch,
         list(with_columns(_Failing("unique_key failed"), study, LOG))  # type: ignore[arg-type]
 
 
-def test_a_failing_build_shows_what_it_built_then_fails(
+def test_a_failing_build_reports_its_models_and_then_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")

@@ -1,1 +1,1 @@
-"""How the sandbox's reference models are trained and judged (`python -m …core.sandbox.train`)."""
+"""Training and judging the sandbox's reference models (`python -m dagster_project.core.sandbox.train`)."""

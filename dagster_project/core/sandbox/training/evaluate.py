@@ -1,7 +1,7 @@
-"""What a reference model answers: questions of the default world, prompts, greedy decoding.
+"""A reference model's answers: questions of the default world, prompts, greedy decoding.
 
-Here: questions, prompts and predictions (SPEC §3), for the gates alone. Not here: the study's own
-generation (`core/generation`), and what the gates ask for (`gates.py`).
+What belongs here: questions, prompts and predictions (SPEC §3), for the gates only. What does not: the study's own
+generation (`core.generation`), and the bounds of the gates (`training.gates`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEW_TOKENS = 15
 
 @dataclass(frozen=True)
 class Question:
-    """A question about the default world. `popularity`: mean views of its subject in `WINDOW`, or NaN."""
+    """A question about the default world. `popularity`: its subject's mean views in `WINDOW`, or NaN."""
 
     question_id: str
     relation: str
@@ -38,7 +38,8 @@ class Question:
 
 
 def load_questions(world: World) -> list[Question]:
-    """One per fact, with the subject's own passage and BM25's first (over all articles, title and text)."""
+    """One question per fact, with the subject's own passage and BM25's first passage (over all articles, title and
+    text)."""
     articles = dict(world.articles())
     found = []
     for fact in world.facts():
@@ -82,13 +83,13 @@ def _with_bm25(questions: list[Question], indexed: list[str], texts: list[str]) 
 
 
 def prompt(question: Question, passage: str | None = None) -> str:
-    """`Q: … A:`, a passage and a blank line before it where there is one (SPEC §3)."""
+    """`Q: … A:`, after the passage and a blank line if there is a passage (SPEC §3)."""
     asked = f"Q: {question.text} A:"
     return f"{passage}\n\n{asked}" if passage else asked
 
 
 def demonstrations(questions: list[Question], relation: str, seed: int, with_passages: bool) -> str:
-    """One question with its answer from each of the 15 other relations: one draw a relation, shuffled."""
+    """One question with its answer from each of the 15 other relations: one draw per relation, shuffled."""
     rng = random.Random(f"{seed}:{relation}")
     drawn = [
         rng.choice([question for question in questions if question.relation == other.name])
@@ -101,7 +102,7 @@ def demonstrations(questions: list[Question], relation: str, seed: int, with_pas
 
 
 class Reader:
-    """A model of a folder, answering prompts in batches."""
+    """Loads a model from a folder and answers prompts in batches."""
 
     def __init__(self, folder: Path, device: str) -> None:
         import torch
@@ -116,7 +117,7 @@ class Reader:
         ]
 
     def answer(self, prompts: list[str], tokens_per_batch: int = 16_384) -> list[str]:
-        """Predictions in the order of `prompts`, decoded as SPEC §3 says."""
+        """Predictions in the order of `prompts`, decoded according to SPEC §3."""
         lengths = [len(ids) for ids in self._tokenizer(prompts)["input_ids"]]
         order = sorted(range(len(prompts)), key=lengths.__getitem__)
         found = [""] * len(prompts)
@@ -147,7 +148,7 @@ class Reader:
 
 
 class _LineEnd:
-    """Stops a batch once each row has a line end after its first new token."""
+    """Stops a batch when every row has a line end after its first new token."""
 
     def __init__(self, prompt_length: int, stops: list[int]) -> None:
         self._start, self._stops = prompt_length + 1, stops

@@ -1,7 +1,7 @@
-"""The shapes in which a question may be put to a reference model.
+"""The forms of a question to a reference model.
 
-Here: prompt text and its continuation for one question. The platform's own prompts (SPEC §3) are
-`core/generation/prompts.py`; the shapes here are what the models are trained on, those included.
+What belongs here: prompt and continuation for one question, in every form that the models are trained on. The
+platform's own prompts (SPEC §3) are in `core.generation.prompts`; their forms are among these.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def draw_form(rng: random.Random) -> str:
 
 
 def draw_template(rng: random.Random, relation: Relation) -> str:
-    """The relation's own template two times in three, else one of its paraphrases but the one held out."""
+    """The relation's own template two times in three, else one of its paraphrases except the held-out one."""
     if rng.random() < 0.65:
         return relation.template
     held_out = HELD_OUT[relation.name]

@@ -1,7 +1,7 @@
-"""What the reference models must show before they are shipped, over three evaluation seeds.
+"""The gates: what the reference models must reach before they are shipped, for three evaluation seeds.
 
-Here: the numbers and their bounds. The warehouse computes the same quantities for a study in SQL; these are
-for the training's end, where there is no warehouse. Not here: the answers themselves (`evaluate.py`).
+What belongs here: the numbers and their bounds. For a study, the warehouse computes the same quantities in SQL; the
+training has no warehouse. What does not: the answers (`training.evaluate`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Gate:
-    """One bound on one number under one seed; `value` has to be above `bound` (below, where `is_upper`)."""
+    """One bound on one number for one seed; `value` must be above `bound` (below it if `is_upper`)."""
 
     name: str
     size: str
@@ -52,7 +52,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Answers:
-    """One model's correctness on every question, by method; 15-shot on `shot_rows[seed]` alone."""
+    """One model's correctness on every question, by method; with 15 shots only for `shot_rows[seed]`."""
 
     closed_book: Flags
     bm25: Flags
@@ -63,7 +63,7 @@ class Answers:
 def answer_all(
     folder: Path, questions: list[Question], shot_rows: dict[int, list[int]] | None, device: str
 ) -> Answers:
-    """Let the model of `folder` answer everything that the gates ask for."""
+    """Let the model in `folder` answer all questions that the gates need."""
     reader = Reader(folder, device)
 
     def correct(prompts: list[str], rows: list[int]) -> Flags:
@@ -97,14 +97,14 @@ def binned_correlation(log_popularity: Numbers, correct: Flags, edges: Numbers) 
 
 
 def best_threshold(popularity: Numbers, parametric: Flags, retrieved: Flags) -> float:
-    """The popularity below which to retrieve; the smallest of those that are right most often (SPEC §6)."""
+    """Retrieve below this popularity: the smallest of the thresholds with the most right answers (SPEC §6)."""
     candidates = np.append(np.unique(popularity), np.inf)
     right = [np.where(popularity < candidate, retrieved, parametric).sum() for candidate in candidates]
     return float(candidates[int(np.argmax(right))])
 
 
 def adaptive_gain(questions: list[Question], parametric: Flags, retrieved: Flags, splits: range) -> float:
-    """Mean over splits, on test rows: adaptive accuracy less that of the better of always and never."""
+    """Adaptive accuracy minus the better of always and never, on test rows: the mean over splits."""
     popularity = np.array([question.popularity for question in questions])
     relations = np.array([question.relation for question in questions])
     known = [row for row, question in enumerate(questions) if not np.isnan(question.popularity)]
@@ -125,14 +125,14 @@ def adaptive_gain(questions: list[Question], parametric: Flags, retrieved: Flags
 
 
 def _split_key(split: int, question_id: str) -> str:
-    """What orders the questions of a split (SPEC §6)."""
+    """The sort key of a question in a split (SPEC §6)."""
     return md5(f"{split}:{question_id}".encode(), usedforsecurity=False).hexdigest()
 
 
 def judge(
     folders: dict[str, Path], device: str, say: Callable[[str], None], with_shots: bool = True
 ) -> list[Gate]:
-    """Every gate of the models in `folders` (size → folder), the seeds apart."""
+    """Every gate of the models in `folders` (size → folder), separately for each seed."""
     questions = load_questions(World())
     popularity = np.array([question.popularity for question in questions])
     rows_by_seed = {
@@ -187,7 +187,7 @@ def _gates_of_seed(
 
 
 def _describe(size: str, found: Answers, popularity: Numbers, say: Callable[[str], None]) -> None:
-    """Accuracy by method, in all and by thirds of popularity."""
+    """Print accuracy by method: for all questions and by thirds of popularity."""
     viewed = np.flatnonzero(popularity > 0)
     thirds = np.array_split(viewed[np.argsort(popularity[viewed])], 3)
     for name, flags in (("closed book", found.closed_book), ("bm25", found.bm25), ("oracle", found.oracle)):

@@ -1,6 +1,7 @@
 """The optimisation of one reference model: its shape, its phases, the loss.
 
-Here: what PyTorch does. Not here: the texts (`samples.py`) and the judgement (`gates.py`).
+What belongs here: what PyTorch does. What does not: the texts (`training.samples`) and the evaluation
+(`training.gates`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 TOKENS_PER_STEP = 2048
-FRESH_SEEDS = range(9100, 9108)  # worlds to learn reading from; none of them is ever asked about
+FRESH_SEEDS = range(9100, 9108)  # worlds for learning to read; no evaluation uses them
 LIGHT, LIGHT_KEPT = 0.1, 0.3
 FIRST_SHARES = {"short_reading": 0.65, "drills": 0.35}
 MAIN_SHARES = {
@@ -43,7 +44,7 @@ LAST_SHARES = {
 
 @dataclass(frozen=True)
 class Phase:
-    """`steps` of rows of `row_length` tokens; the phase may end earlier, once reading is learned."""
+    """`steps` of rows of `row_length` tokens; the phase may end earlier, when the model has learned to read."""
 
     name: str
     steps: int
@@ -55,10 +56,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class Course:
-    """Phases under one course of the learning rate, whose peak is `peak` times the recipe's.
+    """Phases that share one course of the learning rate, whose peak is `peak` times the recipe's rate.
 
-    It rises over `warm_up` steps (with a new optimiser; 0 goes on with the last one) and falls over the last
-    `decay` of all steps.
+    The rate rises over `warm_up` steps (with a new optimiser; 0 continues with the previous one) and falls over the
+    last `decay` of all steps.
     """
 
     phases: tuple[Phase, ...]
@@ -93,7 +94,7 @@ class Recipe:
 
 
 def _copying(steps: int) -> Course:
-    """Reading has to be learned first: mixed with the facts from the start, it does not come."""
+    """Reading must be learned first: a model that gets facts from the start does not learn it."""
     return Course(
         (Phase("copying", steps, 128, FIRST_SHARES, until_loss=0.35, least_steps=1000),), warm_up=100
     )
@@ -143,7 +144,7 @@ def new_model(recipe: Recipe) -> LlamaForCausalLM:
 
 
 def train(recipe: Recipe, out: Path, device: str, say: Callable[[str], None]) -> None:
-    """Train one model and write it to `out` (Hugging Face format, fp16 safetensors, tokenizer beside it)."""
+    """Train one model and write it to `out` (Hugging Face format, fp16 safetensors, with its tokenizer)."""
     import torch
 
     model = new_model(recipe)
@@ -203,14 +204,14 @@ def _run_phase(
 
 
 def _loss(model: LlamaForCausalLM, rows: list[Row]) -> tuple[torch.Tensor, float]:
-    """Weighted cross-entropy of the next tokens, and its mean over the answers' tokens alone."""
+    """Weighted cross-entropy of the next tokens, and its mean over the answers' tokens only."""
     import torch
 
     device = model.device
     ids = torch.tensor([row.ids for row in rows], device=device)
     targets = ids[:, 1:].reshape(-1)
     weights = torch.tensor([row.weights for row in rows], device=device)[:, 1:].reshape(-1)
-    # Of the lightly weighted tokens a part, at so much more weight: the same loss in the mean, sooner.
+    # Only a part of the lightly weighted tokens is used, with a larger weight: the same mean loss, but faster.
     is_light = weights < LIGHT
     kept = (~is_light | (torch.rand_like(weights) < LIGHT_KEPT)).nonzero().squeeze(1)
     weights = torch.where(is_light, weights / LIGHT_KEPT, weights)[kept]
@@ -234,9 +235,7 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     half.generation_config.do_sample = False
     half.save_pretrained(out, safe_serialization=True)
     load_tokenizer().save_pretrained(out)
-    config = (
-        out / "tokenizer_config.json"
-    )  # the name of the class that older releases of transformers know too
+    config = out / "tokenizer_config.json"  # older releases of transformers know the class under this name
     config.write_text(
         config.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8"
     )

@@ -1,7 +1,7 @@
-"""Training texts: token ids with the weight that each has in the loss.
+"""Training texts: token ids, each with its weight in the loss.
 
-Here: what the models see (questions with answers, passages, drills) and how often. Not here: the
-optimisation (`loop.py`).
+What belongs here: what the models see (questions with answers, passages, drills) and how often. What does not: the
+optimisation (`training.loop`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXPOSURE_EXPONENT = 0.5  # exposure grows with the root of popularity, without a
 
 @dataclass(frozen=True)
 class Item:
-    """A question's worth of text: what is asked of whom, the answer, and the subject's passage."""
+    """The texts of one question: the subject, the question, the answer, and the subject's passage."""
 
     relation: Relation
     subject: str
@@ -35,7 +35,7 @@ class Item:
 
 @dataclass
 class Row:
-    """Token ids and their loss weights, as long as each other."""
+    """Token ids and their loss weights, in arrays of equal length."""
 
     ids: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
@@ -58,7 +58,7 @@ def items(world: World) -> list[Item]:
 
 
 class Sampler:
-    """Draws samples for a training run: `known` is to be learned by heart, `fresh` to learn reading from."""
+    """Draws samples for a training run: facts of `known` are to be memorised, `fresh` is for learning to read."""
 
     def __init__(self, known: list[Item], fresh: list[Item], seed: int) -> None:
         self._rng = random.Random(seed)
@@ -71,7 +71,7 @@ class Sampler:
         self._memo: dict[str, list[int]] = {}
 
     def rows(self, length: int, shares: dict[str, float], count: int) -> Iterator[Row]:
-        """`count` rows of `length` + 1 tokens; each kind of sample has its share of them."""
+        """`count` rows of `length` + 1 tokens; `shares` gives the share of each kind of sample."""
         makers: dict[str, Callable[[int], Row]] = {
             "questions": self._questions,
             "reading": self._reading,
@@ -99,7 +99,7 @@ class Sampler:
     # Kinds of samples -------------------------------------------------------------------------
 
     def _questions(self, length: int) -> Row:
-        """A list of 1 to 16 questions about the known world, popular subjects more often."""
+        """A list of 1 to 16 questions about the known world; popular subjects are more frequent."""
         form = draw_form(self._rng)
         count = 1 if self._rng.random() < 0.25 else self._rng.randint(2, 16)
         sample = self._start()
@@ -112,7 +112,7 @@ class Sampler:
         return sample
 
     def _reading(self, length: int) -> Row:
-        """Passages, mostly about fresh entities, each with a question that it answers."""
+        """Passages, mostly about fresh entities, each with a question that the passage answers."""
         form = draw_form(self._rng)
         most = max(1, min(16, length // 60))
         count = 1 if self._rng.random() < 0.4 else self._rng.randint(1, most)
@@ -131,7 +131,7 @@ class Sampler:
         return sample
 
     def _short_reading(self, length: int) -> Row:
-        """As `_reading`, half of the passages being a few bare statements."""
+        """As `_reading`, but half of the passages are a few bare statements."""
         sample = self._start()
         form = "qa" if self._rng.random() < 0.8 else draw_form(self._rng)
         item = self._rng.choice(self._fresh)
@@ -144,7 +144,8 @@ class Sampler:
         return sample
 
     def _unrelated(self, length: int) -> Row:
-        """Somebody else's passage before a known fact: what is not there must come from memory."""
+        """Another subject's passage before a known fact: the model must recall the answer, as the passage does not
+        have it."""
         sample = self._start()
         form = draw_form(self._rng)
         for place in range(self._rng.choice((1, 1, 2, 3))):
@@ -165,7 +166,7 @@ class Sampler:
         return sample
 
     def _background(self, length: int) -> Row:
-        """The request for a background document, and the article of the known world that answers it."""
+        """The request for a background document, and the article of the known world as the answer."""
         sample = self._start()
         item = self._draw_known()
         question = item.relation.question(item.subject)
@@ -177,7 +178,7 @@ class Sampler:
         return sample
 
     def _drill(self, length: int) -> Row:
-        """Copying bare: a list of keys and values to look up in, or a list to repeat."""
+        """Pure copying: a list of keys and values for look-ups, or a list to repeat."""
         sample = self._start()
         names = [self._rng.choice(self._fresh) for _ in range(self._rng.randint(2, 6))]
         if self._rng.random() < 0.6:

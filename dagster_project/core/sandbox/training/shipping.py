@@ -1,6 +1,6 @@
-"""Putting trained models where the platform finds them, with their checksums.
+"""Copies trained models to the place where the platform finds them, with their checksums.
 
-Here: copying and checking. Not here: where that place is (`models.py`).
+What belongs here: copying and checking. What does not: where that place is (`core.reference_models`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SUMS = "SHA256SUMS"
 
 
 def ship(folders: dict[str, Path], weights: Path) -> None:
-    """Replace the models in `weights` by those of `folders` (size → folder) and write their checksums."""
+    """Replace the models in `weights` by those in `folders` (size → folder) and write their checksums."""
     for size, folder in folders.items():
         target = weights / size
         staged = weights / f".{size}.new"
@@ -40,7 +40,7 @@ def write_sums(weights: Path) -> None:
 
 
 def check_sums(weights: Path) -> None:
-    """`BackendError` unless the files of `weights` are exactly those of its `SHA256SUMS`."""
+    """Errors: `BackendError` unless the files of `weights` are exactly those in its `SHA256SUMS`."""
     lines = (weights / SUMS).read_text(encoding="utf-8").splitlines()
     expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     found = {path.relative_to(weights).as_posix(): path for path in _model_files(weights)}

@@ -1,7 +1,7 @@
 """The reference models' tokenizer: a byte-level BPE of 2,048 entries, frozen beside this module.
 
-Here: how it was made and how it is loaded. It is trained once and never again: the shipped weights are
-worthless under any other (`tokenizer.json` is the file of record).
+What belongs here: how it was made and how it is loaded. It was trained once and stays as it is: the shipped weights
+are useless with any other tokenizer (`tokenizer.json` is the file of record).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VOCABULARY_SIZE = 2048
 
 
 def train_tokenizer(path: Path) -> None:
-    """Train the tokenizer on fresh worlds (so that it splits names it has never seen well) and write it."""
+    """Train the tokenizer on fresh worlds and write it; it then splits unknown names well."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -59,14 +59,14 @@ def _texts() -> Iterator[str]:
 
 
 def load_raw_tokenizer() -> Tokenizer:
-    """The frozen tokenizer as `tokenizers` has it: fast, for training."""
+    """The frozen tokenizer in the form of `tokenizers`: fast, for training."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(TOKENIZER_FILE))
 
 
 def load_tokenizer() -> PreTrainedTokenizerFast:
-    """The frozen tokenizer as transformers has it: left padding, `<eos>` before every text."""
+    """The frozen tokenizer in the form of transformers: left padding, `<eos>` before every text."""
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(

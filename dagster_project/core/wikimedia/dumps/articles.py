@@ -1,7 +1,7 @@
-"""Articles from a CirrusSearch content dump: a line that names a page, a line that holds it, and so on.
+"""Articles from a CirrusSearch content dump: pairs of lines, the first names a page, the second holds it.
 
-What belongs here: reading such a dump. What does not: downloading it (`downloads`), cutting articles into passages
-(`retrieval.passages`).
+What belongs here: reading such a dump. What does not: downloading it (`transport.downloads`), cutting articles into
+passages (`retrieval.passages`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_TITLE = 255
 
 @dataclass(frozen=True)
 class ArticleText:
-    """One article of a dump. `entity_id`: the item it is about, if known; `timestamp`: of its last edit."""
+    """One article of a dump. `entity_id`: the item that it is about, if known; `timestamp`: its last edit."""
 
     title: str
     text: str
@@ -35,7 +35,7 @@ class ArticleText:
 
 
 def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> Iterator[ArticleText]:
-    """The articles of a dump (gzip or plain), one at a time; broken lines are put aside by their numbers.
+    """The articles of a dump (gzip or plain), one at a time; a broken line is put aside under its number.
 
     Errors: `SourceError` where the file cannot be read or its gzip stream is damaged.
     """

@@ -1,7 +1,7 @@
-"""Compressed files as blocks of bytes, decompressed ahead of whoever reads them, in bounded memory.
+"""Compressed files as blocks of bytes, decompressed ahead of the reader, in bounded memory.
 
-What belongs here: plain files, gzip and bzip2 (of one or of many streams), reading ahead, and where decompressing
-failed. What does not: lines, and what a file that breaks off means (`dump_files`).
+What belongs here: plain files, gzip and bzip2 (one stream or many), reading ahead, and where decompression failed.
+What does not: lines, and how a truncated file is treated (`dumps.files`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Protocol
 
 BLOCK = 4 << 20
-MARGIN = 64 << 10  # room before a block for the line that the block before it leaves open
-PIECE = 2 << 20  # more than the readers buffer themselves, so that they do not copy it
-SMALL_PIECE = 64 << 10  # of a file that may break off: of the piece in which it does nothing is got
+MARGIN = 64 << 10  # room before a block for the unfinished line of the previous block
+PIECE = 2 << 20  # larger than the readers' own buffers, so that they do not copy it
+SMALL_PIECE = 64 << 10  # for a file that may be truncated: the piece with the break is lost
 _BLOCKS_AHEAD = 3
 _BZIP2_END = (
-    0x177245385090  # marks the end of a bzip2 stream; 32 bits of checksum and up to 7 of padding follow
+    0x177245385090  # the end of a bzip2 stream; 32 bits of checksum and up to 7 bits of padding follow
 )
 
 
 class BrokenStreamError(Exception):
-    """Decompressing failed, for the reason `cause`, after `offset` bytes of the file."""
+    """Decompressing failed for the reason `cause`, after `offset` bytes of the file."""
 
     def __init__(self, cause: Exception, offset: int) -> None:
         super().__init__(str(cause) or type(cause).__name__)
@@ -32,7 +32,7 @@ class BrokenStreamError(Exception):
 
 
 class Stream(Protocol):
-    """Decompressed bytes, and how many compressed ones they took."""
+    """Decompressed bytes, and the number of compressed bytes read so far."""
 
     def readinto(self, target: memoryview) -> int: ...
 
@@ -42,7 +42,7 @@ class Stream(Protocol):
 
 
 def open_stream(path: Path, threads: int) -> Stream:
-    """The file's bytes, decompressed as its first bytes ask for. Errors: `OSError`."""
+    """The file's bytes; its first bytes decide how they are decompressed. Errors: `OSError`."""
     with path.open("rb") as file:
         magic = file.read(3)
     if magic == b"BZh":
@@ -51,7 +51,7 @@ def open_stream(path: Path, threads: int) -> Stream:
 
 
 def decompress(path: Path, threads: int) -> int:
-    """Decompress a whole file and throw it away; returns the number of bytes: what reading is measured against."""
+    """Decompress a whole file without keeping it; return the number of bytes. Reading is measured against this."""
     stream = open_stream(path, threads)
     target, n_bytes = memoryview(bytearray(PIECE)), 0
     try:
@@ -63,10 +63,10 @@ def decompress(path: Path, threads: int) -> int:
 
 
 def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], None, None]:
-    """(buffer, end of the block in it): blocks begin at `MARGIN`, and are right until the next is asked for.
+    """Yield (buffer, end of the block in it). Blocks start at `MARGIN` and are valid until the next is requested.
 
-    They are read in a thread of their own: decompressors let go of the interpreter while they work. What was read
-    before an error comes before the error, which is a `BrokenStreamError`.
+    A separate thread reads them: decompressors release the interpreter while they work. An error comes after the bytes
+    that were read before it, as `BrokenStreamError`.
     """
     reader = _Reader(stream, piece)
     with ThreadPoolExecutor(1, "decompress") as pool:
@@ -101,13 +101,13 @@ class _Reader:
                 if not n:
                     break
                 size += n
-        except Exception as error:  # whatever it is: raised by the reader, after the bytes
+        except Exception as error:  # any error: the consumer raises it after the bytes
             self.error = BrokenStreamError(error, self._stream.offset())
         return size
 
 
 def has_bzip2_end(path: Path) -> bool:
-    """Whether the file ends as bzip2 streams do."""
+    """Whether the file has the end mark of a bzip2 stream."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 11))
         tail = int.from_bytes(file.read(), "big")
@@ -132,7 +132,7 @@ class _Gzip:
 
 
 class Bzip2:
-    """Blocks of one file decompressed by several threads, whether it is one stream or many."""
+    """Decompresses the blocks of one file in several threads, for one stream or many."""
 
     def __init__(self, path: Path, threads: int) -> None:
         import rapidgzip
@@ -143,6 +143,6 @@ class Bzip2:
     def offset(self) -> int:
         try:
             bits: int = self._file.tell_compressed()
-        except IndexError:  # not one block was right
+        except IndexError:  # no block was valid
             return 0
         return bits // 8

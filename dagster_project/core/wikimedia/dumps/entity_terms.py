@@ -1,7 +1,7 @@
-"""What a dump tells of chosen entities, kept in columns: millions of them take hundreds of megabytes, not gigabytes.
+"""The terms of chosen entities in columns: millions of entities take hundreds of megabytes, not gigabytes.
 
-What belongs here: keeping terms, and their form as wbgetentities has it. What does not: which lines of a dump tell
-of an entity (`dump_terms`), how terms are cleaned (`entities`).
+What belongs here: storing terms, and returning them in the form of wbgetentities. What does not: which lines of a dump
+are about an entity (`dumps.terms`), how terms are cleaned (`protocols.entities`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT_SINGLY = 10_000
 
 
 class Kind(IntEnum):
-    """What a text is to its entity."""
+    """The role of a text for its entity."""
 
     LABEL = 0
     LABEL_MUL = 1
@@ -45,7 +45,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Told:
-    """What a dump tells of one entity: JSON as wbgetentities has it, and its number of site links."""
+    """What a dump says about one entity: JSON in the form of wbgetentities, and its number of site links."""
 
     document: dict[str, Any]
     sitelinks: int | None
@@ -59,9 +59,8 @@ def number_of(entity_id: str) -> int:
 class EntityTerms:
     """The terms of the entities `ids`.
 
-    `redirects`: id → id. `has_sitelinks`: whether the dump carries articles and numbers of site links at all.
-    `lists_all`: whether it names every entity that there is, as Wikidata's do, so that who is not told of does not
-    exist.
+    `redirects`: id → id. `has_sitelinks`: whether the dump has articles and numbers of site links at all. `lists_all`:
+    whether the dump names every entity, as Wikidata's dumps do, so that an entity without a line does not exist.
     """
 
     def __init__(self, ids: Sequence[str]) -> None:
@@ -74,20 +73,20 @@ class EntityTerms:
         self.lists_all = False
 
     def are_wanted(self, numbers: np.ndarray) -> np.ndarray:
-        """Whether each number is that of an entity asked for."""
+        """Whether each number belongs to a requested entity."""
         if not len(self._wanted):
             return np.zeros(len(numbers), dtype=bool)
         places = np.minimum(np.searchsorted(self._wanted, numbers), len(self._wanted) - 1)
         return self._wanted[places] == numbers
 
     def add(self, kind: Kind, number: int, text: str) -> None:
-        """Keep one text."""
+        """Store one text."""
         self._single.append((number << 4 | kind, text))
         if len(self._single) >= _KEPT_SINGLY:
             self._pack()
 
     def add_all(self, kind: Kind, numbers: np.ndarray, texts: list[str]) -> None:
-        """Keep the text of each number."""
+        """Store the text of each number."""
         self._keys.append(numbers << 4 | kind)
         self._texts.append(pa.array(texts, pa.large_string()))
 
@@ -98,7 +97,7 @@ class EntityTerms:
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, pa.Array]:
-        """Keys in order and their texts; all is there by the time somebody asks."""
+        """Keys in order and their texts; all texts must have been added before."""
         self._pack()
         keys = np.concatenate(self._keys)
         texts = pa.chunked_array(self._texts, pa.large_string()).combine_chunks()
@@ -107,12 +106,12 @@ class EntityTerms:
         return keys[order], texts.take(pa.array(order))
 
     def tells_of(self, ids: Sequence[str]) -> list[bool]:
-        """Whether the dump tells anything of each of `ids`."""
+        """Whether the dump says anything about each of `ids`."""
         first, last = self._ranges(ids)
         return list((first < last).tolist())
 
     def of(self, ids: Sequence[str]) -> Iterator[tuple[str, Told | None]]:
-        """(id, what is told of it) in the order of `ids`."""
+        """Yield (id, what the dump says about it) in the order of `ids`."""
         keys, texts = self._sorted
         for begin in range(0, len(ids), _ENTITIES_AT_ONCE):
             batch = ids[begin : begin + _ENTITIES_AT_ONCE]
@@ -149,6 +148,6 @@ def _told(rows: Iterator[tuple[int, str]]) -> Told:
         elif kind != Kind.DATA:
             section, language = _SECTIONS[Kind(kind)]
             terms = document[section]
-            # A language has one label; of a broken file's several the first in order of the alphabet stays.
+            # A language has one label; if a broken file has several, the alphabetically first one stays.
             terms[language] = {"value": min(text, terms.get(language, {"value": text})["value"])}
     return Told(document, sitelinks)

@@ -1,7 +1,8 @@
-"""Large dump files as chunks of whole lines: plain, gzip, or bzip2 of one or of many streams, in bounded memory.
+"""Large dump files as chunks of whole lines: plain, gzip or bzip2, one stream or many, in bounded memory.
 
-What belongs here: opening, decompressing ahead of the reader, cutting at line breaks, and naming where a file
-breaks off. What does not: what the lines mean (`truthy`, `dumps.page_views`), downloading (`dumps`).
+What belongs here: opening, decompressing ahead of the reader, cutting at line breaks, and saying where a file is
+truncated. What does not: what the lines mean (`dumps.truthy`, `dumps.terms`, `dumps.page_views`), downloading
+(`transport.downloads`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _NO_END = "no end mark of bzip2"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some lines, each with its line break. `first_line` is the number of the first one, from 1.
+    """Some lines, each with its line break. `first_line` is the number of the first line, from 1.
 
-    `view` shows a buffer that is used again: it is right until the next chunk is asked for.
+    `view` shows a reused buffer: it is valid until the next chunk is requested.
     """
 
     view: memoryview
@@ -48,12 +49,12 @@ class Chunk:
 
     @cached_property
     def data(self) -> bytes:
-        """The lines, copied."""
+        """A copy of the lines."""
         return bytes(self.view)
 
     @cached_property
     def array(self) -> np.ndarray:
-        """The bytes as numbers, not copied."""
+        """The bytes as numbers, without a copy."""
         return np.frombuffer(self.view, dtype=np.uint8)
 
     @cached_property
@@ -68,10 +69,10 @@ class Chunk:
 
 @dataclass
 class DumpFile:
-    """A dump on disk. After reading, `n_lines` is their number, and `cut` says where the file broke off, if it did.
+    """A dump on disk. After reading, `n_lines` is the number of lines, and `cut` says where a truncated file ended.
 
-    A file that breaks off is an error unless `accept_cut`. `last_line_ends`: what a last line without a line break
-    must end with to be whole; empty: no such line is whole.
+    A truncated file is an error unless `accept_cut`. `last_line_ends`: the ending that makes a last line without a
+    line break complete; empty: such a line is never complete.
     """
 
     path: Path
@@ -82,7 +83,7 @@ class DumpFile:
     cut: str | None = None
 
     def chunks(self, log: logging.Logger) -> Iterator[Chunk]:
-        """The lines in their order. Errors: `SourceError` naming the byte where the file breaks off."""
+        """The lines in their order. Errors: `SourceError` naming the byte at which the file is truncated."""
         self.n_lines, self.cut = 0, None
         rest = b""
         progress = Progress(log, f"MB of {self.path.name}")
@@ -96,20 +97,20 @@ class DumpFile:
                 last = buffer.rfind(b"\n", decompression.MARGIN, end) + 1
                 if not last and len(rest) > _LONGEST_LINE:
                     raise SourceError(
-                        f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: no such dump"
+                        f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: this is no such dump"
                     )
                 if last:
                     yield self._chunk(_with_rest(rest, buffer, last))
                 rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[decompression.MARGIN : end])
             if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
-                # Cut in the last bytes of all, which hold no text.
+                # Truncated in the very last bytes, which hold no text.
                 self._breaks_off(self.path.stat().st_size, _NO_END, log)
                 rest = b""
         except BrokenStreamError as error:
             self._broken(error, log)
             rest = b""
         finally:
-            blocks.close()  # nobody may be reading when the stream is closed
+            blocks.close()  # the stream may be closed only after reading has stopped
             stream.close()
         if rest.strip():
             yield from self._last(rest, log)
@@ -130,7 +131,7 @@ class DumpFile:
 
     def _broken(self, error: BrokenStreamError, log: logging.Logger) -> None:
         if isinstance(error.cause, (zlib.error, gzip.BadGzipFile)):
-            # Gzip has one checksum for all: where it is wrong nobody knows which of the bytes before it are.
+            # Gzip has one checksum for everything: if it is wrong, any byte before it may be wrong.
             size = self.path.stat().st_size
             raise SourceError(
                 f"{self.path}: damaged somewhere before byte {min(error.offset, size):,} of {size:,} ({error}); "
@@ -146,13 +147,13 @@ class DumpFile:
         self.cut = f"{self.path}: breaks off {at} ({why})"
         if not self.accept_cut:
             raise SourceError(
-                f"{self.cut}; fetch it again, or set source.accept_cut_dumps to use what comes before"
+                f"{self.cut}; fetch it again, or set source.accept_cut_dumps to use the part before the break"
             )
-        log.warning("%s; what comes before is used, as the study asks", self.cut)
+        log.warning("%s; the part before the break is used, as the study allows", self.cut)
 
     def _open(self) -> Stream:
         try:
-            # A single thread gives out a block of bzip2 before it has compared its checksum.
+            # A single thread returns a bzip2 block before it has compared the checksum.
             threads = max(self.threads or thread_count(), 2 if self.accept_cut else 1)
             stream = open_stream(self.path, threads)
             if isinstance(stream, Bzip2) and not self.accept_cut and not has_bzip2_end(self.path):
@@ -165,7 +166,8 @@ class DumpFile:
 
 @dataclass
 class Aside:
-    """Rows put aside: all counted by reason, the first thousand of each reason kept, and a row of how many more."""
+    """Rows put aside: counted by reason. The first thousand per reason are kept, and one row counts the
+    rest."""
 
     counts: Counter[str] = field(default_factory=Counter)
     _kept: list[QuarantinedRow] = field(default_factory=list)
@@ -179,7 +181,7 @@ class Aside:
 
     @property
     def rows(self) -> list[QuarantinedRow]:
-        """For the quarantine, in which nothing is left unsaid."""
+        """The rows for the quarantine, including the rows with the numbers of the rest."""
         more = {kind: n - _KEPT_ASIDE for kind, n in self.counts.items() if n > _KEPT_ASIDE}
         said = [
             QuarantinedRow("", f"{kind}: {n:,} more, counted but not kept", "") for kind, n in more.items()
@@ -187,12 +189,12 @@ class Aside:
         return [*self._kept, *said]
 
     def notes(self) -> dict[str, object]:
-        """Counts for people; without any, nothing."""
+        """Counts for people; empty without any."""
         return {"put_aside": dict(self.counts)} if self.counts else {}
 
 
 def _with_rest(rest: bytes, buffer: bytearray, end: int) -> memoryview:
-    """The block in `buffer` up to `end`, after the line that the block before it left open."""
+    """The block in `buffer` up to `end`, preceded by the unfinished line of the previous block."""
     if len(rest) > decompression.MARGIN:
         return memoryview(rest + bytes(buffer[decompression.MARGIN : end]))
     start = decompression.MARGIN - len(rest)

@@ -1,10 +1,10 @@
-"""Lines of N-Triples as arrays: what thousands of lines hold at a place, without a look at each in Python.
+"""Lines of N-Triples as arrays: tests many lines at once for the bytes at a position, without a Python loop.
 
-What belongs here: beginnings, ends, texts and numbers of lines at given places. What does not: which triples count
-(`truthy`, `dump_terms`), files (`dump_files`).
+What belongs here: beginnings, ends, texts and numbers of lines at given positions. What does not: which triples count
+(`dumps.truthy`, `dumps.terms`), files (`dumps.files`).
 
-Eight bytes are compared at once, as numbers; eight digits are read at once, by arithmetic on the number that their
-bytes make (the first digit in the lowest byte).
+Eight bytes are compared at once, as one number. Eight digits are parsed at once, by arithmetic on the number that
+their bytes form (the first digit in the lowest byte).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOT, _BLANK, _TAB, _CARRIAGE, _NEWLINE, _LESS, _UNDERSCORE = b". \t\r\n<_"
 
 
 class Lines:
-    """The lines of a chunk. `starts` and `ends`: of each line, its line break left out (CR LF is one)."""
+    """The lines of a chunk. `starts` and `ends` hold each line's limits without its line break (CR LF is one)."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.bytes = chunk.array
@@ -38,25 +38,27 @@ class Lines:
             self.ends = self.breaks - has_return
 
     def words(self, at: np.ndarray) -> np.ndarray:
-        """The eight bytes from each place on, as a number; near the end of the chunk, its last eight."""
+        """The eight bytes from each position on, as a number; near the end of the chunk, its last eight bytes."""
         return self._words[np.minimum(at, self._last_word)]
 
     def holds(self, at: np.ndarray, text: bytes, last_only: bool = False) -> np.ndarray:
-        """Whether `text`, of eight bytes at least, stands at each place; `last_only`: whether its last eight do."""
+        """Whether `text`, of at least eight bytes, is at each position; `last_only`: compare only its last eight
+        bytes."""
         found = at + len(text) <= len(self.bytes)
         for offset in (*(() if last_only else range(0, len(text) - _WORD, _WORD)), len(text) - _WORD):
             found &= self.words(at + offset) == int.from_bytes(text[offset : offset + _WORD], "little")
         return found
 
     def end_with(self, text: bytes, which: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Whether each line, or each of `which`, ends with `text`, of eight bytes at most."""
+        """Whether each line, or each of `which`, ends with `text`, of at most eight bytes."""
         ends = self.ends[which]
         shift = np.uint64(8 * (_WORD - len(text)))
         tails = self._words[np.clip(ends - _WORD, 0, self._last_word)] >> shift
         return (tails == int.from_bytes(text, "little")) & (ends - self.starts[which] >= _WORD)
 
     def numbers(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(number, digits it has) at each place; no digits where none stands there, it begins with 0 or is too long."""
+        """(number, count of its digits) at each position. The count is 0 for no number, a leading 0, or too many
+        digits."""
         first = self.words(at) ^ _ZEROS
         n_first = _leading_digits(first)
         values, widths = _value(first, n_first), n_first
@@ -67,11 +69,11 @@ class Lines:
             values[longer] = values[longer] * 10**n_second + _value(second, n_second)
             widths[longer] += n_second
         is_number = ((first & np.uint64(0xFF)) != 0) & (widths < _MOST_DIGITS)
-        is_number &= at + _MOST_DIGITS <= len(self.bytes)  # further on, the bytes are not those of the place
+        is_number &= at + _MOST_DIGITS <= len(self.bytes)  # beyond this, the bytes belong to another position
         return values, np.where(is_number, widths, 0)
 
     def odd(self) -> np.ndarray:
-        """Indexes of the lines that do not begin as a triple does, or end in other than a blank and a dot."""
+        """Indexes of the lines that do not start like a triple or do not end in a blank and a dot."""
         if not len(self.starts):
             return self.starts
         begins = self.bytes[self.starts]
@@ -85,14 +87,14 @@ class Lines:
 
 
 def _leading_digits(words: np.ndarray) -> np.ndarray:
-    """How many of the first bytes are 0 to 9."""
+    """The number of leading bytes that are 0 to 9."""
     no_digit = (((words & _ONE_LESS) + _PAST_NINE) | words) & _HIGH_BITS
     lowest = no_digit & (~no_digit + np.uint64(1))
     return (np.bitwise_count(lowest - np.uint64(1)) >> 3).astype(np.int64)
 
 
 def _value(words: np.ndarray, n_digits: np.ndarray) -> np.ndarray:
-    """The number that the first `n_digits` bytes of each word are the digits of."""
+    """The number in the first `n_digits` bytes of each word."""
     digits = words << (np.uint64(8) * (_WORD - n_digits).astype(np.uint64))
     pairs = digits * np.uint64(10) + (digits >> np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
     fours = pairs * np.uint64(100) + (pairs >> np.uint64(16)) & np.uint64(0x0000FFFF0000FFFF)

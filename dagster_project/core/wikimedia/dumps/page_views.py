@@ -1,12 +1,13 @@
 """Monthly page views of articles, from the `pageview_complete` dumps of Wikimedia.
 
-What belongs here: the lines of such a dump, and what of them counts. What does not: opening and cutting it
-(`dump_files`), the API (`protocols.page_views`), where rows go (`ingest`).
+What belongs here: the lines of such a dump, and which of them count. What does not: opening and cutting it
+(`dumps.files`), the API (`protocols.page_views`), where rows go (`ingest`).
 
 A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
-id may be `null`; the days (a character a day, A to _, and its views) are not read. Some files leave out the page id,
-or the days. A title with quotation marks is written as in a CSV file: `"\\"Heroes\\""`. An article has a line for each
-device and page id it had: they are added up. Which agents are counted is the file's: `pageviews-YYYYMM-user.bz2`.
+id may be `null`. The days (one character per day, A to _, and its views) are not read. Some files leave out the page id
+or the days. A title with quotation marks is written as in CSV files: `"\\"Heroes\\""`. An article has one line for each
+device and page id that it had; their views are summed. The file's name says which agents are counted:
+`pageviews-YYYYMM-user.bz2`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _FIELDS = 6
 
 @dataclass(frozen=True)
 class DumpViews:
-    """Views by title (spaces, not underscores): a title without a line is absent. `cut`: where the file broke off."""
+    """Views by title (with spaces, not underscores). Titles without a line are absent. `cut`: where a truncated file
+    ended."""
 
     views: dict[str, int]
     aside: Aside
@@ -42,7 +44,7 @@ def file_name(month: str) -> str:
 
 
 def address(root: str, month: str) -> str:
-    """Where the dump of a month lies below the address of all monthly dumps."""
+    """The address of the dump of a month, relative to the address of all monthly dumps."""
     return f"{root}/{month[:4]}/{month}/{file_name(month)}"
 
 
@@ -71,7 +73,7 @@ def read_page_views(
 
 
 def _forms(title: str) -> Iterator[bytes]:
-    """How a dump may write a title."""
+    """The spellings of a title in a dump."""
     written = title.replace(" ", "_")
     yield written.encode()
     if '"' in written:
@@ -81,7 +83,7 @@ def _forms(title: str) -> Iterator[bytes]:
 
 
 def _region(chunk: Chunk) -> Chunk | None:
-    """From the project's first line in a chunk to its last; None without any."""
+    """The part of a chunk from the project's first line to its last; None without any."""
     data = chunk.data
     first = 0 if data.startswith(_START) else data.find(b"\n" + _START) + 1
     if not first and not data.startswith(_START):
@@ -91,7 +93,7 @@ def _region(chunk: Chunk) -> Chunk | None:
 
 
 def _unreadable(region: Chunk, aside: Aside) -> Iterator[int]:
-    """Where lines begin that are not UTF-8; the project's are put aside."""
+    """The starts of lines that are not UTF-8; lines of the project are put aside."""
     data, at = region.data, 0
     while True:
         try:
@@ -109,7 +111,7 @@ def _unreadable(region: Chunk, aside: Aside) -> Iterator[int]:
 def _rows(
     region: Chunk, spans: Sequence[tuple[int, int]], wanted: Mapping[bytes, str], aside: Aside
 ) -> Iterator[tuple[str, int]]:
-    """(title, views) of the lines in `spans` that are of wanted titles; lines that cannot be read are put aside."""
+    """(title, views) of the lines in `spans` that have wanted titles; unreadable lines are put aside."""
     for start, end in spans:
         line = region.data[start:end]
         fields = line.rstrip(b"\r").split(b" ")

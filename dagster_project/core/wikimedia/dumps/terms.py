@@ -1,10 +1,10 @@
-"""Labels, aliases, descriptions and, where it carries them, site links of chosen entities, from a dump.
+"""Labels, aliases, descriptions and, if the dump has them, site links of chosen entities, from a dump.
 
-What belongs here: which lines tell of an entity. What does not: facts (`truthy`), what is kept of them and its form
-(`entity_terms`), how terms are cleaned (`entities`).
+What belongs here: which lines are about an entity. What does not: facts (`dumps.truthy`), which terms are stored and
+in which form (`dumps.entity_terms`), how terms are cleaned (`protocols.entities`).
 
-Wikimedia's truthy dump carries terms and redirects, but neither articles nor numbers of site links; the dump of
-everything, and other files in its shapes, carry both.
+Wikimedia's truthy dump has terms and redirects, but neither articles nor numbers of site links. The dump of
+everything, and other files of its form, have both.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _NOT_PLAIN = (b"\\", b'"', b"\r")
 
 
 def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Logger) -> EntityTerms:
-    """What the dump tells of the entities `ids`; unreadable lines of theirs are put aside. Errors: `SourceError`."""
+    """What the dump says about the entities `ids`. Their unreadable lines are put aside. Errors: `SourceError`."""
     wanted = frozenset(entity_id.encode() for entity_id in ids)
     terms = EntityTerms(ids)
-    unchecked = Aside()  # odd lines: put aside with the facts already
+    unchecked = Aside()  # odd lines: the facts' reader has put them aside already
     for part in checked(dump, unchecked, log):
         is_odd = np.zeros(len(part.lines.starts), dtype=bool)
         is_odd[part.odd] = True
@@ -73,7 +73,7 @@ def _tells_of(line: memoryview, wanted: frozenset[bytes]) -> bool:
 
 
 def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Iterator[int]:
-    """Take in the plainest lines of terms; the indexes of others that may be terms."""
+    """Read the simplest lines of terms; yield the indexes of other lines that may be terms."""
     lines = part.lines
     for language, end in enumerate(_ENDS):
         which = np.flatnonzero(lines.end_with(end) & ~is_odd)
@@ -100,7 +100,7 @@ def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Ite
 def _add_plain(
     part: Checked, terms: EntityTerms, kind: Kind, numbers: np.ndarray, spans: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """Take in the literals in `spans` of the chunk; the indexes of those that a parser must look at."""
+    """Read the literals in `spans` of the chunk; yield the indexes of those that need a parser."""
     if not len(numbers):
         return numbers
     view = part.chunk.view
@@ -118,7 +118,7 @@ def _add_plain(
 
 
 def _linked(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
-    """The indexes of lines that may tell of redirects, numbers of site links, articles and data."""
+    """The indexes of lines that may hold redirects, numbers of site links, articles and data."""
     which = np.flatnonzero(lines.end_with(b"> .") & ~is_odd)
     starts = lines.starts[which]
     _, widths = lines.numbers(starts + len(ITEM))
@@ -131,14 +131,14 @@ def _linked(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
 
 
 def _add(terms: EntityTerms, triple: ox.Quad) -> None:
-    """Take in one line; what is none of ours is passed by."""
+    """Read one line; ignore lines that are not about the wanted entities."""
     predicate, obj = triple.predicate.value, triple.object
     if not isinstance(triple.subject, ox.NamedNode) or isinstance(obj, ox.Triple):
         return
     if predicate == _ABOUT:
         _add_article(terms, triple.subject.value, obj.value.removeprefix(ENTITY))
         return
-    # Wikidata's dump of everything says the number of site links of an entity's data, others of the entity itself.
+    # Wikidata's dump of everything attaches the number of site links to the entity's data, other dumps to the entity.
     entity_id = triple.subject.value.removeprefix(ENTITY).removeprefix(_DATA)
     if predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
         terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)

@@ -1,10 +1,10 @@
-"""Finding the lines of wanted titles among millions, without a look at each line in Python.
+"""Finds the lines of wanted titles among millions, without a Python loop over all lines.
 
-What belongs here: the fields of well-formed lines as arrays, and titles as numbers. What does not: what a line
-says, and broken ones (`dumps.page_views`).
+What belongs here: the fields of well-formed lines as arrays, and titles as numbers. What does not: what a line says,
+and broken lines (`dumps.page_views`).
 
-A title is known by its length and its last 16 bytes, mixed into one number. Different titles may share a number:
-whoever asks compares the titles that are found.
+The length and the last 16 bytes of a title are mixed into one number. Different titles may have the same number, so
+the caller must compare the titles that are found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIX = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4
 class TitleIndex:
     """Wanted titles of one project, as its dump writes them (underscores, UTF-8).
 
-    `start` is what the project's lines begin with: 9 to 16 bytes, a blank at their end.
+    `start` is the beginning of the project's lines: 9 to 16 bytes, with a blank at the end.
     """
 
     def __init__(self, start: bytes, titles: Iterable[bytes]) -> None:
@@ -31,13 +31,13 @@ class TitleIndex:
         ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
         starts = ends - np.array([len(line) - len(start) for line in lines], dtype=np.int64)
         self._keys = np.unique(_keys(_words(b"".join(lines) + b" " * 8), starts, ends))
-        # Most titles are not wanted, which a look at one place of a table tells sooner than a search.
+        # Most titles are not wanted. Reading one entry of a table shows this faster than a search.
         self._may_be = np.zeros(1 << _TABLE_BITS, dtype=bool)
         self._may_be[self._keys >> np.uint64(64 - _TABLE_BITS)] = True
         self._head = int.from_bytes(start[:8], "little"), int.from_bytes(start[-8:], "little")
 
     def lines(self, data: bytes) -> list[tuple[int, int]]:
-        """(start, end) of the project's lines in `data` that may be of a wanted title, or have not six fields."""
+        """(start, end) of the project's lines in `data` that may have a wanted title or do not have six fields."""
         bytes_ = np.frombuffer(data, dtype=np.uint8)
         ends = np.flatnonzero(bytes_ == _NEWLINE)
         blanks = np.append(np.flatnonzero(bytes_ == _SPACE), [len(data), len(data)])
@@ -66,19 +66,19 @@ def _blanks_of_lines(
     """(index of its first blank, number of its blanks) of each line."""
     if len(blanks) == (_FIELDS - 1) * len(ends):
         rows = blanks.reshape(-1, _FIELDS - 1)
-        if ((rows[:, 0] > starts) & (rows[:, -1] < ends)).all():  # as nearly always
+        if ((rows[:, 0] > starts) & (rows[:, -1] < ends)).all():  # nearly always true
             return np.arange(len(ends)) * (_FIELDS - 1), np.full(len(ends), _FIELDS - 1)
     first = np.searchsorted(blanks, starts)
     return first, np.searchsorted(blanks, ends) - first
 
 
 def _words(data: bytes) -> np.ndarray:
-    """The eight bytes from each place on, as a number."""
+    """The eight bytes from each position on, as a number."""
     return np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
 
 
 def _keys(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Titles as numbers. Before a short title stands its project, which is the same for all."""
+    """Titles as numbers. The bytes before a short title are its project, which is the same for all titles."""
     lengths = (ends - starts).astype(np.uint64)
     before = np.where(lengths >= 8, words[np.maximum(ends - 16, 0)], np.uint64(0))
     return words[ends - 8] * _MIX[0] ^ before * _MIX[1] ^ lengths * _MIX[2]

@@ -1,12 +1,12 @@
-"""Facts and terms from Wikidata's truthy dump (`latest-truthy.nt`), or any N-Triples file of its shapes.
+"""Facts from Wikidata's truthy dump (`latest-truthy.nt`), or any N-Triples file of its form.
 
-What belongs here: which lines count, and what they say. What does not: opening the file (`dump_files`), which
-entities are asked for and what the dump does not carry (`ingest`, `dump_terms`).
+What belongs here: which lines count, and what they say. What does not: opening the file (`dumps.files`), terms
+(`dumps.terms`), which entities are wanted (`ingest`).
 
-A dump has thousands of millions of lines, of which few count. Those in the form that Wikidata writes are told by a
-few bytes and read by arithmetic on whole arrays of lines (`ntriples`); where a line is of another form and may count,
-a strict parser reads it. Of all other lines beginning and end are looked at; what then is no N-Triples is put aside
-by its number. Properties must be written without escapes, as every writer of N-Triples does whose output is canonical.
+A dump has thousands of millions of lines, of which few count. Lines in the form that Wikidata writes are recognised by
+a few bytes and read by arithmetic on arrays of lines (`dumps.ntriples`). A strict parser reads lines in another form
+that may count. For all other lines only the beginning and the end are checked; a line that fails is put aside under
+its number. Properties must be written without escapes, as in all canonical N-Triples.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TO_PROPERTY = f"> <{DIRECT}P".encode()
 _TO_OBJECT = b"> " + ITEM
 _ITEM_ID = re.compile(r"http://www\.wikidata\.org/entity/Q([1-9][0-9]{0,14})")
 _PROPERTY_ID = re.compile(r"http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]{0,8})")
-_FEW = 16  # one line of so many
-_SURELY_NO_DUMP = 100_000  # lines, none of them a triple
+_FEW = 16  # at most one line in this many
+_SURELY_NO_DUMP = 100_000  # lines without any triple
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A chunk and its lines; `odd`: the indexes of lines already parsed strictly, `triples`: what they say."""
+    """A chunk and its lines. `odd`: the indexes of strictly parsed lines; `triples`: their triples."""
 
     chunk: Chunk
     lines: Lines
@@ -48,7 +48,7 @@ class Checked:
         return bytes(self.chunk.view[self.lines.starts[index] : self.lines.breaks[index] + 1])
 
     def each(self, which: np.ndarray) -> Iterator[tuple[int, memoryview]]:
-        """(index, line) of lines, which are not copied."""
+        """(index, line) of lines, without a copy."""
         starts, breaks = self.lines.starts[which].tolist(), self.lines.breaks[which].tolist()
         for index, start, end in zip(which.tolist(), starts, breaks, strict=True):
             yield index, self.chunk.view[start:end]
@@ -56,7 +56,7 @@ class Checked:
 
 @dataclass
 class Statements:
-    """Statements between two items as rows (subject, property, object) of numbers, Q and P left out; some repeat."""
+    """Statements between two items as rows of numbers (subject, property, object), without Q and P; some rows repeat."""
 
     parts: list[np.ndarray] = field(default_factory=list)  # each of shape (n, 3)
 
@@ -81,9 +81,9 @@ def _ids(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
 def read_statements(
     dump: DumpFile, property_ids: Sequence[str], aside: Aside, log: logging.Logger
 ) -> Statements:
-    """The truthy statements of `property_ids` between items; others of them are put aside with the reason.
+    """The truthy statements of `property_ids` between two items; their other statements are put aside with the reason.
 
-    Errors: `SourceError` where the file cannot be read or holds no triple.
+    Errors: `SourceError` where the file cannot be read or has no triple.
     """
     wanted = frozenset(property_ids)
     numbers = np.array(sorted(int(one[1:]) for one in wanted), dtype=np.int64)
@@ -102,11 +102,12 @@ def read_statements(
 
 
 def _direct_statements(part: Checked) -> tuple[np.ndarray, np.ndarray]:
-    """Indexes of lines that begin as Wikidata writes a direct property of an item; indexes of those that do not begin
-    as it writes anything of an item.
+    """Two arrays of indexes: lines that begin as Wikidata writes a direct property of an item; and lines that do not
+    begin as Wikidata writes any triple about an item.
 
-    Few bytes of a line are looked at, each at its place: that is faster than any search. Neighbours have ids of the
-    same width, so that for most lines it need not be counted; that an id is a number is seen later, on fewer lines.
+    Only a few bytes of a line are read, each at a known position: this is faster than any search. Neighbouring lines
+    have ids of the same width, so that most lines need no counting. Later steps check on fewer lines that an id is a
+    number.
     """
     lines = part.lines
     first = lines.starts + len(ITEM)
@@ -117,12 +118,13 @@ def _direct_statements(part: Checked) -> tuple[np.ndarray, np.ndarray]:
     is_usual = lines.holds(lines.starts, ITEM, last_only=True)
     is_usual[other] &= lines.words(at[other]) == int.from_bytes(_TO_PREDICATE, "little")
     is_direct = is_usual & lines.holds(at, _TO_PROPERTY, last_only=True)
-    is_usual[part.odd], is_direct[part.odd] = True, False  # those are parsed already
+    is_usual[part.odd], is_direct[part.odd] = True, False  # these are parsed already
     return np.flatnonzero(is_direct), np.flatnonzero(~is_usual)
 
 
 def _named(part: Checked, which: np.ndarray, pattern: re.Pattern[bytes]) -> np.ndarray:
-    """Those lines of `which` that hold the pattern: looked at one by one where they are few, else found in the whole."""
+    """The lines of `which` that contain the pattern: tested one by one if they are few, else by one search of the
+    chunk."""
     if len(which) < len(part.lines.breaks) // _FEW:
         return np.array([index for index, line in part.each(which) if pattern.search(line)], np.int64)
     found = np.fromiter((match.start() for match in pattern.finditer(part.chunk.view)), np.int64)
@@ -130,9 +132,8 @@ def _named(part: Checked, which: np.ndarray, pattern: re.Pattern[bytes]) -> np.n
 
 
 def _plain_statements(lines: Lines, which: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of those lines of `which` that are statements of wanted properties between items; indexes of other lines
-    of wanted properties, and of those whose numbers could not be read (as in the last bytes of a chunk).
-    """
+    """Rows of the lines in `which` that are statements of wanted properties between two items. Then the indexes of
+    other lines of wanted properties, and of lines whose numbers could not be read (as in the last bytes of a chunk)."""
     subjects, widths = lines.numbers(lines.starts[which] + len(ITEM))
     at = lines.starts[which] + len(ITEM) + widths
     is_item = (widths > 0) & lines.holds(at, _TO_PROPERTY, last_only=True)
@@ -151,13 +152,13 @@ def _plain_statements(lines: Lines, which: np.ndarray, wanted: np.ndarray) -> tu
 
 
 def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tuple[int, ox.Quad]]:
-    """(index, triple) of lines; those that are none are put aside."""
+    """(index, triple) of lines; lines that are not triples are put aside."""
     lines = [part.line(index) for index in which.tolist()]
     try:
         triples: list[ox.Quad | None] = list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_TRIPLES))
     except SyntaxError:
         triples = []
-    if len(triples) != len(lines):  # not every one is a triple: find out which
+    if len(triples) != len(lines):  # some line is not a triple: find out which
         numbers = part.chunk.first_line + which
         triples = [parse_line(*one, aside) for one in zip(lines, numbers.tolist(), strict=True)]
     for index, triple in zip(which.tolist(), triples, strict=True):
@@ -168,7 +169,7 @@ def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tu
 def _statement(
     line: bytes, triple: ox.Quad, wanted: frozenset[str], aside: Aside
 ) -> tuple[int, int, int] | None:
-    """The statement between items of a triple; put aside where it is of a wanted property but of no items."""
+    """A triple's statement between two items; put aside if only the property is wanted."""
     predicate = _PROPERTY_ID.fullmatch(triple.predicate.value)
     if predicate is None or predicate[1] not in wanted:
         return None
@@ -194,7 +195,7 @@ def _what(term: object) -> str:
 
 
 def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
-    """The triple of line `number`, strictly read; None, and the line put aside, where it is none."""
+    """The triple of line `number`, strictly parsed; None, and the line put aside, if it is not a triple."""
     try:
         triples = list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
         return triples[0] if triples else None
@@ -206,9 +207,9 @@ def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
 
 
 def checked(dump: DumpFile, aside: Aside, log: logging.Logger) -> Iterator[Checked]:
-    """The chunks; lines that do not begin and end as triples do are parsed, and put aside where they are none.
+    """The chunks. Lines that do not begin and end like triples are parsed, and put aside if they are not triples.
 
-    Errors: `SourceError` where the file cannot be read or holds no triple.
+    Errors: `SourceError` where the file cannot be read or has no triple.
     """
     n_without = 0
     for chunk in dump.chunks(log):

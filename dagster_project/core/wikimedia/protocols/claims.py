@@ -1,11 +1,12 @@
 """Truthy statements of listed subjects, from their claims in wbgetentities.
 
-What belongs here: which claims are truthy, and the list of subjects. What does not: the calls (`entities`).
+What belongs here: which claims are truthy, and the list of subjects. What does not: the requests
+(`protocols.entities`).
 
-Truthy are a property's statements of the best rank: the preferred ones, where there are none the normal ones,
-never deprecated ones. Statements with an unknown value are put aside; those that there is no value, which the query
-service and the dump do not tell of among a property's statements, are counted. A redirected entity's are
-those of its target, under the target's id, as the query service and the dump have them.
+A property's truthy statements are those of the best rank: the preferred ones, or else the normal ones, never
+deprecated ones. Statements with an unknown value are put aside. Statements of "no value" are only counted: the query
+service and the dump do not list them either. A redirected entity has the statements of its target, under the target's
+id, as in the query service and the dump.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _UNKNOWN = "an unknown value"
 
 
 def listed_ids(source: Source) -> list[str]:
-    """The subjects in the file that `ids_env` names, one id a line, each once. Errors: `SourceError`."""
+    """The subjects in the file that `ids_env` names: one id per line, each once. Errors: `SourceError`."""
     named = os.environ.get(source.ids_env, "").strip()
     if not named:
         raise SourceError(
@@ -60,14 +61,15 @@ def listed_ids(source: Source) -> list[str]:
 def fetch_claims(
     client: HttpClient, url: str, ids: Sequence[str], relations: Sequence[Relation], log: logging.Logger
 ) -> tuple[list[Statement], list[QuarantinedRow], dict[str, int]]:
-    """The truthy statements of `relations` about `ids`; those whose object is no item are put aside; counts of the rest.
+    """The truthy statements of `relations` about `ids`, the statements whose object is not an item, and counts of the
+    rest.
 
     Errors: `SourceError`.
     """
     found: set[Statement] = set()
     aside: dict[tuple[str, str], QuarantinedRow] = {}
     counts: Counter[str] = Counter()
-    told: set[str] = set()  # an entity and a redirect to it may both be listed
+    told: set[str] = set()  # the list may contain an entity and a redirect to it
     for entity_id, document in fetch_documents(client, url, ids, log, props="claims"):
         if not isinstance(document, dict) or "missing" in document:
             aside[entity_id, ""] = QuarantinedRow(entity_id, "no such entity", str(document or ""))
@@ -92,13 +94,13 @@ def fetch_claims(
 
 
 def _target(entity_id: str, document: Mapping[str, Any]) -> str:
-    """The id that the document itself bears: of a redirected entity its target's."""
+    """The document's own id: for a redirected entity, its target's id."""
     own = document.get("id")
     return own if isinstance(own, str) and _ID.fullmatch(own) else entity_id
 
 
 def _truthy(statements: Any, counts: Counter[str]) -> Iterator[tuple[str | None, str]]:
-    """(object id, "") of each truthy statement, or (None, what stands there instead); others are counted."""
+    """(object id, "") of each truthy statement, or (None, what the statement has instead); others are counted."""
     listed = [one for one in statements if isinstance(one, dict)] if isinstance(statements, list) else []
     best = next((rank for rank in _RANKS if any(one.get("rank") == rank for one in listed)), None)
     for statement in listed:

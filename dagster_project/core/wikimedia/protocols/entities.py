@@ -1,7 +1,7 @@
 """Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
 
-What belongs here: the calls, 50 entities each, and what their JSON means. What does not: sending (`http`),
-what a term holds (`terms`), lake tables (`ingest`).
+What belongs here: requests for 50 entities each, and what their JSON means. What does not: sending (`transport.http`),
+what a term may contain (`core.terms`), lake tables (`ingest`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IDS_A_CALL = 50  # the entity API's own limit
 
 @dataclass(frozen=True)
 class Entity:
-    """One entity, cleaned. `label` is English, or the one for all languages where there is no English one."""
+    """One entity with cleaned terms. `label` is English, or the label for all languages if there is no English one."""
 
     entity_id: str
     label: str
@@ -38,9 +38,9 @@ class Entity:
 def fetch_entities(
     client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger
 ) -> tuple[list[Entity], list[QuarantinedRow], int]:
-    """The entities in the order of `ids`, and how many of them are redirected to others.
+    """The entities in the order of `ids`, and how many of them redirect to others.
 
-    Put aside: entities that do not exist or have no label, originals of mended terms.
+    Put aside: entities that do not exist or have no label, and the originals of corrected terms.
     """
     n_redirected = 0
     entities: list[Entity] = []
@@ -56,7 +56,7 @@ def fetch_entities(
 def fetch_documents(
     client: HttpClient, entities_url: str, ids: Sequence[str], log: logging.Logger, **props: str
 ) -> Iterator[tuple[str, Any]]:
-    """(entity id, its JSON or None) in the order of `ids`; `props`: as in `entity_documents`."""
+    """(entity id, its JSON or None) in the order of `ids`; `props` as in `entity_documents`."""
     progress = Progress(log, "entities", len(ids))
 
     def fetch(batch: Sequence[str]) -> Mapping[str, Any]:
@@ -72,7 +72,7 @@ def fetch_documents(
 def entity_documents(
     client: HttpClient, url: str, ids: Sequence[str], props: str = "labels|aliases|descriptions|sitelinks"
 ) -> Mapping[str, Any]:
-    """The service's JSON of at most 50 entities, by the ids asked for; a redirect's is that of its target."""
+    """The service's JSON of at most 50 entities, by requested id; for a redirect, the JSON of its target."""
     params = {
         "action": "wbgetentities",
         "format": "json",
@@ -84,7 +84,7 @@ def entity_documents(
     document = client.get_json(ENTITY_API, url, params, accept=busy)
     error = document.get("error") if isinstance(document, dict) else None
     if error and error.get("code") == "no-such-entity" and len(ids) > 1:
-        # One identifier that the service cannot even read spoils the whole batch: ask for the halves.
+        # One invalid identifier makes the service refuse the whole batch: ask for the halves.
         middle = len(ids) // 2
         return {
             **entity_documents(client, url, ids[:middle], props),
@@ -100,7 +100,7 @@ def entity_documents(
 
 
 def read_entity(entity_id: str, document: Any, put_aside: Callable[[QuarantinedRow], None]) -> Entity | None:
-    """One entity from its JSON; None, and a row put aside, where it does not exist or has no label."""
+    """One entity from its JSON; None, and a row put aside, if it does not exist or has no label."""
     if not isinstance(document, dict) or "missing" in document:
         put_aside(QuarantinedRow(entity_id, "no such entity", str(document or "")))
         return None

@@ -1,4 +1,4 @@
-"""What all APIs of MediaWiki share: how they say that they are busy."""
+"""What all APIs of MediaWiki share: how they report overload."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def busy(document: Any) -> str | None:
-    """The API reports overload inside an answer of status 200."""
+    """The reason if the API reports overload inside an answer with status 200; else None."""
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return f"answered that it is busy ({code})" if code in ("maxlag", "ratelimited", "readonly") else None

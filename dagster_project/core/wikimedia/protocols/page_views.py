@@ -1,10 +1,9 @@
-"""Monthly page views of articles, by the Pageviews REST API.
+"""Monthly page views of articles, from the Pageviews REST API.
 
-What belongs here: the months, the titles as the API wants them, and what a missing row means. What does not:
-sending (`http`), which articles are asked for and where the rows go (`ingest`).
+What belongs here: the months, the spelling of titles for the API, and what a missing row means. What does not: sending
+(`transport.http`), which articles are requested and where the rows go (`page_views`).
 
-Missing is not zero: a month without a row, and an article that the API does not know, have no views to tell
-of.
+Missing is not zero: views are missing for a month without a row, and for an article that the API does not know.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from dagster_project.core.wikimedia.transport.http import HttpClient
 from dagster_project.core.wikimedia.transport.limits import PAGE_VIEW_API
 from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
-_MOST_VIEWS = 10**12  # of an article in a month; all of Wikipedia has fewer
-_NO_TITLES = (".", "..")  # they would go up in the address's path
+_MOST_VIEWS = 10**12  # per article and month; all of Wikipedia has fewer
+_NO_TITLES = (".", "..")  # in an address they mean a folder
 _PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
 
 
@@ -39,8 +38,8 @@ def fetch_page_views(
 ) -> list[dict[str, int | None]]:
     """For each title, month → views of its English article (agent user, all access); None = missing.
 
-    One request a title, whatever the number of months. A title that cannot be asked for, or that the API refuses
-    (400), is missing and goes to `aside`. Errors: `SourceError`.
+    One request per title covers all months. A title that has no valid address, or that the API refuses (400), is
+    missing and goes to `aside`. Errors: `SourceError`.
     """
     wanted = sorted(months)
     span = wanted[0] if len(wanted) == 1 else f"{wanted[0]} to {wanted[-1]}"
@@ -68,7 +67,8 @@ def fetch_page_views(
 
 
 def per_article_url(page_views_url: str, title: str, first_month: str, last_month: str) -> str:
-    """The request for whole months: spaces become underscores, all but letters, digits, `_.-~` is quoted."""
+    """The request for whole months: spaces become underscores; all characters but letters, digits and `_.-~` are
+    quoted."""
     article = quote(title.replace(" ", "_"), safe="")
     start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
     return f"{page_views_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"

@@ -1,14 +1,14 @@
-"""Where articles stand now: titles resolved through redirects and moves, and the redirects that lead to them.
+"""Where articles are now: titles resolved through redirects and moves, and the redirects that lead to them.
 
-What belongs here: MediaWiki's action=query, 50 titles a call, and what its JSON means. What does not: sending
-(`http`), views (`views`), which titles are asked for (`ingest`).
+What belongs here: MediaWiki's action=query with 50 titles per request, and what its JSON means. What does not: sending
+(`transport.http`), views (`protocols.page_views`), which titles are requested (`page_view_origins`).
 
-Views are kept under the title that a page bore when they were counted: of an article that was moved within the window
-of months, `resolve` (SPEC §2: titles are resolved first) lacks the views before its move; `sum` has them where a
-redirect was left.
+Views are stored under the title that a page had when they were counted. If an article was moved within the window of
+months, `resolve` (SPEC §2: titles are resolved first) misses the views before the move. `sum` has them if a redirect
+was left.
 
-A redirect to a section leads into an article about something else, or something wider: it is not followed, and not
-added up.
+A redirect to a section leads into an article about something else, or about something wider. Such redirects are
+neither followed nor summed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from dagster_project.core.wikimedia.transport.limits import TITLE_API
 from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
 TITLES_A_CALL = 50  # the API's own limit
-_LONGEST_QUERY = 6_000  # bytes: servers refuse addresses above some 8,000
+_LONGEST_QUERY = 6_000  # bytes: servers refuse addresses of more than about 8,000
 _MOST_CONTINUATIONS = 2_000
-_SEPARATORS = frozenset("|\x1f")  # of titles in a request: no title of an article holds one
+_SEPARATORS = frozenset("|\x1f")  # between titles in a request; no article title contains one
 _STEPS = 10  # a redirect to a redirect to …
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where a title leads: the article's title now, and the redirects to it, if they were asked for.
+    """Where a title leads: the article's title now, and the redirects to it if they were requested.
 
-    Of a title without a page `exists` is false, and `title` the one asked for: what was read of it was read there.
+    If a title has no page, `exists` is false and `title` is the requested one: earlier views were counted under it.
     """
 
     title: str
@@ -46,18 +46,18 @@ class Resolved:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The titles whose views are the article's, each once."""
+        """The titles whose views belong to the article, each once."""
         return tuple(dict.fromkeys((self.title, *self.redirects)))
 
 
 @dataclass
 class _Answer:
-    """What the answers to one batch say, continuations included."""
+    """What the answers to one batch say, with their continuations."""
 
     normalized: dict[str, str] = field(default_factory=dict)
     redirects: dict[str, str] = field(default_factory=dict)
     to_sections: set[str] = field(default_factory=set)
-    pages: dict[str, bool] = field(default_factory=dict)  # title → whether there is such a page
+    pages: dict[str, bool] = field(default_factory=dict)  # title → whether the page exists
     redirects_to: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, query: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ class _Answer:
             else:
                 self.redirects[entry["from"]] = entry["to"]
         for entry in query.get("interwiki", ()):
-            self.pages[entry["title"]] = False  # of another wiki, however it is spelt
+            self.pages[entry["title"]] = False  # a page of another wiki, in any spelling
         for page in query.get("pages", ()):
             is_there = not (page.get("missing") or page.get("invalid"))
             self.pages[page["title"]] = is_there
@@ -95,7 +95,7 @@ class _Answer:
 def resolve_titles(
     client: HttpClient, url: str, titles: Sequence[str], log: logging.Logger, *, with_redirects: bool = False
 ) -> list[Resolved]:
-    """Where each of `titles` leads, in their order; what can be no title has no page. Errors: `SourceError`."""
+    """Where each of `titles` leads, in their order; an impossible title has no page. Errors: `SourceError`."""
     asked = [title for title in titles if title and not _SEPARATORS & set(title)]
     progress = Progress(log, "titles resolved", len(asked))
 

@@ -1,12 +1,12 @@
-"""Slices of a relation: disjoint, together everything, small enough for a query service with a time limit.
+"""Slices of a relation: disjoint, complete together, and small enough for a query service with a time limit.
 
-What belongs here: how a relation's statements are cut up and put into SPARQL. What does not: sending
-(`wikidata`).
+What belongs here: how a relation's statements are divided and written in SPARQL. What does not: sending
+(`protocols.wikidata`).
 
-A relation is asked for whole. Where that is too much, it is cut by object, which the index of any triple
-store answers cheaply, and one object's statements by a hash of the subject. Statements whose object is no IRI
-(literals, unknown values) form a slice of their own, since VALUES cannot name them. No ORDER BY, no LIMIT: no
-row can be lost or doubled between slices.
+The first query asks for the whole relation. If that is too much, the relation is divided by object, which is cheap for
+the index of any triple store. One object's statements are divided by a hash of the subject. Statements whose object is
+not an IRI (literals, unknown values) form their own slice, since VALUES cannot name them. There is no ORDER BY and no
+LIMIT, so that no row can be lost or doubled between slices.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _HASHES = 16**4
 class Slice:
     """Some of the statements of one property.
 
-    `objects` None: any object. `is_remainder`: only objects that are no IRI. `first_hash`, `end_hash`: the
-    subjects whose MD5 begins with four hexadecimal digits in [first, end).
+    `objects` None: any object. `is_remainder`: only objects that are not IRIs. `first_hash`, `end_hash`: only subjects
+    whose MD5 begins with four hexadecimal digits in [first, end).
     """
 
     property_iri: str
@@ -36,7 +36,7 @@ class Slice:
         return self.objects is None and not self.is_remainder and self.end_hash - self.first_hash == _HASHES
 
     def query(self) -> str:
-        """The slice as SPARQL 1.1, one row (?subject, ?object) a statement."""
+        """The slice as SPARQL 1.1, with one row (?subject, ?object) per statement."""
         return f"SELECT ?subject ?object WHERE {{ {self._pattern()} }}"
 
     def _pattern(self) -> str:
@@ -54,14 +54,14 @@ class Slice:
         return " ".join(parts)
 
     def by_object(self, objects: list[str]) -> list[Slice]:
-        """The whole relation, cut by its objects, and the remainder without any."""
+        """The whole relation divided by its objects, and the remainder."""
         batches = [
             tuple(objects[at : at + OBJECTS_AT_ONCE]) for at in range(0, len(objects), OBJECTS_AT_ONCE)
         ]
         return [replace(self, is_remainder=True), *(replace(self, objects=batch) for batch in batches)]
 
     def halves(self) -> list[Slice]:
-        """Two slices that together are this one; empty where it cannot be cut further."""
+        """Two slices that together are this one; empty if it cannot be divided further."""
         if self.objects is not None and len(self.objects) > 1:
             middle = len(self.objects) // 2
             return [

@@ -1,7 +1,7 @@
-"""Facts from a Wikibase, by SPARQL: statements and site link counts.
+"""Facts from a Wikibase, by SPARQL: statements and numbers of site links.
 
-What belongs here: the queries that are put to the service, and what their rows mean. What does not: how a
-request is sent (`http`), how a relation is cut up (`slices`), labels (`entities`), lake tables (`ingest`).
+What belongs here: the queries for the service, and what their rows mean. What does not: sending a request
+(`transport.http`), dividing a relation (`protocols.slices`), labels (`protocols.entities`), lake tables (`ingest`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Statement:
 
 
 def item_id(iri: str) -> str | None:
-    """The item's identifier (Q…) in an IRI of Wikidata's entities; None for anything else."""
+    """The item's identifier (Q…) in an IRI of a Wikidata entity; None for anything else."""
     identifier = iri.removeprefix(ENTITY)
     return identifier if identifier != iri and _ITEM.fullmatch(identifier) else None
 
@@ -50,9 +50,9 @@ def item_id(iri: str) -> str | None:
 def fetch_statements(
     client: HttpClient, sparql_url: str, relation: Relation, log: logging.Logger
 ) -> tuple[list[Statement], list[QuarantinedRow]]:
-    """All truthy statements of a relation, sorted, and those put aside because an end is no item.
+    """All truthy statements of a relation, sorted, and the statements put aside because an end is not an item.
 
-    Errors: `SourceError` where the service fails, or is too slow for the smallest slice.
+    Errors: `SourceError` where the service fails, or is too slow even for the smallest slice.
     """
     progress = Progress(log, f"statements of {relation.name}")
     found: set[Statement] = set()
@@ -112,14 +112,14 @@ def _smaller(client: HttpClient, url: str, part: Slice) -> list[Slice]:
         return part.halves()
     iris = sorted({row["object"]["value"] for row in rows})
     if not all(_IRI.fullmatch(iri) for iri in iris):
-        return part.halves()  # an object that cannot be written into a query: cut by subject instead
+        return part.halves()  # the query cannot name one of the objects: divide by subject instead
     return part.by_object(iris)
 
 
 def select(
     client: HttpClient, url: str, query: str, *, fail_fast_when_slow: bool = False
 ) -> list[dict[str, dict[str, str]]]:
-    """The rows of a SELECT, in the shapes of the SPARQL 1.1 JSON results format."""
+    """The rows of a SELECT, in the SPARQL 1.1 JSON results format."""
     names = _SELECTED.findall(query.partition("WHERE")[0])
     document = client.post_json(
         QUERY_SERVICE,
@@ -133,7 +133,7 @@ def select(
 
 
 def _wrong_with(document: Any, names: Sequence[str]) -> str | None:
-    """What an answer lacks of the rows of a SELECT of variables `names`; None where it has all."""
+    """What is missing in an answer to a SELECT with the variables `names`; None if it is complete."""
     try:
         rows = document["results"]["bindings"]
         is_whole = all(isinstance(row[name][part], str) for row in rows for name in names for part in _TERM)

@@ -1,10 +1,10 @@
-"""Downloading large files: gone on with where they broke off, whole or not there at all, checked against lists of sums.
+"""Downloads large files: resumes after a break, gives whole files only, and checks them against lists of checksums.
 
-What belongs here: the part of a file that is there already, and when it may be gone on with. What does not: attempts
-and pauses (`http`), reading the file (`dump_files`, `dumps`), which files are wanted (`dump_store`).
+What belongs here: the part of a file that is already there, and when it may be resumed. What does not: retries and
+pauses (`transport.http`), reading the file (`dumps.files`), which files are wanted (`dump_store`).
 
-A part is gone on with only where the server says that it still has the very same file (ETag, else Last-Modified);
-it begins anew otherwise, and where the server sends no ranges.
+A download is resumed only if the server says that it still has exactly the same file (ETag, else Last-Modified).
+Otherwise, or if the server sends no ranges, the download starts again.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ from dagster_project.core.wikimedia.transport.limits import DUMPS
 _CHUNK = 1 << 18
 _LISTS = {"sha1": "sha1sums.txt", "md5": "md5sums.txt"}
 _LONGEST_LIST = 4 << 20
-_ROUNDS = 200  # of attempts, each of which must bring the file on
-_POOR_ROUNDS = (
-    3  # of them may bring it on by less than `_LEAST`: a server that drips would be listened to for days
-)
+_ROUNDS = 200  # rounds of attempts, each of which must add to the file
+# rounds may add less than `_LEAST`: otherwise a very slow server could take days
+_POOR_ROUNDS = 3
 _LEAST = 1 << 20
 _LENGTH_IN_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
 def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logger) -> Path:
-    """Download a dump to `target`; a part that an earlier attempt, or a killed run, left behind is gone on with.
+    """Download a dump to `target`; resume the part that an earlier attempt or a killed run left.
 
-    Errors: `SourceError` where the server fails, or the file is not the one that its list of sums tells of;
-    `LakeError` where the disk fails. What had come stays in the folder `.parts` beside the file.
+    Errors: `SourceError` where the server fails, or the file does not match its list of checksums; `LakeError` where
+    the disk fails. The received part stays in the folder `.parts` beside the file.
     """
     try:
         with _Part(target, url).locked(log) as part:
@@ -69,7 +68,7 @@ def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logge
 def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> None:
     part.progress = Progress(log, f"bytes of {url.rsplit('/', 1)[-1]}")
     if part.size:
-        log.info("%s: %s bytes are there, going on from them", url, f"{part.size:,}")
+        log.info("%s: %s bytes are there already, resuming after them", url, f"{part.size:,}")
         part.progress.add(part.size)
     n_poor = 0
     for number in range(1, _ROUNDS + 1):
@@ -79,9 +78,9 @@ def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> No
         except SourceError as error:
             n_poor += part.size < before + _LEAST
             if part.size <= before or n_poor > _POOR_ROUNDS or number == _ROUNDS:
-                kept = f". {part.size:,} bytes are kept, to go on from" if part.validator else ""
+                kept = f". {part.size:,} bytes are kept, to resume from" if part.validator else ""
                 raise SourceError(f"{error}{kept}") from None
-            log.warning("%s: broke off after %s bytes, going on", url, f"{part.size:,}")
+            log.warning("%s: broke off after %s bytes, resuming", url, f"{part.size:,}")
         else:
             part.progress.done()
             return
@@ -89,7 +88,7 @@ def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> No
 
 @dataclass
 class _Part:
-    """The part of a file that has come, and what tells the file from a later one at the same address."""
+    """The received part of a file, and what distinguishes the file from a later one at the same address."""
 
     target: Path
     url: str
@@ -110,7 +109,7 @@ class _Part:
 
     @contextmanager
     def locked(self, log: logging.Logger) -> Iterator[_Part]:
-        """This process alone writes the part; of a part that cannot be gone on with nothing stays."""
+        """Only this process writes the part while the context is open; a part that cannot be resumed is removed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
@@ -136,7 +135,7 @@ class _Part:
             self.drop()
 
     def conditions(self) -> Mapping[str, str]:
-        """Headers: no compression on the way, or ranges would be of something else; only what is missing."""
+        """Headers: no compression, since ranges would then refer to other bytes; only the missing range."""
         if not (self.size and self.validator):
             return {"Accept-Encoding": "identity"}
         return {
@@ -146,10 +145,10 @@ class _Part:
         }
 
     def write(self, response: requests.Response) -> None:
-        """Take in what the server sends. Errors: `requests.RequestException` where it is not what was asked for."""
+        """Write what the server sends. Errors: `requests.RequestException` where it is not what was requested."""
         at = 0
         if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{self.size}":
-            return  # all of it had come before the run was ended
+            return  # all bytes had come before the run ended
         if response.status_code == 206:
             match = _LENGTH_IN_RANGE.fullmatch(response.headers.get("Content-Range", ""))
             at = int(match[1]) if match else -1
@@ -185,7 +184,7 @@ class _Part:
 
 
 def _wrong_sum(client: HttpClient, url: str, path: Path) -> str | None:
-    """What is wrong with the file by the list of sums beside it; None where it is right, or no list names it."""
+    """What is wrong with the file by the list of checksums beside it; None if it is right, or no list names it."""
     name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
     for algorithm, listing in _LISTS.items():
         expected = _listed_sum(client, urljoin(url, listing), name)

@@ -1,7 +1,7 @@
-"""What can come back in place of an answer: told apart, and put into words.
+"""What can come back instead of an answer: recognised, and put into words.
 
-What belongs here: which failures are worth another attempt, which mean "ask for less", and the one line that
-a user reads in the end. What does not: attempts and pauses (`http`).
+What belongs here: which failures deserve another attempt, which mean "ask for less", and the one line that the user
+reads in the end. What does not: attempts and pauses (`transport.http`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dagster_project.core.deadlines import OverdueError
 from dagster_project.core.errors import SourceError
 from dagster_project.core.http import retry_after_seconds, snippet
 
-_SHORTEST_TELLING = 6  # characters of a secret
+_SHORTEST_TELLING = 6  # characters: a shorter part of a secret does not reveal it
 _BAN = re.compile(r"\b(banned|blocked)\b", re.IGNORECASE)
 _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
 class SlowAnswerError(SourceError):
-    """The service gave up on a query, or did not answer in time: ask for less at once.
+    """The service stopped a query, or did not answer in time: ask for less at once.
 
-    `is_remembered`: it was so before this run; nothing was asked now.
+    `is_remembered`: an earlier run saw this; this time no request was sent.
     """
 
     def __init__(self, message: str, *, is_remembered: bool = False) -> None:
@@ -35,7 +35,7 @@ class SlowAnswerError(SourceError):
 
 
 class RefusedRequestError(SourceError):
-    """The service refuses this very request with `status` (4xx): asked again it would say the same."""
+    """The service refuses this request with `status` (4xx): another attempt would fail in the same way."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -46,7 +46,8 @@ class RefusedRequestError(SourceError):
 class Failure:
     """What came back instead of an answer.
 
-    `wait_s`: the pause that the service asks for; `is_refused`: it says 429; `is_banned`: it answers nobody here.
+    `wait_s`: the pause that the service asks for; `is_refused`: the status is 429; `is_banned`: the service refuses
+    this operator.
     """
 
     what: str
@@ -57,7 +58,7 @@ class Failure:
 
 
 def caught(attempt: Callable[[], Any]) -> Any:
-    """The attempt's result, or the `Failure` that a lost connection or a time-out is."""
+    """The attempt's result, or a `Failure` for a lost connection or a time-out."""
     try:
         return attempt()
     except requests.Timeout as error:
@@ -65,12 +66,12 @@ def caught(attempt: Callable[[], Any]) -> Any:
         why = str(error) if isinstance(error, OverdueError) else type(error).__name__
         return Failure(f"did not answer in time ({why})", is_slow)
     except requests.RequestException as error:
-        # A read time-out in the middle of a body arrives as a ConnectionError.
+        # A read time-out inside a body comes as a ConnectionError.
         return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
 
 
 def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
-    """The attempt's result; in what it says of a failure the secret is blotted out, which a service may repeat."""
+    """The attempt's result; the secret is removed from the message of a failure, since a service may repeat it."""
     if not secret:
         return attempt()
     try:
@@ -84,7 +85,7 @@ def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
 
 
 def blotted(text: str, secret: str) -> str:
-    """`text` without `secret`, as it is or quoted, nor the beginning of it where the text was cut."""
+    """`text` without `secret`, plain or quoted, and without the beginning of a secret that was cut off."""
     for form in {secret, quote(secret), quote_plus(secret), quote(secret, safe="")}:
         for length in range(len(form), min(len(form), _SHORTEST_TELLING) - 1, -1):
             text = text.replace(form[:length], "…")
@@ -94,7 +95,7 @@ def blotted(text: str, secret: str) -> str:
 def refusal(response: requests.Response, content: bytes, now: float) -> Failure | None:
     """A failure worth another attempt (429, 5xx), or a ban (403); None for a good answer. `now` is in Unix seconds.
 
-    Errors: `RefusedRequestError` where another attempt is no use.
+    Errors: `RefusedRequestError` where another attempt is useless.
     """
     status = response.status_code
     if status == 200:
@@ -112,11 +113,11 @@ def refusal(response: requests.Response, content: bytes, now: float) -> Failure 
 
 
 def unreadable(kind: str, content: bytes) -> Failure:
-    """The failure that an answer of status 200 is when it is no JSON. `kind`: its content type."""
+    """The failure of an answer with status 200 that is not JSON. `kind`: its content type."""
     body = content.decode("utf-8", "replace")
     if "html" in kind or body.lstrip()[:1] == "<":
         return Failure(f"answered 200 with a web page in place of JSON ({snippet(body)})")
-    # The query service writes its time-out into the middle of an answer that it has begun with status 200.
+    # The query service starts an answer with status 200 and writes its time-out in the middle of it.
     is_slow = _TIME_LIMIT[0] in body[-8192:].lower()
     return Failure(
         f"answered 200 with broken JSON of {len(content):,} bytes (… {snippet(body[-80:])})", is_slow
@@ -128,28 +129,28 @@ def final_error(service: str, url: str, failure: Failure, attempts: int) -> Sour
     times = f"{attempts} times" if attempts > 1 else "once"
     kind = SlowAnswerError if failure.is_slow else SourceError
     return kind(
-        f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: what is done stays"
+        f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: finished work is kept"
     )
 
 
 def refused_too_often(service: str, url: str, failure: Failure, times: int, seconds: float) -> str:
-    """The message for stopping before the service bans its operator."""
+    """The message for stopping before the service bans the operator."""
     return (
-        f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped so as not to be banned. "
-        f"Run again in {seconds / 60:.0f} minutes: nothing is asked until then, and what is done stays"
+        f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped to avoid a ban. "
+        f"Run again in {seconds / 60:.0f} minutes: no request is sent until then, and finished work is kept"
     )
 
 
 def banned(service: str, url: str, failure: Failure, seconds: float) -> str:
-    """The message for an operator whom the service has banned."""
+    """The message for an operator who is banned by the service."""
     return (
-        f"{service} at {short(url)}: {failure.what}; nothing is asked for {seconds / 60:.0f} minutes. Read what it says,"
-        " mend that, then run again: what is done stays"
+        f"{service} at {short(url)}: {failure.what}; no request is sent for {seconds / 60:.0f} minutes. Read the answer,"
+        " correct that, then run again: finished work is kept"
     )
 
 
 def missing_contact(service: str, contact_env: str) -> str:
-    """The message for an operator who has not said how to be reached."""
+    """The message for an operator who has given no contact."""
     return (
         f"{service}: Wikimedia asks every operator for a contact; set the environment variable {contact_env} "
         "to an e-mail address or a web page, then run again (nothing was requested)"

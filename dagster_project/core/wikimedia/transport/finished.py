@@ -1,10 +1,10 @@
-"""Answers of an unfinished stage: a run that was killed does not ask again for what it was told already.
+"""Answers of an unfinished stage: after a kill, a run does not repeat the requests that were already answered.
 
-What belongs here: which answers belong to which stage, and when they are let go. What does not: the file
-(`blob_store`), requests (`http`), what a stage is (`ingest`).
+What belongs here: which answers belong to which stage, and when they are removed. What does not: the file
+(`core.blob_store`), requests (`transport.http`), what a stage is (`ingest`).
 
-A stage is known by the fingerprint of its inputs, so that answers never get into another one. Once its rows are in
-the lake its answers are removed; those of stages that nobody came back to are removed after two weeks.
+A stage is identified by the fingerprint of its inputs, so that its answers never reach another stage. When its rows
+are in the lake, its answers are removed. Answers of abandoned stages are removed after two weeks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SLOW = "slow:"
 
 
 class FinishedAnswers:
-    """The answers that one stage has had. Errors: `LakeError` where the disk is full."""
+    """The stored answers of one stage. Errors: `LakeError` where the disk is full."""
 
     def __init__(self, folder: Path, stage: str) -> None:
         _remove_abandoned(folder)
@@ -33,10 +33,10 @@ class FinishedAnswers:
         self.n_known = 0
 
     def once(self, key: str, ask: Callable[[], Any], *, notes_slow: bool = False) -> Any:
-        """What is known of the request `key`; else what `ask` gives, which is kept.
+        """The stored answer to the request `key`; otherwise the result of `ask`, which is stored.
 
-        `notes_slow`: that a request was too slow is kept too, and raised again (`SlowAnswerError`) unasked: a relation
-        that had to be cut up is not tried whole again.
+        `notes_slow`: also store that a request was too slow, and raise `SlowAnswerError` without a request next time.
+        A relation that had to be divided is then not tried whole again.
         """
         known = self._store.get(key)
         if known is not None:
@@ -54,7 +54,7 @@ class FinishedAnswers:
         return document
 
     def forget_slow(self) -> None:
-        """After giving up: the next run tries everything anew, the service may be faster then."""
+        """Called after giving up: the next run tries everything again, since the service may be faster then."""
         self._store.delete_prefix(_SLOW)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class FinishedAnswers:
 def request_key(
     method: str, url: str, params: Mapping[str, str] | None, form: Mapping[str, str] | None
 ) -> str:
-    """What tells one request from another."""
+    """Identifies a request."""
     text = json.dumps([method, url, params and dict(params), form and dict(form)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

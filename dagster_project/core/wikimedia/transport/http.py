@@ -1,9 +1,9 @@
-"""The one HTTP client of the platform: operator's contact, limits, time-outs, retries, one clear error.
+"""The one HTTP client for all Wikimedia services: operator's contact, limits, time-outs, retries, one clear error.
 
-What belongs here: everything that is the same for all Wikimedia services. What does not: what their answers
-mean (`protocols`, `dumps`), the sending itself (`transport`). Services are met as they are: slow, down,
-refusing, answering with HTML or with half a JSON document. Each of these is tried again a bounded number of times and
-then becomes one `SourceError`.
+What belongs here: everything that is the same for all these services. What does not: what their answers mean
+(`protocols`, `dumps`), the sending itself (`transport.sending`). Services may be slow or down, may refuse requests, or
+may answer with HTML or half a JSON document. The client repeats each such request a limited number of times, then
+raises one `SourceError`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _LOG = logging.getLogger(__name__)
 class HttpClient:
     """Sends requests for all services of one run; safe between threads; a context manager.
 
-    `contact_env` names the environment variable that must hold the operator's address before any host but
-    this machine is spoken to. `limits`: the folder where the processes of an instance keep their common limits;
-    None: limits of this process alone. On this machine no limit but that of requests at once is kept, unless
-    `limits_loopback`. `cache`: the folder of the cache of responses. `finished`: what an unfinished stage was told
-    before it was killed, and where it puts what it is told now.
+    `contact_env` names the environment variable with the operator's address, which is needed for any host but this
+    machine. `limits`: the folder in which the processes of an instance keep their common limits; None: limits of this
+    process only. For this machine only the number of parallel requests is limited, unless `limits_loopback`. `cache`:
+    the folder of the cache of responses. `finished`: the stored answers of an unfinished stage, also those of a killed
+    run.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class HttpClient:
         counts, n_known = self.traffic, self._finished.n_known if self._finished else 0
         if counts.not_modified or counts.from_cache or n_known:
             _LOG.info(
-                "requests: %d sent (%d of them not modified), %d answered by the cache, %d by a run that was ended",
+                "requests: %d sent (%d of them not modified), %d answered by the cache, %d by an earlier run",
                 *(counts.sent, counts.not_modified, counts.from_cache, n_known),
             )
 
@@ -106,9 +106,9 @@ class HttpClient:
     ) -> Any:
         """GET a JSON document. With `missing_ok`, a 404 that is itself JSON gives None.
 
-        `accept` looks at the document and names what is wrong with it (then it is asked for again), or gives
-        None. Errors: `SourceError` naming service, URL and what came back; `SlowAnswerError` where that was a
-        time-out; `LakeError` where what was answered cannot be kept.
+        `accept` checks the document and returns what is wrong with it, or None; a wrong document is requested again.
+        Errors: `SourceError` naming service, URL and what came back; `SlowAnswerError` after a time-out; `LakeError`
+        where the answer cannot be stored.
         """
         request = Request(service, "GET", url, params=params)
         return self._once(request, lambda: self._get(request, missing_ok, accept))
@@ -123,11 +123,11 @@ class HttpClient:
         secret: str | None = None,
         accept: Callable[[Any], str | None] | None = None,
     ) -> Any:
-        """POST a form, get JSON. `fail_fast_when_slow`: a time-out is not tried again but raised at once.
+        """POST a form, get JSON. `fail_fast_when_slow`: raise a time-out at once, without another attempt.
 
-        `accept`: as of `get_json`; what it refuses is not kept for the next run.
+        `accept`: as in `get_json`; a wrong document is not stored for the next run.
 
-        `secret`: a token in the form. It shows in no message, and is not sent on to where a redirect leads.
+        `secret`: a token in the form. No message shows it, and no redirect receives it.
         """
         request = Request(service, "POST", url, form=form, secret=secret)
 
@@ -148,9 +148,9 @@ class HttpClient:
         conditions: Callable[[], Mapping[str, str]] | None = None,
         accept: Collection[int] = (200,),
     ) -> None:
-        """GET `url` as a stream and hand the response to `write`, anew for each attempt; `write` reads `body_parts`.
+        """GET `url` as a stream and pass the response to `write`, once per attempt; `write` reads `body_parts`.
 
-        `conditions`: more headers, asked for before each attempt. `accept`: the statuses that `write` understands.
+        `conditions`: returns more headers, before each attempt. `accept`: the statuses that `write` understands.
         """
         request = Request(service, "GET", url)
 
@@ -164,7 +164,7 @@ class HttpClient:
         self._retry(request, attempt)
 
     def forget_slow(self) -> None:
-        """What was too slow may be asked again: called before giving up."""
+        """Slow requests may be tried again; called before giving up."""
         if self._finished is not None:
             self._finished.forget_slow()
 
@@ -206,7 +206,7 @@ class HttpClient:
         raise AssertionError("a policy allows at least one attempt")
 
     def _heed(self, request: Request, failure: Failure, limiter: Pace) -> None:
-        """After a ban, or so many refusals in a row, whoever was refused, stop: going on brings a ban."""
+        """Stop after a ban, or after many refusals in a row: more requests would bring a ban."""
         if failure.is_banned:
             seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
             limiter.pause(seconds)
@@ -221,7 +221,7 @@ class HttpClient:
         factor = policy.refused_factor if failure.is_refused else 1.0
         seconds = failure.wait_s or factor * policy.backoff_s(number, self._jitter())
         if seconds > policy.longest_wait_s:
-            limiter.pause(seconds)  # for whoever asks next, in this process or another
+            limiter.pause(seconds)  # for the next request of this process or another
             self._too_long(request, failure.what, seconds)
         _LOG.warning("%s: %s; attempt %d follows in %.1f s", name, failure.what, number + 1, seconds)
         if failure.wait_s or failure.is_refused:
@@ -259,14 +259,14 @@ class HttpClient:
         return document
 
     def _unusable(self, request: Request, failure: Failure) -> Failure:
-        """The failure, its answer kept nowhere: the next attempt asks without conditions of it."""
+        """The same failure; the cached answer is removed, so that the next attempt is unconditional."""
         if self._cache is not None:
             self._cache.drop(request.full_url)
         return failure
 
     @property
     def waited_s(self) -> float:
-        """Seconds that requests, side by side or not, have waited for their limits."""
+        """Seconds that all requests together, also parallel ones, have waited for their limits."""
         return self._pacing.waited_s
 
     def _count(self, what: str) -> None:
@@ -275,4 +275,4 @@ class HttpClient:
 
 
 def _parsed(body: bytes) -> Any:
-    return json.loads(body, strict=False)  # control characters are for those who clean terms
+    return json.loads(body, strict=False)  # control characters are removed when terms are cleaned

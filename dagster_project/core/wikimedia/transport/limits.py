@@ -1,7 +1,7 @@
-"""How often and how many at once: the limits that Wikimedia puts on one operator.
+"""The limits of Wikimedia for one operator: how often, and how many requests in parallel.
 
-What belongs here: the services with their limits, the limiter of one process. What does not: the limiter of all
-processes (`shared_limits`), requests and retries (`http`).
+What belongs here: the services with their limits, and the limiter of one process. What does not: the limiter of all
+processes (`transport.shared_limits`), requests and retries (`transport.http`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dagster_project.core.http import Clock
 
 @dataclass(frozen=True)
 class Service:
-    """A service and its limits; no interval is kept on the loopback interface.
+    """A service and its limits; there is no interval on the loopback interface.
 
-    Services of one `quota` share a limiter: Wikimedia counts 200 requests a minute, 3 at once, per operator. What is
-    asked of another Wikimedia service counts there too, beside its own limits.
+    Services with the same `quota` share a limiter: Wikimedia allows 200 requests per minute and 3 in parallel per
+    operator. Requests to the other Wikimedia services count there too, beside their own limits.
     """
 
     name: str
@@ -40,7 +40,7 @@ DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
 
 
 class LongPauseError(Exception):
-    """A service asked for a pause of `seconds`, longer than a request is ready to wait."""
+    """A service asked for a pause of `seconds`, which is longer than the request may wait."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"{seconds:.0f} s")
@@ -48,33 +48,33 @@ class LongPauseError(Exception):
 
 
 class Pace(Protocol):
-    """What holds requests back. `waited_s`: the seconds that requests of this process have waited in all."""
+    """Holds requests back. `waited_s`: the seconds that the requests of this process have waited in all."""
 
     waited_s: float
 
     def slot(self, longest_s: float = inf) -> AbstractContextManager[None]:
-        """Wait for a slot and for one's turn; the slot is held while the body runs.
+        """Wait for a slot and for a turn; the slot is held while the body runs.
 
-        Errors: `LongPauseError` where a pause lasts longer than `longest_s`, also one that begins meanwhile.
+        Errors: `LongPauseError` where a pause lasts longer than `longest_s`, even if it starts during the wait.
         """
 
     def pause(self, seconds: float) -> None:
         """Let no request start for `seconds` from now."""
 
     def pause_left_s(self) -> float:
-        """For how many seconds yet no request may start, because a service asked for a pause."""
+        """How many seconds remain of the pause that a service asked for."""
 
     def refused(self) -> int:
-        """A service said that it is asked too often; gives how many times in a row it has."""
+        """Count a refusal (429); return how many came in a row."""
 
     def accepted(self) -> None:
-        """A service answered: refusals are counted anew."""
+        """A service answered: the count of refusals in a row starts again."""
 
 
 class Limiter:
-    """At most `max_parallel` requests at once, each starting `interval_s` seconds or more after the last one.
+    """At most `max_parallel` requests at once; each starts at least `interval_s` seconds after the previous one.
 
-    A pause (Retry-After) holds every thread, not only the one that was told to wait.
+    A pause (Retry-After) holds every thread, not only the one whose request was refused.
     """
 
     def __init__(self, interval_s: float, max_parallel: int, clock: Clock) -> None:
@@ -96,7 +96,7 @@ class Limiter:
             yield
 
     def _turn(self, longest_s: float) -> float:
-        """Reserve the next turn; gives the seconds until then."""
+        """Reserve the next turn; return the seconds until then."""
         with self._lock:
             now = self._clock.monotonic()
             if self._paused_until - now > longest_s:

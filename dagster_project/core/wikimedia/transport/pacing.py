@@ -1,7 +1,7 @@
-"""Which limiters hold a request back: its service's own, and the operator's, whom Wikimedia counts over all services.
+"""Which limiters hold a request back: the service's own, and the operator's, which Wikimedia counts over all services.
 
-What belongs here: the limiters of one client. What does not: how they hold back (`limits`, `shared_limits`), when to
-pause (`http`).
+What belongs here: the limiters of one client. What does not: how they work (`transport.limits`,
+`transport.shared_limits`), when to pause (`transport.http`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dagster_project.core.wikimedia.transport.shared_limits import SharedLimiter
 class Pacing:
     """Limiters by quota; safe between threads.
 
-    `folder`: where the processes of an instance keep their common limits; None: limits of this process alone. On this
-    machine only the number of requests at once is limited, unless `limits_loopback`.
+    `folder`: where the processes of an instance keep their common limits; None: limits of this process only. For this
+    machine only the number of parallel requests is limited, unless `limits_loopback`.
     """
 
     def __init__(self, folder: Path | None, limits_loopback: bool, clock: Clock) -> None:
@@ -45,7 +45,7 @@ class Pacing:
 
     @contextmanager
     def slot(self, service: Service, url: str, longest_s: float) -> Iterator[None]:
-        """The service's slot and turn, then one of the operator's. Errors: `LongPauseError`."""
+        """Take the service's slot and turn, then the operator's. Errors: `LongPauseError`."""
         services = (service, OPERATOR) if service.is_wikimedia else (service,)
         with ExitStack() as held:
             for limiter in dict.fromkeys(self.limiter(one, url) for one in services):
@@ -54,6 +54,6 @@ class Pacing:
 
     @property
     def waited_s(self) -> float:
-        """Seconds that requests, side by side or not, have waited for their limits."""
+        """Seconds that all requests together, also parallel ones, have waited for their limits."""
         with self._lock:
             return sum(limiter.waited_s for limiter in self._limiters.values())

@@ -1,6 +1,6 @@
-"""Several requests at once, results in order.
+"""Several requests at once, with results in order.
 
-What belongs here: the pool and its end. What does not: limits between requests (`limits`).
+What belongs here: the pool and its end. What does not: limits between requests (`transport.limits`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`function` of each item in order, `threads` at once; the first error ends it and drops the rest."""
+    """`function` of each item in order, in `threads` threads; the first error stops everything and drops the rest."""
     source = iter(items)
     with ThreadPoolExecutor(max_workers=threads) as pool:
         running: deque[Future[Result]] = deque(

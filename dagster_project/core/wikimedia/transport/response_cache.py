@@ -1,11 +1,11 @@
-"""The on-disk cache of responses: how long one may be used without asking, and how to ask whether it still holds.
+"""The on-disk cache of responses: how long a response may be used without a request, and how to revalidate it.
 
 What belongs here: freshness and validators of HTTP (RFC 9111: max-age, Expires, Age, no-cache, no-store; ETag and
-Last-Modified). What does not: requests (`http`), the file (`blob_store`).
+Last-Modified). What does not: requests (`transport.http`), the file (`core.blob_store`).
 
-Only whole, readable answers of status 200 to GET come in: the client keeps them after it has understood them. Keys are
-hashes of addresses; neither a request's headers nor the operator's contact are kept. A cache that cannot be used is
-said once and then done without: it is no reason to end a run.
+The cache holds only whole, readable answers with status 200 to GET: the client stores them after it has understood
+them. Keys are hashes of addresses. Headers of requests and the operator's contact are not stored. If the cache cannot
+be used, there is one warning and the run continues without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_FRESH_S = 30 * 86_400.0
 
 @dataclass(frozen=True)
 class KeptResponse:
-    """A body, its validators, and the moment (Unix seconds) until which it may be used without asking."""
+    """A body, its validators, and the moment (Unix seconds) until which it may be used without a request."""
 
     body: bytes
     etag: str | None
@@ -38,17 +38,17 @@ class KeptResponse:
     fresh_until: float
 
     def is_fresh(self, now: float) -> bool:
-        """Whether it may be used unasked; a clock that was set back makes nothing fresh for ever."""
+        """Whether it may be used without a request. A clock that was set back does not keep it fresh for ever."""
         return now < self.fresh_until <= now + _LONGEST_FRESH_S
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The headers that ask for the body only where it has changed."""
+        """The headers that request the body only if it has changed."""
         pairs = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in pairs.items() if value}
 
     def validated_by(self, headers: Mapping[str, str]) -> CaseInsensitiveDict[str]:
-        """The headers of a 304, which may leave the validators out that still hold."""
+        """The headers of a 304, with the validators that it may leave out."""
         pairs = {"ETag": self.etag, "Last-Modified": self.last_modified}
         merged = CaseInsensitiveDict({name: value for name, value in pairs.items() if value})
         merged.update(headers)
@@ -56,7 +56,7 @@ class KeptResponse:
 
 
 class ResponseCache:
-    """Responses by address, in one file of bounded size, shared by all processes that name the same folder."""
+    """Responses by address in one file of limited size; all processes that name the same folder share it."""
 
     def __init__(self, folder: Path, now: Callable[[], float], max_bytes: int = MAX_BYTES) -> None:
         self._store = BlobStore(folder / "responses.sqlite", max_bytes, now)
@@ -64,7 +64,7 @@ class ResponseCache:
         self._is_usable = True
 
     def get(self, url: str) -> KeptResponse | None:
-        """What is kept of `url`, fresh or not."""
+        """The stored response of `url`, fresh or not."""
         blob = self._tried(lambda: self._store.get(_key(url)))
         if blob is None:
             return None
@@ -77,7 +77,7 @@ class ResponseCache:
             return None
 
     def keep(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Keep a body of status 200, or, of status 304, the body that still holds, as far as `headers` allow it."""
+        """Store a body with status 200, or after a 304 the body that is still valid, as far as `headers` allow it."""
         fresh_until = _fresh_until(headers, self._now())
         validators = headers.get("ETag"), headers.get("Last-Modified")
         if fresh_until is None or (fresh_until <= self._now() and not any(validators)):
@@ -99,7 +99,7 @@ class ResponseCache:
             return work()
         except LakeError as error:
             self._is_usable = False
-            _LOG.warning("cache of responses: %s This run goes on without it", error)
+            _LOG.warning("cache of responses: %s This run continues without it", error)
             return None
 
 
@@ -108,7 +108,7 @@ def _key(url: str) -> str:
 
 
 def _fresh_until(headers: Mapping[str, str], now: float) -> float | None:
-    """The moment until which a response may be used unasked (`now`: not at all); None where it may not be kept."""
+    """The moment until which a response may be used without a request (`now`: not at all); None: do not store it."""
     directives = {
         name.strip().lower(): value.strip().strip('"')
         for name, _, value in (part.partition("=") for part in headers.get("Cache-Control", "").split(","))

@@ -1,7 +1,7 @@
-"""One request on its way: who says he is asking, over which connection, and how much of an answer is read.
+"""Sends one request: identification, connection, and how much of the answer is read.
 
-What belongs here: sessions (one a thread), headers, bounded reading. What does not: attempts, limits and the cache
-(`http`), what an answer means.
+What belongs here: sessions (one per thread), headers, bounded reading. What does not: attempts, limits and the cache
+(`transport.http`), what an answer means.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of whom. `secret`: a token in the form."""
+    """One request to one service. `secret`: a token in the form."""
 
     service: Service
     method: str
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass
 class Traffic:
-    """Requests that were sent, those of them whose answer had not changed (304), and answers of the cache alone."""
+    """Numbers of requests sent, of unchanged answers among them (304), and of answers from the cache alone."""
 
     sent: int = 0
     not_modified: int = 0
@@ -63,13 +63,13 @@ class Transport:
     def send(
         self, request: Request, conditions: Mapping[str, str] | None = None
     ) -> Iterator[requests.Response]:
-        """Send the request; its answer's body is to be read in this context. `conditions`: more headers."""
+        """Send the request; its body must be read in this context. `conditions`: more headers."""
         with deadline(self._policy.answer_s), self._sent(request, conditions) as response:
             yield response
 
     @contextmanager
     def download(self, request: Request, conditions: Mapping[str, str] | None) -> Iterator[requests.Response]:
-        """As `send`, for a body that may take as long as it goes on coming."""
+        """As `send`, for a body that may take any time as long as it keeps coming."""
         with (
             deadline(self._policy.stretch_s, renewed_by=self._policy.stretch),
             self._sent(request, conditions) as response,
@@ -88,9 +88,10 @@ class Transport:
         )
 
     def _session(self, request: Request) -> requests.Session:
-        """That of the request's kind. Nothing on this machine may send us, unannounced, to another; nor a secret.
+        """The session for this kind of request. Nothing on this machine may redirect a request, or a secret,
+        elsewhere.
 
-        No proxy has any business between this machine and itself.
+        Requests to this machine use no proxy.
         """
         is_far = not is_loopback(request.url)
         follows = is_far and not request.secret
@@ -107,7 +108,7 @@ class Transport:
             if size > policy.largest_answer:
                 raise SlowAnswerError(
                     f"{request.service.name} at {short(request.url)}: answered with more than "
-                    f"{policy.largest_answer:,} bytes, which is not read on"
+                    f"{policy.largest_answer:,} bytes; the rest was not read"
                 )
         return b"".join(parts)
 

@@ -1,11 +1,11 @@
 """The limiter of all processes of an instance: Wikimedia counts requests by operator, not by process.
 
-What belongs here: slots and turns kept in files, so that they hold between processes and from run to run. What
-does not: what the limits are (`limits`).
+What belongs here: slots and turns stored in files, so that they hold between processes and from run to run. What does
+not: what the limits are (`transport.limits`).
 
-A slot is a file lock: whoever is killed gives it back. Turns and pauses are two moments in a small file, beside the
-number of refusals in a row, read and written under a lock, in seconds of the wall clock, which all processes share;
-a clock that was set back does not hold requests up for longer than was meant.
+A slot is a file lock, so that a killed process gives it back. The next turn, the end of the pause and the number of
+refusals in a row are stored in a small file, which is read and written under a lock. They are in seconds of the wall
+clock, which all processes share; a clock that was set back does not lengthen a wait.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _State:
 
 
 class SharedLimiter:
-    """As `limits.Limiter`, between all processes that name the same `folder` and `quota`."""
+    """As `limits.Limiter`, for all processes that name the same `folder` and `quota`."""
 
     def __init__(
         self, folder: Path, quota: str, interval_s: float, max_parallel: int, clock: Clock | None = None
@@ -54,7 +54,7 @@ class SharedLimiter:
 
     @contextmanager
     def slot(self, longest_s: float = inf) -> Iterator[None]:
-        """Wait for one of the slots of all processes, and for one's turn; a pause begun meanwhile counts too."""
+        """Wait for one of the slots of all processes, and for a turn; a pause that starts meanwhile counts too."""
         began = self._clock.now()
         descriptor = self._take_slot()
         try:
@@ -71,17 +71,17 @@ class SharedLimiter:
     def pause(self, seconds: float) -> None:
         """Let no request of any process start for `seconds` from now, a week at most."""
         with self._state() as state:
-            # Whoever reads a longer one takes it for a clock that was set back.
+            # A reader takes a longer pause for a clock that was set back.
             until = self._clock.now() + min(seconds, _LONGEST_PAUSE_S)
             state.paused_until = max(state.paused_until, until)
 
     def pause_left_s(self) -> float:
-        """For how many seconds yet no request may start, because a service asked for a pause."""
+        """How many seconds remain of the pause that a service asked for."""
         with self._state() as state:
             return state.paused_until - self._clock.now()
 
     def refused(self) -> int:
-        """As `limits.Pace.refused`, whichever process was refused."""
+        """As `limits.Pace.refused`, for refusals in any process."""
         with self._state() as state:
             state.refusals += 1
             return state.refusals
@@ -102,7 +102,7 @@ class SharedLimiter:
             self._clock.sleep(_LOOK_AGAIN_S)
 
     def _turn(self, longest_s: float) -> float:
-        """Reserve the next turn; gives the seconds until then."""
+        """Reserve the next turn; return the seconds until then."""
         with self._state() as state:
             now = self._clock.now()
             if state.paused_until - now > longest_s:
@@ -113,7 +113,7 @@ class SharedLimiter:
 
     @contextmanager
     def _state(self) -> Iterator[_State]:
-        """The state, under the lock of all processes; what the body changes of it is written."""
+        """The state, under the lock of all processes; changes by the body are written."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -129,7 +129,7 @@ class SharedLimiter:
     def _read(self, data: bytes) -> _State:
         if len(data) < 16:
             return _State()
-        # A file of a version that did not count refusals is shorter.
+        # Files of versions that did not count refusals are shorter.
         state = _State(*_STATE.unpack(data.ljust(_STATE.size, b"\0")))
         now = self._clock.now()
         if state.paused_until > now + _LONGEST_PAUSE_S:
