@@ -28,7 +28,7 @@ from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import candidates, fifteen_shot, sandbox_questions
 from dagster_project.core.generation.backends.base import Backend, Decoding, Failure, Generation
 from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.study.study import Model
 from dagster_project.core.threads import thread_count
@@ -205,7 +205,7 @@ def _scoring(model: Model, prompts: list[str], asked: argparse.Namespace) -> dic
     def ours() -> list[list[float]]:
         backend.forget()
         scored = backend.score(some, [given] * len(some))
-        return [[score.log_likelihood for score in scores] for scores in scored]
+        return [[score.log_likelihood for score in found.scores] for found in scored]
 
     contestants = [
         Contestant(LONGTAIL, ours, len(some) * len(given)),

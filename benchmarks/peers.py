@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 
 NEW_TOKENS = 15
 

@@ -6,7 +6,9 @@ What belongs here: building them with `core` alone (no Dagster, no lake). What d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from dagster_project.core.generation.engine.items import Generate, ModelInput, Request
 from dagster_project.core.generation.prompts.build import Question, build_prompt
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.prompt_formats import FORMATS
@@ -16,6 +18,7 @@ from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.study import Prompt
 
 SHOTS = 15
+_REQUEST = Generate(15)
 
 
 def sandbox_questions(n_per_relation: int = 140) -> list[Question]:
@@ -45,15 +48,19 @@ def fifteen_shot(questions: list[Question], draw: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamedPrompt:
-    """A prompt that is built on demand, like the rows in the plan of a partition."""
+    """An item whose prompt is built when it is asked for, as the items of a partition's plan are."""
 
     wording: str
     shown: tuple[Question, ...]
-    sample_seed: None = None
+    request: Request = _REQUEST
 
-    def text(self) -> str:
+    def prompt(self) -> ModelInput:
         """The 15-shot prompt."""
-        return build_prompt(Question("", "", self.wording, ""), FORMATS["qa"], self.shown)
+        return ModelInput(build_prompt(Question("", "", self.wording, ""), FORMATS["qa"], self.shown))
+
+    def key(self, part: int) -> dict[str, Any]:
+        """No lake row is made of it."""
+        return {}
 
 
 def paraphrased_prompts(n: int) -> list[StreamedPrompt]:

@@ -15,10 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks.prompts import paraphrased_prompts
-from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.engine.job import Job
-from dagster_project.core.generation.engine.resume import complete_prompts
+from dagster_project.core.generation.engine.resume import complete
 from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.study.study import Model
@@ -35,11 +33,11 @@ def main() -> None:
         loaded = _resident_mb()
         started = time.perf_counter()
         with RowCache(Path(folder), session.identity(model), log) as cache:
-            rows = paraphrased_prompts(n)
-            done = complete_prompts(Job(model, Decoding(15), cache, session, "bench", "prompts", log), rows)
+            items = paraphrased_prompts(n)
+            done = complete(Job(model, cache, session, "bench", "prompts", log), items)
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if len(done.rows) < len({prompt_hash(row.text()) for row in rows}) or done.failures:
+    if len(done.rows) < len({item.prompt().hash() for item in items}) or done.failures:
         raise SystemExit(f"error: {len(done.rows)} of {n} prompts were answered")
     print(json.dumps({"seconds": seconds, "loaded_mb": loaded, "peak_mb": peak}))
 

@@ -20,7 +20,7 @@ import dagster as dg
 from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import single_line
 from dagster_project.core.files import atomic_file
-from dagster_project.core.generation.backends.capabilities import check_models
+from dagster_project.core.generation.tasks.capabilities import check_models
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.study.file import load_study

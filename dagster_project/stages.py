@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 
 import dagster as dg
 
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.months import newest_complete_month, newest_ended_month
 from dagster_project.core.study.study import Model, Study
 
@@ -28,12 +29,9 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),
 }
-_NEEDS_OF_MODEL: Mapping[str, Callable[[Study, Model], bool]] = {
-    "imported_answers": lambda _, model: not model.generates,
-    "generated_passages": lambda study, _: study.writes_background,
-    "paraphrase_answers": lambda study, model: model.generates and bool(study.paraphrase_prompts),
-    "sampled_answers": lambda study, model: model.generates and bool(study.sample_prompts),
-    "single_latencies": lambda _, model: model.generates,
+_NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
+    "imported_answers": lambda model: not model.generates,
+    "single_latencies": lambda model: model.generates,
 }
 """Assets that only some studies or models need. All assets not named here are always materialised."""
 
@@ -125,13 +123,20 @@ def _in_order(graph: dg.AssetGraph, kinds: Mapping[str, list[dg.AssetKey]]) -> I
 def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
     for model in study.models:
         for key in keys:
-            if not _NEEDS_OF_MODEL.get(_name(key), lambda *_: True)(study, model):
+            if not _needs(study, model, _name(key)):
                 continue
             first = last = model.name
             if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
                 first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
             title = f"{_name(key).replace('_', ' ')} of {model.name}"
             yield Stage(title, (key.to_user_string(),), first, last)
+
+
+def _needs(study: Study, model: Model, table: str) -> bool:
+    """Whether the model's partition of a table is made: a generated table's task says so itself."""
+    if table in TASKS:
+        return TASKS[table].is_asked(study) and (model.generates or TASKS[table].is_imported)
+    return _NEEDS_OF_MODEL.get(table, lambda _: True)(model)
 
 
 def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dagster_project.core.generation.rounds import N_QUESTIONS
+from dagster_project.core.generation.latency.rounds import N_QUESTIONS
 from dagster_project.core.report.figures import FIGURES
 from dagster_project.core.statistics.method_comparisons import N_RESAMPLES
 from tests.claims.form import Claim, Computed, caption, constant, dbt_variable

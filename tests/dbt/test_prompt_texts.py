@@ -10,14 +10,8 @@ import duckdb
 import pytest
 import yaml
 
-from dagster_project.core.generation.plan import (
-    Plan,
-    plan_answers,
-    plan_generated_passages,
-    plan_paraphrase_answers,
-    plan_sampled_answers,
-)
-from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.generation.engine.task import Plan, Scope
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.file import load_study
@@ -60,7 +54,7 @@ PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), method
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dict[str, Plan]]]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dict[str, Plan[Any]]]]:
     folder = tmp_path_factory.mktemp("prompts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
@@ -93,47 +87,58 @@ def _make_awkward(lake: Lake) -> None:
         lake.write(table, rows, fingerprint="awkward")
 
 
-def _ask(study: Study, lake: Lake) -> dict[str, Plan]:
-    """Write what the planner plans, with its hashes, as if it had been generated."""
-    plans = {"generated_passages": plan_generated_passages(study, lake)}
+def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
+    """Write what the tasks plan, with its hashes, as if it had been generated."""
+
+    def plan(table: str, method: str | None = None) -> Plan[Any]:
+        return TASKS[table].plan(Scope(study, lake, study.model("m"), method))
+
+    plans = {"generated_passages": Plan(plan("generated_passages").items[:-3])}
     texts = cycle(BACKGROUNDS)
     backgrounds = [
-        _row("generated_passages", planned)
-        | {"text": next(texts), "passage_id": f"genread:m:{planned.question.question_id}"}
-        for planned in plans["generated_passages"].rows
+        row | {"text": next(texts), "passage_id": f"genread:m:{row['question_id']}"}
+        for row in _rows("generated_passages", plans["generated_passages"])
     ]
-    lake.write("generated_passages", backgrounds[:-3], fingerprint="awkward", partition="m")
-    plans["generated_passages"] = Plan(plans["generated_passages"].rows[:-3])
-    plans["paraphrase_answers"] = plan_paraphrase_answers(study, lake)
-    plans["sampled_answers"] = plan_sampled_answers(study, lake)
+    lake.write("generated_passages", backgrounds, fingerprint="awkward", partition="m")
     for table in ("paraphrase_answers", "sampled_answers"):
-        lake.write(table, [_row(table, p) for p in plans[table].rows], fingerprint="awkward", partition="m")
+        plans[table] = plan(table)
+        lake.write(table, _rows(table, plans[table]), fingerprint="awkward", partition="m")
     for method in METHODS:
-        plan = plans[method] = plan_answers(study, lake, "m", method)
-        rows = [_row("answers", planned) | {"method": method} for planned in plan.rows]
+        plans[method] = plan("answers", method)
+        rows = [row | {"method": method} for row in _rows("answers", plans[method])]
         lake.write("answers", rows, fingerprint="awkward", partition=f"m|{method}")
     return plans
 
 
-def _row(table: str, planned: Any) -> dict[str, Any]:
-    known = {"model": "m", "temperature": 0.5, "prompt_hash": prompt_hash(planned.text())}
-    columns = fill(table, {})
-    return {**columns, **{k: v for k, v in (known | planned.keys).items() if k in columns}}
+def _rows(table: str, plan: Plan[Any]) -> list[dict[str, Any]]:
+    """One row per part, with its prompt's hash."""
+    rows = []
+    for item in plan.items:
+        known = {"model": "m", "temperature": 0.5, "prompt_hash": item.prompt().hash()}
+        known |= item.ingredients() if table == "answers" else {}
+        columns = fill(table, {})
+        for part in range(len(item.request.seeds)):
+            rows.append(columns | {k: v for k, v in (known | item.key(part)).items() if k in columns})
+    return rows
 
 
-def test_every_prompt_is_rebuilt(asked: tuple[Study, dict[str, Plan]]) -> None:
+def _texts(plan: Plan[Any]) -> list[str]:
+    return [item.prompt().text for item in plan.items for _ in item.request.seeds]
+
+
+def test_every_prompt_is_rebuilt(asked: tuple[Study, dict[str, Plan[Any]]]) -> None:
     study, plans = asked
     built = mart(study, "fct_prompts")
     assert built.is_exact.all()
-    assert len(built) == sum(len(plan.rows) for plan in plans.values())
+    assert len(built) == sum(len(_texts(plan)) for plan in plans.values())
     for name, plan in plans.items():
         of_method = built[(built.method == name) & (built.table_name == "answers")]
         rows = of_method if name in METHODS else built[built.table_name == name]
-        assert sorted(rows.prompt_text) == sorted(planned.text() for planned in plan.rows)
+        assert sorted(rows.prompt_text) == sorted(_texts(plan))
         assert len(rows) > 0
 
 
-def test_the_texts_were_awkward(asked: tuple[Study, dict[str, Plan]]) -> None:
+def test_the_texts_were_awkward(asked: tuple[Study, dict[str, Plan[Any]]]) -> None:
     study, _ = asked
     built = mart(study, "fct_prompts").query("table_name == 'answers'").set_index(["method", "prompt"])
     answers = mart(study, "fct_answers")
@@ -148,7 +153,7 @@ def test_the_texts_were_awkward(asked: tuple[Study, dict[str, Plan]]) -> None:
         assert built.prompt_text.str.contains(mark, regex=False).any(), mark
 
 
-def test_what_a_prompt_was_made_of_may_be_gone(asked: tuple[Study, dict[str, Plan]]) -> None:
+def test_what_a_prompt_was_made_of_may_be_gone(asked: tuple[Study, dict[str, Plan[Any]]]) -> None:
     """Without a passage, its prompts are null and said not to be exact; those of other methods stay."""
     study, _ = asked
     with duckdb.connect(str(study.home.build_warehouse)) as connection:

@@ -61,6 +61,12 @@ def first_sentence(text: str) -> str:
     return text
 
 
+def has_final_sentence(text: str) -> bool:
+    """Whether text that is appended can no longer change the first sentence: the word after it is complete."""
+    following = _NEXT_WORD.match(text, len(first_sentence(text)))
+    return following is not None and bool(following[1]) and following.end() < len(text)
+
+
 def _ends_sentence(text: str, end: re.Match[str]) -> bool:
     before, after = text[: end.start()], text[end.end() :]
     if not any(char.isalpha() for char in before):

@@ -17,7 +17,8 @@ GENERATE = "generate"
 SAMPLE = "sample"
 SCORE = "score"
 STREAM = "stream"
-CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM})
+PASSAGES = "read passages apart from the prompt"
+CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM, PASSAGES})
 
 IMPORTED = "imported"
 UNKNOWN = "unknown"

@@ -1,21 +1,19 @@
 """Answers of language models: one partition per model × method; a run loads each model once."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
 from dagster_project.core.embedding.answers import embed_answers
-from dagster_project.core.generation.audit import count_faults
-from dagster_project.core.generation.calibrate import calibrate_latency
-from dagster_project.core.generation.run import (
-    answer_paraphrases,
-    answer_questions,
-    generate_passages,
-    sample_answers,
-)
+from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.generation.latency.calibrate import calibrate_latency
+from dagster_project.core.generation.tasks.audit import count_faults
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.lake import Outcome
+from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
@@ -46,6 +44,16 @@ def _generate(
     return result(study.lake, outcomes)
 
 
+def generated_table(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:
+    """The asset of a generated lake table: one line per table, all else follows from its task."""
+
+    @dg.asset(name=table, description=TABLES[table].grain, deps=deps, **_GENERATED | options)
+    def made(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+        return _generate(context, study, partial(generate, TASKS[table]))
+
+    return made
+
+
 @dg.asset(**_BY_MODEL, kinds={"parquet"}, deps=[questions])
 def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt) of an imported result file; empty for other models."""
@@ -54,37 +62,16 @@ def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) ->
         return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
 
 
-@dg.asset(**_GENERATED, deps=[questions, imported_answers])
-def generated_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model): the background text that precedes a question of method genread."""
-    return _generate(context, study, generate_passages)
-
-
-@dg.asset(
-    **_GENERATED | {"partitions_def": model_by_method},
-    deps=[
-        questions,
-        passages,
-        _all_partitions(retrieved_passages),
-        _all_partitions(generated_passages),
-        _all_partitions(imported_answers),
-    ],
+generated_passages = generated_table("generated_passages", questions, imported_answers)
+answers = generated_table(
+    "answers",
+    questions,
+    passages,
+    *map(_all_partitions, (retrieved_passages, generated_passages, imported_answers)),
+    partitions_def=model_by_method,
 )
-def answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt)."""
-    return _generate(context, study, answer_questions)
-
-
-@dg.asset(**_GENERATED, deps=[paraphrases])
-def paraphrase_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase, model, prompt), answered closed-book."""
-    return _generate(context, study, answer_paraphrases)
-
-
-@dg.asset(**_GENERATED, deps=[questions])
-def sampled_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, sample, model, prompt), answered closed-book at a temperature."""
-    return _generate(context, study, sample_answers)
+paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
+sampled_answers = generated_table("sampled_answers", questions)
 
 
 @dg.asset(**_GENERATED, deps=[_all_partitions(answers)])

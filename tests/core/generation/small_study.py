@@ -12,14 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.calibrate import calibrate_latency
+from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.run import (
-    answer_paraphrases,
-    answer_questions,
-    generate_passages,
-    sample_answers,
-)
+from dagster_project.core.generation.engine.task import Task
+from dagster_project.core.generation.latency.calibrate import calibrate_latency
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
@@ -89,35 +86,35 @@ def fill_lake(lake: Lake, n_questions: int, labels: Mapping[int, str] | None = N
 
 def answer(study: Study, method: str = "closed_book", run_id: str = "run") -> Outcome:
     """Partition `tiny|method` of answers."""
-    with ModelSession(LOG) as session:
-        return answer_questions(
-            study, Lake(study.home.lake), "tiny", method, session=session, run_id=run_id, log=LOG
-        )
+    return made(study, TASKS["answers"], method, run_id=run_id)
 
 
 def answer_in_other_words(study: Study) -> Outcome:
     """Partition `tiny` of paraphrase_answers."""
-    return _made(study, answer_paraphrases)
+    return made(study, TASKS["paraphrase_answers"])
 
 
 def sample(study: Study) -> Outcome:
     """Partition `tiny` of sampled_answers."""
-    return _made(study, sample_answers)
+    return made(study, TASKS["sampled_answers"])
 
 
 def write_backgrounds(study: Study) -> Outcome:
     """Partition `tiny` of generated_passages."""
-    return _made(study, generate_passages)
+    return made(study, TASKS["generated_passages"])
 
 
 def calibrate(study: Study) -> Outcome:
     """Partition `tiny` of single_latencies."""
-    return _made(study, calibrate_latency)
-
-
-def _made(study: Study, make: Callable[..., Outcome]) -> Outcome:
     with ModelSession(LOG) as session:
-        return make(study, Lake(study.home.lake), "tiny", session=session, run_id="run", log=LOG)
+        return calibrate_latency(study, Lake(study.home.lake), "tiny", session=session, run_id="run", log=LOG)
+
+
+def made(study: Study, task: Task, method: str | None = None, run_id: str = "run") -> Outcome:
+    """A partition of model `tiny`."""
+    with ModelSession(LOG) as session:
+        lake = Lake(study.home.lake)
+        return generate(task, study, lake, "tiny", method, session=session, run_id=run_id, log=LOG)
 
 
 MAKERS: Mapping[str, Callable[[Study], Outcome]] = {
@@ -133,10 +130,15 @@ def with_model(study: Study, **changes: Any) -> Study:
     return dataclasses.replace(study, models=(dataclasses.replace(study.models[0], **changes),))
 
 
-if __name__ == "__main__":
+def main(makers: Mapping[str, Callable[[Study], Outcome]]) -> None:
+    """Make one partition as the command line says."""
     logging.basicConfig(level=logging.INFO)
     chosen = small_study(Path(sys.argv[1]), sys.argv[2], backend=sys.argv[4], batch_tokens=int(sys.argv[5]))
     if not Lake(chosen.home.lake).partitions("questions"):
         fill_lake(Lake(chosen.home.lake), int(sys.argv[3]))
     print("ready", flush=True)
-    print(MAKERS[sys.argv[6] if len(sys.argv) > 6 else "answers"](chosen).notes, flush=True)
+    print(makers[sys.argv[6] if len(sys.argv) > 6 else "answers"](chosen).notes, flush=True)
+
+
+if __name__ == "__main__":
+    main(MAKERS)

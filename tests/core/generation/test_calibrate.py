@@ -11,10 +11,10 @@ import pytest
 from small_study import LOG, answer, calibrate, fill_lake, small_study, with_model, write_backgrounds
 
 from dagster_project.core.errors import BackendError, LakeError
-from dagster_project.core.generation import calibrate as module
 from dagster_project.core.generation.backends.fake import FakeBackend
-from dagster_project.core.generation.calibrate import calibrate_latency
 from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.latency import calibrate as module
+from dagster_project.core.generation.latency.calibrate import calibrate_latency
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Prompt, Service, Study
 
@@ -50,7 +50,7 @@ def n_calls(ledger: Path) -> int:
     return len(ledger.read_text().splitlines()) if ledger.exists() else 0
 
 
-def test_fifty_questions_a_method_and_prompt_in_turn(study: Study) -> None:
+def test_fifty_questions_per_method_and_prompt_in_turn(study: Study) -> None:
     outcome = calibrate(study)
     by_way, by_round = defaultdict(list), defaultdict(list)
     for row in rows(study):
@@ -144,7 +144,9 @@ def test_genread_waits_for_its_background_too(tmp_path: Path) -> None:
     assert found["genread"] >= 2 <= 2 * found["closed_book"]
 
 
-def test_it_is_current_until_what_is_timed_changes(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibration_is_current_until_what_is_timed_changes(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = calibrate(study).stamp
     ledger_less = with_model(study, path="fake:digest")
     assert calibrate(ledger_less).was_current
@@ -241,7 +243,7 @@ def test_refused_questions_are_left_out_and_none_at_all_is_an_error(study: Study
     assert not list((study.home.cache / "unfinished").glob("*"))
 
 
-def test_of_a_model_whose_answers_are_imported_nothing_is_timed(study: Study) -> None:
+def test_a_model_whose_answers_are_imported_is_not_timed(study: Study) -> None:
     imported = with_model(study, backend="imported")
     with ModelSession(LOG) as session:
         lake = Lake(study.home.lake)

@@ -14,10 +14,18 @@ import pytest
 from small_study import small_study
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
-from dagster_project.core.generation.backends.capabilities import check_models
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Scored
 from dagster_project.core.generation.backends.registry import entry, identify, load_backend
-from dagster_project.core.study.backends import BACKENDS, CAPABILITIES, GENERATE, LOCAL_KEYS, STREAM, Backend
+from dagster_project.core.generation.tasks.capabilities import check_models
+from dagster_project.core.study.backends import (
+    BACKENDS,
+    CAPABILITIES,
+    GENERATE,
+    LOCAL_KEYS,
+    PASSAGES,
+    STREAM,
+    Backend,
+)
 from dagster_project.core.study.imports import Place, Results
 from dagster_project.core.study.study import Model, Prompt
 
@@ -39,7 +47,7 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
     code = (
         "import sys\n"
-        "from dagster_project.core.generation import run\n"
+        "from dagster_project.core.generation.tasks import registry as tasks\n"
         "from dagster_project.core.generation.backends import registry, hf, fake\n"
         "from dagster_project.core.study.study import Model\n"
         f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
@@ -123,17 +131,18 @@ def test_samples_follow_from_prompt_and_seed_alone() -> None:
 
 def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
     backend = load_backend(fake("fake:echo?refuse=bad"))
-    scores, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
+    scored, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
     assert isinstance(refused, Failure)
-    assert isinstance(scores, list)
-    assert [score.n_tokens for score in scores] == [1, 1, 2]
-    assert max(scores, key=lambda score: score.mean) == scores[1]
+    assert isinstance(scored, Scored)
+    assert [score.n_tokens for score in scored.scores] == [1, 1, 2]
+    assert max(scored.scores, key=lambda score: score.mean) == scored.scores[1]
+    assert (scored.prompt_tokens, scored.new_tokens, scored.batch_size) == (3, 4, 2)
 
 
 def test_a_script_that_does_not_stream_says_so() -> None:
     silent, streaming = (load_backend(fake(f"fake:echo{option}")) for option in ("", "?stream=true"))
     assert STREAM not in silent.capabilities
-    assert streaming.capabilities == CAPABILITIES
+    assert streaming.capabilities == CAPABILITIES - {PASSAGES}
     with pytest.raises(BackendError, match="add the option stream=true"):
         list(silent.stream(["x"], Decoding(2), None, names=["n"], budget_usd=None))  # type: ignore[attr-defined]
 
@@ -175,7 +184,7 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
         ("fake", "fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
     ],
 )
-def test_where_models_lie_is_looked_at_before_anything_is_computed(
+def test_paths_of_models_are_checked_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str, message: str | None
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # no test asks the hub
@@ -186,7 +195,7 @@ def test_where_models_lie_is_looked_at_before_anything_is_computed(
         check_models(study)
 
 
-def test_where_imported_answers_lie_is_looked_at_too(tmp_path: Path) -> None:
+def test_files_of_imported_answers_are_checked_too(tmp_path: Path) -> None:
     study = small_study(tmp_path, "imported", backend="imported")
     results = Results("lm_eval", Place("samples_x.jsonl"), "sandbox")
     study = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], results=(results,)),))

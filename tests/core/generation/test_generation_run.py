@@ -67,7 +67,7 @@ def test_rows_of_one_generation_share_its_cost(tmp_path: Path) -> None:
     assert notes["distinct_prompts"] < notes["rows"]
 
 
-def test_of_imported_answers_nothing_else_is_generated_or_timed(study: Study) -> None:
+def test_nothing_is_generated_or_timed_for_imported_answers(study: Study) -> None:
     """So that a run over the partitions of all models does not end at such a one."""
     others = with_model(study, backend=IMPORTED, path=IMPORTED)
     for make in (answer_in_other_words, sample, calibrate):

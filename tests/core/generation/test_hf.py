@@ -15,7 +15,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.registry import identify, load_backend
-from dagster_project.core.generation.prompts.build import cut_answer, is_answer_complete
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, cut_answer, is_complete
 from dagster_project.core.study.study import Model
 
 DECODING = Decoding(15)
@@ -69,7 +69,7 @@ def test_batches_give_what_generate_gives_one_by_one(folders: dict[str, Path], a
         assert result.text == tokenizer.decode(kept, clean_up_tokenization_spaces=False)
         if result.new_tokens < len(expected):
             n_early += 1
-            assert is_answer_complete(result.text)
+            assert is_complete(result.text, FIRST_LINE)
     assert 0 < n_early < len(PROMPTS)
     sizes = [r.batch_size for r in results if isinstance(r, Generation)]
     assert 1 < max(sizes) < len(PROMPTS)
@@ -202,7 +202,9 @@ def test_identity_follows_the_files(folders: dict[str, Path], tmp_path: Path) ->
     assert identify(tiny(copy, dtype="float16")).weights != identify(tiny(copy)).weights
 
 
-def test_what_cannot_be_loaded_is_one_clear_line(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_an_error_of_one_line(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
     with pytest.raises(BackendError, match="no folder /no/such"):
         identify(tiny(Path("/no/such")))
     with pytest.raises(BackendError, match=r"lacks config\.json"):

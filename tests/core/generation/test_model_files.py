@@ -119,7 +119,9 @@ BESIDE = "weights are safetensors files that lie beside their index"
         (written("adapter_config.json", '{"base_model_name_or_path": "x/y"}'), "belongs to an adapter"),
     ],
 )  # fmt: skip
-def test_what_is_unsafe_ends_in_one_line(copy: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_an_unsafe_file_is_an_error_of_one_line(
+    copy: Path, damage: Callable[[Path], None], message: str
+) -> None:
     damage(copy)
     with pytest.raises(BackendError) as caught:
         load_model(local(copy))

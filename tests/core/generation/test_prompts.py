@@ -1,4 +1,4 @@
-"""Prompts to the letter, passages cut as SPEC §3 says, and answers cut out of generations."""
+"""Prompts to the letter, and passages cut as SPEC §3 says."""
 
 from __future__ import annotations
 
@@ -17,17 +17,13 @@ from dagster_project.core.generation.prompts.build import (
     bare_prompt,
     block,
     build_prompt,
-    cut_answer,
-    is_answer_complete,
     is_blank,
-    kept_answer,
     text_as_read,
 )
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.study.study import PROMPT_FORMATS
 
-LINES = st.lists(st.sampled_from(["\n", "\n\n", "a", " b", ""]), max_size=8).map("".join)
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")
 SHOWN = Question("Q2-P50", "author", "Who is the author of Emma?", "Jane Austen")
 BARE = Question("Q3-P22", "father", "Who is the father of Ann?", "Bo")
@@ -46,7 +42,7 @@ def test_every_format_of_a_study_has_its_template() -> None:
     assert bare_prompt("Why?", FORMATS["question"]) == "Why?"
 
 
-def test_what_genread_asks_first() -> None:
+def test_genread_asks_for_a_background_text_first() -> None:
     assert bare_prompt("Who?", BACKGROUND_TEMPLATE) == (
         "Generate a background document from Wikipedia to answer the given question. Who?"
     )
@@ -80,7 +76,7 @@ def test_few_shot_with_and_without_passages() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "   "])
-def test_a_question_stands_bare_behind_a_blank_passage(blank: str) -> None:
+def test_a_question_with_a_blank_passage_appears_alone(blank: str) -> None:
     assert is_blank(blank)
     assert block(QA, "Why?", blank) == "Q: Why? A:"
     assert block(QA, "Why?", blank, "So") == "Q: Why? A: So"
@@ -114,44 +110,6 @@ def test_verbalised_passages_stay_whole(method: str) -> None:
 def test_the_cut_by_the_last_separator(text: str) -> None:
     kept = ". ".join(text.split(". ")[:-1]) + "."
     assert text_as_read(text, "sandbox", "dense") == (kept if kept.strip(" ") != "." else text)
-
-
-@pytest.mark.parametrize(
-    ("raw", "answer"),
-    [
-        (" Paris\nQ: next", " Paris"),
-        ("\n\nParis\n\nQ:", "Paris"),
-        ("\nParis", ""),
-        ("\n\n\nParis", ""),
-        ("", ""),
-        (" no end", " no end"),
-    ],
-)
-def test_answers_are_the_first_line(raw: str, answer: str) -> None:
-    assert cut_answer(raw) == answer
-
-
-@pytest.mark.parametrize(
-    ("raw", "answer"),
-    [
-        (" Paris. It is in France.\nQ: next", " Paris."),
-        ("\n\nJ. R. R. Tolkien wrote it. He", "J. R. R. Tolkien wrote it."),
-        (" Paris", " Paris"),
-        ("\nParis. It", ""),
-        ("", ""),
-    ],
-)
-def test_rambling_answers_are_the_first_sentence_of_the_first_line(raw: str, answer: str) -> None:
-    assert kept_answer(raw, rambles=True) == answer
-    assert kept_answer(raw, rambles=False) == cut_answer(raw)
-
-
-@given(LINES, LINES)
-def test_a_complete_answer_does_not_change_with_more_text(raw: str, more: str) -> None:
-    if is_answer_complete(raw):
-        assert cut_answer(raw + more) == cut_answer(raw)
-    else:
-        assert any(cut_answer(raw + tail) != cut_answer(raw) for tail in ("x", "\nx"))
 
 
 @given(st.text(st.characters(), max_size=20), st.text(st.characters(), max_size=20))

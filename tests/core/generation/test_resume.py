@@ -185,7 +185,7 @@ def test_a_damaged_cache_costs_time_and_nothing_else(
     assert rows(study).equals(uninterrupted[1])
 
 
-def test_odd_labels_come_through(tmp_path: Path) -> None:
+def test_odd_labels_reach_the_rows_unchanged(tmp_path: Path) -> None:
     study = small_study(tmp_path, "fake:echo", batch_tokens=4_096)
     study = dataclasses.replace(study, prompts=(Prompt("zero_shot"),), max_new_tokens=4_000)
     lake = Lake(study.home.lake)

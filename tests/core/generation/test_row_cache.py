@@ -8,13 +8,15 @@ import multiprocessing
 import sqlite3
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.generation.backends.base import Decoding, Generation, Identity
+from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
+from dagster_project.core.generation.engine.items import Generate, Sample, Score
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 
 LOG = logging.getLogger("row_cache")
@@ -25,11 +27,24 @@ MAYBE = st.none() | st.floats(0, 1e6)
 
 
 def row(text: str, origin: str = "origin") -> CachedRow:
-    return CachedRow(Generation(text, 12, 3, 0, 1.5, 4, 7, 0.25, None), "fake 1", origin)
+    return CachedRow(Generation(text, **accounts(12)), "fake 1", origin)
+
+
+def accounts(
+    number: int, latency: float = 1.5, seconds: float | None = 0.25, usd: float | None = None
+) -> Any:
+    return {
+        "prompt_tokens": number, "new_tokens": 3, "n_truncated_tokens": 0, "latency_ms": latency, "batch_size": 4,
+        "shared_tokens": number // 2, "device_seconds": seconds, "cost_usd": usd,
+    }  # fmt: skip
+
+
+def sampled(temperature: float) -> Sample:
+    return Sample(1, temperature, 15, ("seed",))
 
 
 def key(number: int) -> bytes:
-    return row_key(f"{number:064x}", IDENTITY, Decoding(15))
+    return row_key(f"{number:064x}", IDENTITY, Generate(15))
 
 
 def open_cache(folder: Path) -> RowCache:
@@ -41,13 +56,33 @@ def open_cache(folder: Path) -> RowCache:
 def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
     folder = tmp_path_factory.mktemp("cache")
     rows = {
-        key(n): CachedRow(Generation(text, number, 1, 2, latency, 3, number // 2, seconds, usd), "é", "o")
+        key(n): CachedRow(Generation(text, **accounts(number, latency, seconds, usd)), "é", "o")
         for n, (text, number, latency, seconds, usd) in stored.items()
     }
     with open_cache(folder) as cache:
         assert cache.store(rows) == rows
     with open_cache(folder) as cache:
         assert cache.find([*rows, key(-1)]) == rows
+
+
+SCORES = st.lists(st.builds(CandidateScore, st.floats(allow_nan=False), NUMBERS), max_size=5).map(tuple)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.dictionaries(NUMBERS, SCORES, max_size=5))
+def test_any_scores_come_back(tmp_path_factory: pytest.TempPathFactory, stored: dict) -> None:  # type: ignore[type-arg]
+    rows = {key(n): CachedRow(Scored(scores, **accounts(n)), "fake 1", "o") for n, scores in stored.items()}
+    folder = tmp_path_factory.mktemp("scores")
+    with open_cache(folder) as cache:
+        cache.store(rows)
+    with open_cache(folder) as cache:
+        assert cache.find(rows) == rows
+
+
+@given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3).map(tuple), unique=True, max_size=9))
+def test_other_candidates_have_other_keys(candidates: list[tuple[str, ...]]) -> None:
+    keys = {row_key("a", IDENTITY, Score(some)) for some in candidates}
+    assert len(keys) == len(candidates)
 
 
 def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
@@ -61,29 +96,32 @@ def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        row_key("b", IDENTITY, Decoding(15)),
-        row_key("a", Identity("other", "float32", "none", "fake", "1"), Decoding(15)),
-        row_key("a", Identity("revision", "float16", "none", "fake", "1"), Decoding(15)),
-        row_key("a", Identity("revision", "float32", "8bit", "fake", "1"), Decoding(15)),
-        row_key("a", IDENTITY, Decoding(16)),
-        row_key("a", IDENTITY, Decoding(15, 0.5)),
-        row_key("a", IDENTITY, Decoding(15, 0.50000001)),
-        row_key("a", IDENTITY, Decoding(15), sample_seed=0),
+        row_key("b", IDENTITY, Generate(15)),
+        row_key("a", Identity("other", "float32", "none", "fake", "1"), Generate(15)),
+        row_key("a", Identity("revision", "float16", "none", "fake", "1"), Generate(15)),
+        row_key("a", Identity("revision", "float32", "8bit", "fake", "1"), Generate(15)),
+        row_key("a", IDENTITY, Generate(16)),
+        row_key("a", IDENTITY, sampled(0.5)),
+        row_key("a", IDENTITY, sampled(0.50000001)),
+        row_key("a", IDENTITY, Generate(15), sample_seed=0),
+        row_key("a", IDENTITY, Generate(15, "sentence")),
+        row_key("a", IDENTITY, Generate(15, "end")),
+        row_key("a", IDENTITY, Score((" b",))),
     ],
 )
 def test_keys_tell_apart_what_decides_the_text(other: bytes) -> None:
-    assert other != row_key("a", IDENTITY, Decoding(15))
+    assert other != row_key("a", IDENTITY, Generate(15))
 
 
 def test_keys_are_the_same_for_every_engine() -> None:
     engine = Identity("revision", "float32", "none", "another", "9")
-    assert row_key("a", engine, Decoding(15)) == row_key("a", IDENTITY, Decoding(15))
+    assert row_key("a", engine, Generate(15)) == row_key("a", IDENTITY, Generate(15))
     assert engine.weights == IDENTITY.weights
 
 
 @given(st.lists(st.none() | st.integers(0, 2**63 - 1), unique=True, max_size=20))
 def test_every_sample_seed_has_a_key_of_its_own(seeds: list[int | None]) -> None:
-    keys = {row_key("a", IDENTITY, Decoding(15, 0.5), sample_seed=seed) for seed in seeds}
+    keys = {row_key("a", IDENTITY, sampled(0.5), sample_seed=seed) for seed in seeds}
     assert len(keys) == len(seeds)
 
 

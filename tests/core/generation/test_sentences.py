@@ -105,7 +105,7 @@ def test_names_are_never_torn(name: str, other: str) -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_with_the_next_word_there_more_text_changes_nothing(text: str, more: str) -> None:
+def test_once_the_next_word_is_there_more_text_changes_nothing(text: str, more: str) -> None:
     first = first_sentence(text)
     if any(char.isalnum() for char in text[len(first) :]):
         assert first_sentence(f"{text} {more}") == first

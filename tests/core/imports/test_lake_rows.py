@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.imported import import_passages, score_answers
+from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.lake import Lake
+from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.scoring.match import score_answer
@@ -148,6 +150,13 @@ def models(*results: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"name": "others", "backend": "imported", "results": list(results)}]
 
 
+def scored(study: Study, lake: Lake, method: str, run_id: str = "r") -> Outcome:
+    with ModelSession(LOG) as session:
+        return generate(
+            TASKS["answers"], study, lake, "others", method, session=session, run_id=run_id, log=LOG
+        )
+
+
 def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Path) -> None:
     rows = result_rows(ROWS, RIGHT)
     rows[0] |= {"is_correct": "False"}
@@ -159,7 +168,7 @@ def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Pat
         tmp_path, models=models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
     )
     import_answers(study, lake, "others", LOG)
-    outcome = score_answers(study, lake, study.models[0], "closed_book", run_id="r", log=LOG)
+    outcome = scored(study, lake, "closed_book", run_id="r")
     table = lake.read("answers", "others|closed_book").to_pylist()
     golds = {row["question_id"]: row["gold_answers"] for row in lake.read("questions").to_pylist()}
     for row in table:
@@ -168,8 +177,8 @@ def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Pat
     assert [row["is_correct"] for row in table] == RIGHT
     assert (outcome.notes["judged_by_file"], outcome.notes["disagreements"]) == (7, 2)
     assert (outcome.notes["right_by_file_only"], outcome.notes["right_by_us_only"]) == (1, 1)
-    assert score_answers(study, lake, study.models[0], "closed_book", run_id="s", log=LOG).was_current
-    empty = score_answers(study, lake, study.models[0], "genread", run_id="r", log=LOG)
+    assert scored(study, lake, "closed_book", run_id="s").was_current
+    empty = scored(study, lake, "genread", run_id="r")
     assert (empty.stamp.n_rows, empty.notes["accuracy"]) == (0, None)
 
 
@@ -179,8 +188,9 @@ def test_generated_passages_come_along(tmp_path: Path) -> None:
         tmp_path, models=models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
     )
     import_answers(study, lake, "others", LOG)
-    import_passages(study, lake, study.models[0], run_id="r")
-    score_answers(study, lake, study.models[0], "genread", run_id="r", log=LOG)
+    with ModelSession(LOG) as session:
+        generate(TASKS["generated_passages"], study, lake, "others", session=session, run_id="r", log=LOG)
+    scored(study, lake, "genread", run_id="r")
     passages = {row["passage_id"]: row for row in lake.read("generated_passages", "others").to_pylist()}
     for row in lake.read("answers", "others|genread").to_pylist():
         assert passages[row["passage_id"]]["question_id"] == row["question_id"]

@@ -3,13 +3,13 @@
 What belongs here: the protocol, its values, and what backends must declare. What does not: any backend,
 prompts, caching. Nothing here imports an engine.
 
-A backend declares its capabilities, and a study that asks for one that is missing fails before anything
-loads:
+A backend declares its capabilities. A study that asks for a missing one fails before any model loads:
 
-- `GENERATE`: one greedy text a prompt.
-- `SAMPLE`: several texts a prompt, each drawn by a seed of its own: the same whatever else is in the batch.
+- `GENERATE`: one greedy text per prompt.
+- `SAMPLE`: several texts per prompt. Each follows from its own seed, whatever else is in the batch.
 - `SCORE`: the log-likelihood of each of several given continuations of a prompt.
 - `STREAM`: results come one by one, as a service delivers and bills them, so that each can be kept at once.
+- `PASSAGES`: the model reads passages that stand apart from the prompt's text (as Fusion-in-Decoder does).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from dagster_project.core.generation.prompts.endings import FIRST_LINE
 
 Secret = Callable[[str], str | None]
 """The value of an environment variable that holds a key; None where it is not set."""
@@ -28,20 +30,21 @@ _GENERATION_VERSION = 1
 
 @dataclass(frozen=True)
 class Decoding:
-    """Decoding that ends after `max_new_tokens`, at the end token, or once the first line is complete.
+    """Decoding that ends after `max_new_tokens`, at the end token, or once what `end` keeps is complete.
 
-    The first line may follow one empty line: `cut_answer` gives the same with and without that early end
-    (SPEC §3). Temperature 0 is greedy; above 0 the whole distribution is drawn from (top_p 1, no top_k).
+    `end` is one of `prompts.endings`. A text may stop later than there: `kept_text` gives the same from both.
+    Temperature 0 is greedy; above 0 the whole distribution is drawn from (top_p 1, no top_k).
     """
 
     max_new_tokens: int
     temperature: float = 0.0
+    end: str = FIRST_LINE
 
     @property
     def key(self) -> str:
-        """What of the decoding decides the text, for cache keys."""
+        """The part of the decoding that decides the text, for cache keys."""
         how = f"temperature={self.temperature!r}" if self.temperature else "greedy"
-        return f"v{_GENERATION_VERSION} {how} first_line max_new_tokens={self.max_new_tokens}"
+        return f"v{_GENERATION_VERSION} {how} {self.end} max_new_tokens={self.max_new_tokens}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Identity:
     rules: str = ""
 
     def decoding(self, decoding: Decoding) -> str:
-        """All that decides a text but prompt, weights and seed: as rows say it, and in cache keys."""
+        """What decides a text besides prompt, weights and seed: as rows say it, and in cache keys."""
         return f"{decoding.key} {self.rules}" if self.rules else decoding.key
 
     @property
@@ -70,19 +73,18 @@ class Identity:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Generation:
-    """One generated text, uncut, with its accounts.
+@dataclass(frozen=True, kw_only=True)
+class Accounts:
+    """What one result took: a generated text, or the scores of one prompt's candidates.
 
-    `new_tokens` leaves out the end token. `shared_tokens` of the `prompt_tokens` were not computed for this
-    row: another row of its batch, an earlier one, or the service's own cache had them. `latency_ms` is the
-    row's share of its batch's wall time, `batch_size` the rows of that batch; of a service, a batch is one
-    request: a greedy text alone, the samples of a prompt together. `device_seconds` is the row's share of the
-    devices' time, None where they are not ours. `cost_usd` is what a service bills for the row, None where
-    nothing is billed by the row.
+    `new_tokens` are the text's without the end token, or those of all candidates. `shared_tokens` of the
+    `prompt_tokens` were not computed for this result: another one of its batch, an earlier one, or the service's own
+    cache had them. `latency_ms` is the result's share of its batch's wall time, and `batch_size` the number of results
+    of that batch. A service's batch is one request: one greedy text, or the samples of one prompt. `device_seconds`
+    is the result's share of the devices' time, None where they are not ours. `cost_usd` is what a service bills for
+    the result, None where it bills nothing.
     """
 
-    text: str
     prompt_tokens: int
     new_tokens: int
     n_truncated_tokens: int
@@ -94,7 +96,14 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Score:
+class Generation(Accounts):
+    """One generated text, uncut."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CandidateScore:
     """Log-likelihood of one continuation given its prompt: natural logarithms, the end token left out."""
 
     log_likelihood: float
@@ -102,8 +111,18 @@ class Score:
 
     @property
     def mean(self) -> float:
-        """Log-likelihood a token; 0 for an empty continuation."""
+        """Log-likelihood per token; 0 for an empty continuation."""
         return self.log_likelihood / self.n_tokens if self.n_tokens else 0.0
+
+
+@dataclass(frozen=True)
+class Scored(Accounts):
+    """The scores of one prompt's candidates, in the candidates' order."""
+
+    scores: tuple[CandidateScore, ...]
+
+
+Result = Generation | Scored
 
 
 @dataclass(frozen=True)
@@ -115,7 +134,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Postponed:
-    """A prompt that was not asked, as asking might have overrun the budget: not a failure, just not yet."""
+    """A prompt that was not asked yet, because asking might have overrun the budget. This is no failure."""
 
     reason: str
 
@@ -148,13 +167,11 @@ class Backend(Protocol):
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[list[Generation] | Failure]:
-        """For each prompt one text a seed, at the decoding's temperature, in the order of `seeds`."""
+        """For each prompt one text per seed, at the decoding's temperature, in the order of `seeds`."""
         ...
 
-    def score(
-        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
-    ) -> list[list[Score] | Failure]:
-        """For each prompt the scores of its own candidates, in their order. Candidates bring their own space."""
+    def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
+        """For each prompt the scores of its own candidates. A candidate brings its own leading space."""
         ...
 
     def forget(self) -> None:
@@ -175,7 +192,7 @@ class StreamingBackend(Backend, Protocol):
 
     @property
     def spent_usd(self) -> float:
-        """What its calls have cost so far: texts, failures that were billed, and at most what lost answers were."""
+        """What its calls have cost so far: texts, billed failures, and the most that lost answers can have cost."""
         ...
 
     def stream(
@@ -188,11 +205,42 @@ class StreamingBackend(Backend, Protocol):
         budget_usd: float | None,
         is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
-        """Each prompt's index and result as soon as it is there, in any order.
+        """Each prompt's index and result as soon as the service has answered, in any order.
 
-        `seeds` None asks for one greedy text a prompt (a list of one). `names` identify the requests to the
-        service, so that one sent twice is billed once. `budget_usd` is the most that this call may cost:
-        what might overrun it is `Postponed`; None sets no limit. `is_resumed`: others of the same partition have
-        been answered before, so that refusals alone say nothing about the rest.
+        `seeds` None asks for one greedy text per prompt (a list of one). `names` identify the requests to the
+        service, so that a request sent twice is billed once. `budget_usd` is the most that this call may cost:
+        a request that might overrun it is `Postponed`; None sets no limit. `is_resumed` says that other prompts of
+        the partition were answered before, so that refusals alone say nothing about the rest.
         """
+        ...
+
+
+class PassageBackend(Backend, Protocol):
+    """A backend that declares `PASSAGES`: its methods take them as `passages`, one list per prompt."""
+
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
+        """As `Backend.generate`."""
+        ...
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[list[Generation] | Failure]:
+        """As `Backend.sample`."""
+        ...
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[Scored | Failure]:
+        """As `Backend.score`."""
         ...

@@ -1,7 +1,7 @@
 """A backend without a model, for tests and dry runs: its answers follow from the prompt's text.
 
-What it says and does is `Model.path`'s script; `fake_script` tells of the options. It can do whatever a backend
-can; one whose script does not stream declares that it cannot `STREAM`, although its class can.
+The script at `Model.path` decides what it says and does; `fake_script` describes the options. The class can do all
+that a backend can. A loaded backend cannot `STREAM` unless its script says so.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
+    CandidateScore,
     Decoding,
     Failure,
     Generation,
     Identity,
     Postponed,
-    Score,
+    Scored,
     Secret,
     Usage,
 )
@@ -33,50 +34,75 @@ from dagster_project.core.generation.backends.fake_script import (
     read_script,
     text_of,
 )
-from dagster_project.core.study.backends import CAPABILITIES, STREAM
+from dagster_project.core.study.backends import CAPABILITIES, PASSAGES, STREAM
 from dagster_project.core.study.study import Model
 
 _DOLLAR_ERROR = 1e-9
 
 
 class FakeBackend:
-    """Answers by its script, at once or slowly. Tokens are words."""
+    """Answers by its script, at once or slowly. Tokens are words. Passages apart from a prompt stand before its text."""
 
     capabilities = CAPABILITIES
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         self.script = read_script(model)
         self.identity = self.identify(model)
-        if not self.script.stream:
-            self.capabilities = CAPABILITIES - {STREAM}
+        self.capabilities = type(self).capabilities - {PASSAGES if self.script.stream else STREAM}
         self.spent_usd = 0.0
         self._n_calls = 0
 
     @staticmethod
     def identify(model: Model) -> Identity:
-        """The script stands in for weights."""
+        """The script takes the place of weights."""
         return Identity(read_script(model).revision, model.dtype, model.quantisation, "fake", VERSION)
 
-    def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
         """Answer each prompt."""
-        drawn = self._batch(prompts, decoding, [[None]] * len(prompts))
+        drawn = self._batch(_read(prompts, passages), decoding, [[None]] * len(prompts))
         return [result if isinstance(result, Failure) else result[0] for result in drawn]
 
     def sample(
-        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
-        """For each prompt one text a seed."""
-        return self._batch(prompts, decoding, seeds)
+        """One text per seed for each prompt."""
+        return self._batch(_read(prompts, passages), decoding, seeds)
 
     def score(
-        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
-    ) -> list[list[Score] | Failure]:
-        """For each prompt the scores of its candidates."""
-        self._call(len(prompts))
-        return [
-            Failure(self._refusal()) if self._refuses(prompt) else [self._score(prompt, c) for c in some]
-            for prompt, some in zip(prompts, candidates, strict=True)
-        ]
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[Scored | Failure]:
+        """The scores of each prompt's candidates."""
+        seconds = self._call(len(prompts)) / max(1, len(prompts))
+        results: list[Scored | Failure] = []
+        for prompt, own in zip(_read(prompts, passages), candidates, strict=True):
+            if self._refuses(prompt):
+                results.append(Failure(self._refusal()))
+                continue
+            self._note_made(f"{prompt}\n{list(own)}", [None], "scores")
+            scores = tuple(self._score(prompt, candidate) for candidate in own)
+            results.append(
+                Scored(
+                    scores=scores,
+                    prompt_tokens=len(prompt.split()),
+                    new_tokens=sum(score.n_tokens for score in scores),
+                    n_truncated_tokens=0,
+                    latency_ms=1000 * seconds,
+                    batch_size=len(prompts),
+                    device_seconds=seconds,
+                )
+            )
+        return results
 
     def stream(
         self,
@@ -88,7 +114,7 @@ class FakeBackend:
         budget_usd: float | None,
         is_resumed: bool = False,
     ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
-        """One request after another, in an order of its own; a name that was paid for is not billed again."""
+        """One request after another, in an order of its own. A name that was paid for is not billed again."""
         if STREAM not in self.capabilities:
             raise BackendError("fake backend: this script does not stream; add the option stream=true")
         spent = 0.0
@@ -109,7 +135,7 @@ class FakeBackend:
         """Nothing is shared between calls."""
 
     def usage(self) -> Usage:
-        """No device; the process's peak memory."""
+        """No device, and the process's peak memory."""
         return Usage("none", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
     def close(self) -> None:
@@ -140,7 +166,8 @@ class FakeBackend:
                 "device_seconds": None if service else seconds,
                 "cost_usd": self.script.usd_per_prompt / len(asked) if service else None,
             }
-            self._note_made(prompt, asked, decoding, service)
+            if not service:
+                self._note_made(prompt, asked, decoding.key)
             results.append(
                 [
                     self._generation(prompt, seed, decoding, len(words) if n else shared, accounts)
@@ -156,7 +183,7 @@ class FakeBackend:
         return Generation(text=" ".join(words), new_tokens=len(words) - 1, shared_tokens=shared, **accounts)
 
     def _call(self, n_prompts: int) -> float:
-        """The seconds that a call took."""
+        """Take the time of one call; its seconds."""
         self._n_calls += 1
         if self._n_calls == self.script.fail_on_call:
             raise BackendError(f"fake backend: call {self._n_calls} fails, as its script says (fail_on_call)")
@@ -170,15 +197,15 @@ class FakeBackend:
     def _refusal(self) -> str:
         return f"refused: the prompt contains {self.script.refuse!r}"
 
-    def _score(self, prompt: str, candidate: str) -> Score:
+    def _score(self, prompt: str, candidate: str) -> CandidateScore:
         n_tokens = len(candidate.split())
         if candidate.strip() == answer_of(prompt, self.script):
-            return Score(-0.1 * n_tokens, n_tokens)
-        return Score(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
+            return CandidateScore(-0.1 * n_tokens, n_tokens)
+        return CandidateScore(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
 
-    def _note_made(self, prompt: str, seeds: Sequence[int | None], decoding: Decoding, service: bool) -> None:
-        if self.script.ledger and not service:
-            made = (digest(f"{prompt}\n{decoding.key}\n{seed}").hex() for seed in seeds)
+    def _note_made(self, prompt: str, seeds: Sequence[int | None], how: str) -> None:
+        if self.script.ledger:
+            made = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
             self._write("".join(f"made {name}\n" for name in made))
 
     def _bill(self, name: str) -> None:
@@ -190,3 +217,10 @@ class FakeBackend:
     def _write(self, lines: str) -> None:
         with Path(self.script.ledger).open("a", encoding="utf-8") as file:
             file.write(lines)
+
+
+def _read(prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Each prompt's text behind its passages."""
+    if not passages:
+        return prompts
+    return ["\n\n".join([*own, prompt]) for own, prompt in zip(passages, prompts, strict=True)]

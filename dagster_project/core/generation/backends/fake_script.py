@@ -8,20 +8,20 @@ options:
 
     {"rule": "digest", "answers": {"Who wrote Emma?": "Jane Austen"}, "seconds_per_call": 0.5}
 
-- `rule`: `digest` (two words made from the prompt's hash), `passage` (the line before the last question,
-  without one as `digest`), `echo` (the last question itself; of a prompt of no known format, its last line).
+- `rule`: `digest` (two words made from the prompt's hash), `passage` (the line before the last question; as `digest`
+  where there is none), `echo` (the last question itself; the last line of a prompt whose format is unknown).
 - `answers`: answers to questions by their exact text; they come before the rule.
 - `seconds_per_call`, `seconds_per_prompt`: how slow it is.
-- `fail_on_call`: the n-th call of a process (from 1; of a stream, the n-th request) raises `BackendError`.
+- `fail_on_call`: the n-th call of a process (from 1; in a stream, the n-th request) raises `BackendError`.
 - `refuse`: prompts that contain this text are failed generations.
-- `stream`: it behaves as a service does, one request after another. Without it the loaded backend does not
-  declare `STREAM`, although its class can.
+- `stream`: it behaves as a service does, one request after another, and reads no passages apart from a prompt.
+  Without it the loaded backend does not declare `STREAM`, although its class can.
 - `usd_per_prompt`: what a streamed request costs.
-- `ledger`: a file that gets a line for all that is done: `made <hash of what decides it>` for a text; of a
-  stream `paid <name>` for a request, or `again <name>` where that name was paid for before.
+- `ledger`: a file that gets one line per result: `made <hash of what decides it>`. A stream writes `paid <name>` per
+  request, or `again <name>` where that name was paid for before.
 
 A sample is the rule's answer for about half of the seeds, and words made from prompt and seed for the rest.
-Of candidates, the likeliest is the one that equals the rule's answer.
+The candidate that equals the rule's answer is the likeliest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SYLLABLES = ("ba", "de", "ki", "lo", "mu", "na", "re", "si")
 
 @dataclass(frozen=True)
 class Script:
-    """What a fake model does; see the module's head."""
+    """What a fake model does; the module's opening explains the options."""
 
     rule: str = "digest"
     answers: Mapping[str, str] = field(default_factory=dict)

@@ -5,9 +5,9 @@ loading, device batches, forward passes, choosing tokens (`local`).
 
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
 
-Accounts: a batch's wall time, and its devices' time, is shared equally by its texts. The tokens of a prompt
-that were computed are charged once: to its first text, and those of a prefix that a batch computed for
-several prompts to the first prompt under it. All other tokens count as shared.
+Accounts: the texts of a batch share its wall time and its devices' time equally, and so do scored prompts. The computed
+tokens of a prompt are charged once, to its first text. The tokens of a prefix that a batch computed for several prompts
+are charged to the first of these prompts. All other tokens count as shared.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
+    CandidateScore,
     Decoding,
     Failure,
     Generation,
     Identity,
-    Score,
+    Scored,
     Secret,
     Usage,
 )
@@ -51,7 +52,7 @@ from dagster_project.core.threads import thread_count
 _NO_TOKENS = Failure("the prompt has no tokens")
 _NOT_FINITE = Failure("the model's scores are not finite numbers")
 _GREEDY = (0,)
-"""Greedy texts are drawn by no seed; one text a prompt."""
+"""Greedy texts are drawn by no seed; each prompt has one text."""
 
 Tokens = tuple[int, ...]
 Written = list[list[int]] | None
@@ -65,6 +66,15 @@ class _Row:
     tokens: Tokens
     n_truncated: int
     seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Continuations to score for one row, and how many tokens its prompt lost."""
+
+    row: int
+    n_truncated: int
+    continuations: list[Continuation]
 
 
 class TransformersBackend:
@@ -100,8 +110,8 @@ class TransformersBackend:
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
 
-        A batch that does not fit the memory is cut in halves, and so is the budget, which grows again with
-        care; a prompt that alone does not fit is a `Failure`.
+        A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
+        does not fit alone is a `Failure`.
         """
         found = self._generations(prompts, decoding, [_GREEDY] * len(prompts), is_sampled=False)
         return [own if isinstance(own, Failure) else own[0] for own in found]
@@ -109,9 +119,9 @@ class TransformersBackend:
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[list[Generation] | Failure]:
-        """A text a seed for each prompt; samples that agree so far are one state of the batch.
+        """One text per seed for each prompt; samples that agree so far are one state of the batch.
 
-        Errors: `BackendError` at a temperature of 0, which nothing is sampled at.
+        Errors: `BackendError` at temperature 0.
         """
         if decoding.temperature <= 0:
             raise BackendError(
@@ -119,15 +129,13 @@ class TransformersBackend:
             )
         return self._generations(prompts, decoding, seeds, is_sampled=True)
 
-    def score(
-        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
-    ) -> list[list[Score] | Failure]:
+    def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
         """Scores of each prompt's candidates; common beginnings of candidates are computed once.
 
         A prompt too long for its longest candidate loses its beginning.
         """
-        results: list[list[Score] | Failure] = [_NO_TOKENS] * len(prompts)
-        asked: dict[Tokens, list[tuple[int, list[Continuation]]]] = {}
+        results: list[Scored | Failure] = [_NO_TOKENS] * len(prompts)
+        asked: dict[Tokens, list[_Candidates]] = {}
         encoded = self._loaded.encode(prompts)
         for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, found = self._candidates.continuations(prompt, tokens, own)
@@ -135,24 +143,17 @@ class TransformersBackend:
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append((i, found))
+                asked.setdefault(before, []).append(_Candidates(i, n_before - len(before), found))
         distinct, rows = list(asked), list(asked.values())
-        wanted = [[c for _, found in own for c in found] for own in rows]
+        wanted = [[c for own in some for c in own.continuations] for some in rows]
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
             return score_continuations(stepper, [wanted[index] for index in batch])
 
         for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
             self._gauge.read()
-            for place, index in enumerate(done.rows):
-                sums = done.results[place] if done.results else None
-                rest = iter(sums or ())
-                for i, found in rows[index]:
-                    results[i] = (
-                        _reason(done, distinct[index])
-                        if sums is None
-                        else [Score(next(rest), len(c.tokens) - c.n_unscored) for c in found]
-                    )
+            for i, scored in self._scored(done, distinct, rows):
+                results[i] = scored
         return results
 
     def forget(self) -> None:
@@ -160,7 +161,7 @@ class TransformersBackend:
         self._running().forget()
 
     def usage(self) -> Usage:
-        """The devices, their peak memory (on a CPU the process's), and how busy GPUs were."""
+        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
         return self._gauge.usage()
 
     def close(self) -> None:
@@ -184,7 +185,7 @@ class TransformersBackend:
                 copies.setdefault(row.tokens, []).append(i)
         distinct = list(copies)
         wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
-        ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done)
+        ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
             adjust = self._rules.adjust([distinct[index] for index in batch], decoding.max_new_tokens)
@@ -239,8 +240,40 @@ class TransformersBackend:
                     shared = len(row.tokens)
                 yield i, own
 
+    def _scored(
+        self,
+        done: Finished[list[float] | None],
+        distinct: Sequence[Tokens],
+        rows: Sequence[Sequence[_Candidates]],
+    ) -> Iterator[tuple[int, Scored | Failure]]:
+        """The results of one device batch."""
+        n_results = sum(len(rows[index]) for index in done.rows)
+        share = done.seconds / n_results
+        for place, index in enumerate(done.rows):
+            sums = done.results[place] if done.results else None
+            rest, shared = iter(sums or ()), done.shared_tokens[place]
+            for own in rows[index]:
+                if sums is None:
+                    yield own.row, _reason(done, distinct[index])
+                    continue
+                counts = [len(c.tokens) - c.n_unscored for c in own.continuations]
+                yield (
+                    own.row,
+                    Scored(
+                        scores=tuple(CandidateScore(next(rest), n) for n in counts),
+                        prompt_tokens=len(distinct[index]),
+                        new_tokens=sum(counts),
+                        n_truncated_tokens=own.n_truncated,
+                        latency_ms=1000 * share,
+                        batch_size=n_results,
+                        shared_tokens=shared,
+                        device_seconds=share * len(self._loaded.devices),
+                    ),
+                )
+                shared = len(distinct[index])
+
     def _text_of(self, written: Sequence[Written]) -> dict[int, str]:
-        """Texts by the identity of their tokens: samples that agree to the end share one list."""
+        """Texts by the identity of their lists of tokens: equal samples share one list."""
         distinct = {id(tokens): tokens for texts in written for tokens in texts or ()}
         return dict(zip(distinct, self._texts.decode(list(distinct.values())), strict=True))
 

@@ -35,12 +35,12 @@ _TOKENIZER_SETTINGS = "tokenizer_config.json"
 _ADAPTER = "adapter_config.json"
 _SETTINGS = (CONFIG, GENERATION, _TOKENIZER_SETTINGS, INDEX)
 _OUTSIDE = ("vocab", "merges", "gguf_file")
-"""Under these names a tokenizer's settings may point to files anywhere."""
+"""The names under which a tokenizer's settings may point to files anywhere."""
 _CHUNK = 1 << 20
 _MIB = 1 << 20
 _MAX_SETTINGS = 16 * _MIB
 _MAX_FILE = 512 * _MIB
-"""Of a vocabulary or an index; the largest known ones have 40."""
+"""The limit for a vocabulary or an index; the largest known ones have 40."""
 _MAX_HEADER = 32 * _MIB
 _MAX_DEPTH = 64
 _MAX_LAYERS = 10_000
@@ -120,7 +120,7 @@ def find_files(model: str, folder: Path) -> ModelFiles:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether configuration and all weights are there; what they hold is not looked at."""
+    """Whether configuration and all weights are there, without a look into them."""
     try:
         names = {path.name for path in folder.iterdir() if path.is_file()}
         if INDEX not in names:
@@ -150,7 +150,7 @@ def _regular_files(model: str, folder: Path) -> tuple[tuple[str, Path], ...]:
 
 
 def _roots(folder: Path) -> list[Path]:
-    """Where files may lie: the folder; behind a snapshot of the hub's cache its model's blobs and the shared ones."""
+    """Where files may lie: in the folder, or among the model's and the shared blobs of the hub's cache."""
     real = folder.resolve()
     repository = real.parent.parent
     if real.parent.name == "snapshots" and repository.name.startswith("models--"):
@@ -160,7 +160,7 @@ def _roots(folder: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _digest(paths: tuple[tuple[str, Path], ...], _stats: tuple[tuple[int, int], ...]) -> str:
-    """`_stats` only makes a changed file a new key of the memory."""
+    """`_stats` has no other use than to make a changed file a new key of the cache."""
     digest = hashlib.sha256()
     for name, path in paths:
         with path.open("rb") as file:
@@ -172,9 +172,9 @@ def _digest(paths: tuple[tuple[str, Path], ...], _stats: tuple[tuple[int, int], 
 
 
 def _missing(files: ModelFiles, index: Mapping[str, Any]) -> str:
-    """The first file that a model's folder ought to have and has not; empty where it is complete.
+    """The first file that a model's folder lacks; empty where the folder is complete.
 
-    Errors: `BackendError` where the index names what is no safetensors file of the folder's own.
+    Errors: `BackendError` where the index names anything but a safetensors file in the folder.
     """
     there = dict(files.paths)
     if CONFIG not in there:

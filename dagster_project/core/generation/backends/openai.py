@@ -1,19 +1,19 @@
 """Backend `openai`: any server with an OpenAI-compatible HTTP API (vLLM, SGLang, llama.cpp, hosted services).
 
-What belongs here: the backend's contract, which rows go when, and to what end a call comes. What does not: a single
-row's requests (`service.asking`), prices (`prices`).
+What belongs here: the backend's contract. What does not: which rows go when (`service.dispatch`), a single row's requests
+(`service.asking`), prices (`study.prices`).
 
-Rows are requests of their own, so `batch_size` counts the texts of one request (1 for greedy text, the samples of
-a row else), whatever else is under way, and `latency_ms` is the request's time, without waiting for its turn or
-for another attempt, divided by it. New tokens are as billed, which may include the end token. Of n samples the
-first bears the prompt's cost, for the others the prompt counts as shared; tokens that the service had in its own
-cache count as shared too, but at full price, as prices of cached tokens are not in the table.
+Each row is a request of its own. So `batch_size` counts the texts of one request: 1 for greedy text, else the samples
+of the row. `latency_ms` is the request's time divided by that number; waiting for a turn or for another attempt is not
+in it. New tokens are as billed, which may include the end token. The first of n samples bears the prompt's cost; for
+the others the prompt counts as shared. Tokens that the service had in its own cache count as shared too, but at full
+price, as the table has no prices of cached tokens.
 
 SPEC §3 asks for the whole distribution (top_p 1, no top_k). These APIs have no field for top_k or a repetition
 penalty; vLLM takes them from the model's generation_config.json unless started with `--generation-config vllm`.
 
-The same request always carries the same `Idempotency-Key`, in another run also. Where a service heeds it, no row
-is bought twice; where it does not, one request may be, and only where its answer was lost on the way.
+The same request always carries the same `Idempotency-Key`, in another run also. A service that heeds it bills no row
+twice. Another service may bill a request twice, but only where its answer was lost on the way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dagster_project.core.generation.backends.base import (
     Failure,
     Generation,
     Identity,
-    Score,
+    Scored,
     Secret,
     Usage,
 )
@@ -57,7 +57,7 @@ _POLICY = RetryPolicy(attempts=8, read_s=120.0, answer_s=180.0)
 
 
 class OpenAIBackend:
-    """Asks a service; constructing it sends nothing. Errors: `BackendError` where the key is not there."""
+    """Asks a service; constructing it sends nothing. Errors: `BackendError` where the key is missing."""
 
     capabilities = frozenset({GENERATE, SAMPLE, STREAM})
 
@@ -108,13 +108,14 @@ class OpenAIBackend:
 
     @property
     def spent_usd(self) -> float:
-        """What this backend's calls have cost so far: rows, failures that were billed, and at most what lost answers
-        may have been billed. A partition's next call may cost its limit less what this has grown by since it began.
+        """The cost of this backend's calls so far: rows, billed failures, and the most that lost answers can have cost.
+
+        A partition's next call may cost the limit less the growth of this number since the partition began.
         """
         return float(sum((budget.settled + budget.open for budget in self._budgets), Fraction(0)))
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
-        """One greedy text a prompt."""
+        """One greedy text per prompt."""
         if decoding.temperature:
             raise BackendError(f"model {self._model.name}: generate is greedy; sample takes a temperature")
         results = self._collected(prompts, decoding, None)
@@ -123,12 +124,10 @@ class OpenAIBackend:
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[list[Generation] | Failure]:
-        """One text a seed, in one request a prompt with the first seed: the service spreads it over its samples."""
+        """One text per seed. Each prompt is one request with its first seed: the service spreads it over the samples."""
         return self._collected(prompts, decoding, seeds)
 
-    def score(
-        self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]
-    ) -> list[list[Score] | Failure]:
+    def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
         """Not offered by these services."""
         raise BackendError(f"model {self._model.name}: backend openai cannot score")
 
@@ -144,9 +143,9 @@ class OpenAIBackend:
     ) -> Iterator[tuple[int, Result]]:
         """Each row's result as soon as it is there. `prompts` may be built lazily: each is taken once.
 
-        A row that cannot be asked alone is a `Failure`. Where none can, what is under way still comes, then
-        `BackendError`; where the first rows are refused alike, only if nothing `is_resumed`. Closing the iterator
-        early waits for the requests under way, whose answers are lost.
+        A single row that cannot be asked is a `Failure`. Where no row can be asked, the results under way still come,
+        then `BackendError`. If the first rows are all refused, that counts as such a case unless the call
+        `is_resumed`. Closing the iterator early waits for the requests under way, whose answers are lost.
         """
         for what, given in (("names", names), ("seeds", seeds)):
             if given is not None and len(given) != len(prompts):
@@ -164,7 +163,7 @@ class OpenAIBackend:
         return dispatch(self._asker, self._pool, self._service.max_concurrency, rows, call)
 
     def forget(self) -> None:
-        """Nothing is kept here between calls; what the service keeps is its own affair."""
+        """Nothing is kept here between calls; the service may keep what it likes."""
 
     def usage(self) -> Usage:
         """The device is the service's own; the memory is this process's."""

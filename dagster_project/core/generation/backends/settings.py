@@ -1,12 +1,12 @@
-"""What a checkpoint says of its own decoding, and what of it a study follows: read from its files, without an engine.
+"""A checkpoint's own settings of decoding, and which of them a study follows: read from its files, without an engine.
 
 What belongs here: which settings greedy decoding follows, which it leaves aside, which are refused, and how a row
 states them. What does not: what they do to logits (`local.rules`).
 
-The reference is transformers' `generate(do_sample=False, num_beams=1, max_new_tokens=…)`, with which the papers decoded:
-it follows what its own files say of tokens that are forced, forbidden, made likelier or less likely, and so does a study.
-How to search and how to sample is the study's own choice (SPEC §3), whatever a checkpoint proposes. Like `generate` it
-reads `generation_config.json`, and `config.json` only where there is none.
+The reference is transformers' `generate(do_sample=False, num_beams=1, max_new_tokens=…)`, with which the papers
+decoded: it follows a checkpoint's settings of tokens that are forced, forbidden, made likelier or less likely, and so
+does a study. The study alone chooses how to search and how to sample (SPEC §3), whatever a checkpoint proposes. Like
+`generate` it reads `generation_config.json`, and `config.json` only where there is none.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ FOLLOWED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "suppress_tokens": ([],),
     "begin_suppress_tokens": ([],),
 })  # fmt: skip
-"""What changes greedy texts, in the order in which `generate` applies it, with the values (and null) that do nothing."""
+"""Settings that change greedy texts, in the order in which `generate` applies them, with values that change nothing."""
 REFUSED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "guidance_scale": (1,),
     "watermarking_config": (),
     "stop_strings": ([], ""),
     "token_healing": (False,),
 })  # fmt: skip
-"""What `generate` follows too, and Longtail cannot."""
+"""Settings that `generate` follows and Longtail cannot."""
 SEARCH: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "do_sample": (False,),
     "num_beams": (1,),
@@ -55,7 +55,7 @@ SEARCH: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "prompt_lookup_num_tokens": (0,),
     "use_mtp": (False,),
 })  # fmt: skip
-"""Other ways to search than a study's, left aside."""
+"""Other ways to search than the study's; they are left aside."""
 _END = "eos_token_id"
 _NESTED = ("decoder", "generator", "text_config")
 _MAX_SHOWN = 60
@@ -74,7 +74,7 @@ class Settings:
 
     @property
     def text(self) -> str:
-        """What a row says of it, and its key in the row cache; empty where nothing is followed."""
+        """The settings as rows and the row cache's keys state them; empty where none is followed."""
         return " ".join(f"{name}={_shown(value)}" for name, value in sorted(self.followed.items()))
 
 
@@ -99,7 +99,7 @@ def read_settings(files: ModelFiles) -> Settings:
 
 
 def _named(files: ModelFiles, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings where `generate` looks for them; parts of a configuration speak where the whole says nothing."""
+    """The settings where `generate` looks for them: in the parts of a configuration where the whole has none."""
     if dict(files.paths).get(GENERATION):
         return files.settings(GENERATION)
     parts = [config[name] for name in _NESTED if isinstance(config.get(name), dict)]
@@ -128,7 +128,7 @@ def _dtype(config: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """JSON; of long values the beginning of a SHA-256."""
+    """The value as JSON; a long one as the beginning of its SHA-256."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True)
     if len(text) <= _MAX_SHOWN:
         return text

@@ -1,4 +1,4 @@
-"""Where a model's files are, and which exact ones: known without loading them, and without importing torch.
+"""Where a model's files are, and which exact ones, without loading them or importing torch.
 
 What belongs here: sandbox models, folders and hub ids, resolved to files and a revision. What does not: which files
 of a folder are read (`model_files`), loading.
@@ -20,15 +20,15 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SANDBOX = "sandbox:"
 _TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
-"""One of them every tokenizer has."""
+"""Every tokenizer has one of these files."""
 
 
 @dataclass(frozen=True)
 class Weights:
     """The files of a model in Hugging Face's layout, and its revision.
 
-    That is the SHA-256 over the names and contents of all files that are read; of a hub model the commit, which is
-    git's hash of the whole repository. What the hub's cache holds for a commit is not hashed again.
+    The revision is the SHA-256 over the names and contents of all files that are read. For a hub model it is the commit,
+    git's hash of the whole repository; the files in the hub's cache are not hashed again.
     """
 
     files: ModelFiles
@@ -45,7 +45,7 @@ def find_weights(model: Model) -> Weights:
 
 
 def check_folder(model: Model) -> None:
-    """Whether a model is there, told in no time: its folder, or, of a hub id, its configuration in cache or hub.
+    """Look at once whether a model is there: its folder, or a hub id's configuration in the cache or on the hub.
 
     Errors: `BackendError`, in one line.
     """
@@ -59,7 +59,7 @@ def check_folder(model: Model) -> None:
 
 
 def _local_folder(model: Model) -> Path | None:
-    """The folder that a model's path names; None of a hub id."""
+    """The folder that a model's path names; None for a hub id."""
     if model.path.startswith(_SANDBOX):
         from dagster_project.core.reference_models import reference_model_path
 
@@ -71,7 +71,7 @@ def _local_folder(model: Model) -> Path | None:
         folder = Path(model.path).expanduser()
         if folder.is_dir():
             return folder.resolve()
-    except (OSError, RuntimeError) as error:  # a name too long, the home of nobody
+    except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
         raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
     if not _HUB_ID.fullmatch(model.path):
         raise BackendError(
@@ -111,7 +111,7 @@ def _snapshot(model: Model, patterns: Sequence[str], *, local: bool) -> Path:
         revision=model.revision,
         local_files_only=local,
         allow_patterns=list(patterns),
-        ignore_patterns=["*/*", "consolidated*"],  # the same weights once more, in another layout
+        ignore_patterns=["*/*", "consolidated*"],  # the same weights in another layout
     )
     return Path(found)
 

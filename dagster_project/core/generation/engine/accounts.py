@@ -1,6 +1,6 @@
-"""What generations cost: the accounting columns of a row, and a partition's report.
+"""What results cost: the accounting columns of a row, and a partition's report.
 
-What belongs here: tokens, times and dollars. What does not: prices of services (`prices`; a generation brings its
+What belongs here: tokens, times and dollars. What does not: prices of services (`study.prices`; a result brings its
 bill along), and sums by model or method (dbt).
 """
 
@@ -11,50 +11,48 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.backends.base import Accounts
 from dagster_project.core.generation.engine.job import Completed
 from dagster_project.core.study.study import Model
 
 _SECONDS_PER_HOUR = 3600
-_OF_GENERATION = (
+_OF_RESULT = (
     "prompt_tokens", "shared_tokens", "new_tokens", "n_truncated_tokens", "latency_ms", "batch_size",
     "device_seconds",
 )  # fmt: skip
 
 
-def accounts(
-    generation: Generation, model: Model, n_copies: int = 1, is_first: bool = True
-) -> dict[str, Any]:
-    """The accounting columns that a generation decides; `cost_usd` in US dollars, None without a price.
+def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool = True) -> dict[str, Any]:
+    """The accounting columns that a result decides; `cost_usd` in US dollars, None without a price.
 
-    Rows of equal prompts are copies of one generation: each bears its share of time and cost, the first one the
-    prompt's tokens. The time of a service's request is nobody's share: each copy waited for all of it.
+    Rows of equal prompts are copies of one result: each bears its share of time and cost, the first one the
+    prompt's tokens. The time of a service's request is not shared: each copy waited for all of it.
     """
-    own = {name: getattr(generation, name) for name in _OF_GENERATION}
+    own = {name: getattr(result, name) for name in _OF_RESULT}
     if not is_first:
-        own["shared_tokens"] = generation.prompt_tokens
-    if generation.device_seconds is not None:
-        own["device_seconds"] = generation.device_seconds / n_copies
-        own["latency_ms"] = generation.latency_ms / n_copies
-    cost = cost_usd(generation, model)
+        own["shared_tokens"] = result.prompt_tokens
+    if result.device_seconds is not None:
+        own["device_seconds"] = result.device_seconds / n_copies
+        own["latency_ms"] = result.latency_ms / n_copies
+    cost = cost_usd(result, model)
     return {**own, "cost_usd": None if cost is None else cost / n_copies}
 
 
-def cost_usd(generation: Generation, model: Model) -> float | None:
+def cost_usd(result: Accounts, model: Model) -> float | None:
     """What a service billed, else the device's time at the model's price of an hour."""
-    if generation.cost_usd is not None:
-        return generation.cost_usd
-    if model.device_hour_usd is None or generation.device_seconds is None:
+    if result.cost_usd is not None:
+        return result.cost_usd
+    if model.device_hour_usd is None or result.device_seconds is None:
         return None
-    return model.device_hour_usd * generation.device_seconds / _SECONDS_PER_HOUR
+    return model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
 
 
 def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
     """A partition's report from its rows, and from what was computed for them now.
 
-    Tokens, cost and the share of prompt tokens shared are of all rows; rates are of the texts computed now,
-    tokens without shared ones, over the time of computing them. `cost_usd` is None without prices; `lost_usd` is what
-    services billed on top of it, for failures and answers that were lost.
+    Tokens, cost and the share of shared prompt tokens cover all rows. Rates cover the results computed now, without
+    shared tokens, over the time that they took. `cost_usd` is None without prices. `lost_usd` is what services billed
+    on top, for failures and lost answers.
     """
     prompt_tokens, shared_tokens = _sum(table, "prompt_tokens"), _sum(table, "shared_tokens")
     judged = next((name for name in ("is_correct", "has_answer") if name in table.column_names), None)
@@ -63,7 +61,7 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
     return {
         "rows": table.num_rows,
         "has_answer" if judged == "has_answer" else "accuracy": mean,
-        "distinct_prompts": len(done.distinct.requests),
+        "distinct_prompts": len(done.distinct.works),
         "computed": done.n_computed,
         "resumed": done.n_resumed,
         "reused": done.n_reused,

@@ -1,95 +1,100 @@
-"""From planned rows to distinct requests, and from requests to batches: functions of the whole plan alone.
+"""From items to distinct works, and from works to batches: functions of the whole plan alone.
 
-What belongs here: deduplication, order, batches. What does not: what is cached already, and generating
-(`resume`).
+What belongs here: deduplication, order, batches. What does not: what is cached already, and computing (`resume`).
 
-Prompt texts are never all in memory: each is built once to be hashed here, and once more when its batch comes.
-What stays of it is its hash, its length and a *signature*, whose lexicographic order brings prompts that begin
-alike together: the first bytes as they are, then a running CRC-32 at every further step. Two prompts with n
-bytes in common agree in the signature up to the last step before n, so that all prompts under one set of
-demonstrations are neighbours, whatever order their questions have.
+Prompts are never all in memory. Each is built once to be hashed here, and once more when its batch comes. Its hash, its
+length and a *signature* stay. The lexicographic order of signatures brings prompts that begin alike together: a
+signature is the first bytes as they are, then a running CRC-32 at every further step. Two prompts with n bytes in
+common agree in the signature up to the last step before n. So all prompts under one set of demonstrations are
+neighbours, whatever order their questions have.
 """
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.engine.items import BYTES_PER_TOKEN, Item, Request, part_tokens
 
 _HEAD = 64
 _STEP = 128
 _STEPS = 256
 """Bytes of a prompt that its signature holds, bytes between the CRCs after them, and how many of these."""
 _CRC = 4
-_BYTES_PER_TOKEN = 4
-_MAX_ROWS = 1024
-_NEW_SHARE = 2
-"""A row is taken to generate this part of its tokens at most, for the size of batches and the time left."""
-
-
-class Prompted(Protocol):
-    """A row with a prompt that is built when asked for; `sample_seed` None asks for the greedy answer."""
-
-    @property
-    def sample_seed(self) -> int | None: ...
-
-    def text(self) -> str: ...
+_MAX_PARTS = 1024
 
 
 @dataclass(slots=True)
-class Request:
-    """One distinct prompt: the first row that has it, and the seeds of its samples (None alone: greedy).
+class Work:
+    """One distinct prompt with its decoding or its candidates: the first item that has it, and its parts.
 
-    `keys` are the row cache's, one a seed. `size` is the prompt's length in bytes.
+    `keys` are the row cache's, one per part; `seeds` are the parts' (None alone for greedy text and for scores).
+    `decoding` is None for scores. `size` is the prompt's length in bytes, `part_tokens` the estimate for one part.
     """
 
-    row: int
-    digest: bytes
+    item: int
+    prompt_hash: str
     size: int
     signature: bytes
+    decoding: Decoding | None
+    part_tokens: int
+    has_passages: bool
     seeds: list[int | None] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
+
+    def effort(self, n_parts: int) -> int:
+        """Tokens to compute for some of its parts where nothing is shared: an estimate, made from bytes."""
+        return self.size // BYTES_PER_TOKEN + 1 + n_parts * self.part_tokens
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct requests of a plan, and for each row, in the plan's order, its request and its key."""
+    """The distinct works of a plan, and for each item, in the plan's order, its work and the keys of its parts."""
 
-    requests: list[Request]
-    of_row: list[Request]
-    keys: list[bytes]
-
-
-KeyOf = Callable[[str, int | None], bytes]
-"""From a prompt's hash (hexadecimal digits) and a sample's seed to the row cache's key."""
+    works: list[Work]
+    of_item: list[Work]
+    keys: list[tuple[bytes, ...]]
 
 
-def distinct_requests(rows: Sequence[Prompted], key_of: KeyOf, tick: Callable[[], None]) -> Distinct:
-    """Hash every row's prompt; rows of equal prompt and seed share a key. `tick` is called once a row."""
-    found: dict[bytes, Request] = {}
-    of_row: list[Request] = []
-    keys: list[bytes] = []
-    for number, row in enumerate(rows):
-        content = row.text().encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(content).digest()
-        request = found.get(digest)
-        if request is None:
-            request = found[digest] = Request(number, digest, len(content), signature(content))
-        if row.sample_seed not in request.seeds:
-            request.seeds.append(row.sample_seed)
-            request.keys.append(key_of(digest.hex(), row.sample_seed))
-        of_row.append(request)
-        keys.append(request.keys[request.seeds.index(row.sample_seed)])
+KeyOf = Callable[[str, Request, int | None], bytes]
+"""From a prompt's hash, a request and the seed of a part to the row cache's key."""
+
+
+def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None]) -> Distinct:
+    """Hash every item's prompt; parts of equal prompt, request and seed share a key. `tick` is called once per item."""
+    found: dict[tuple[object, ...], Work] = {}
+    of_item: list[Work] = []
+    keys: list[tuple[bytes, ...]] = []
+    for number, item in enumerate(items):
+        prompt, request = item.prompt(), item.request
+        digest = prompt.hash()
+        work = found.get((digest, request.decoding, request.candidates))
+        if work is None:
+            content = "".join((*prompt.passages, prompt.text)).encode("utf-8", "surrogatepass")
+            work = Work(
+                item=number,
+                prompt_hash=digest,
+                size=len(content),
+                signature=signature(content),
+                decoding=request.decoding,
+                part_tokens=part_tokens(request),
+                has_passages=bool(prompt.passages),
+            )
+            found[digest, request.decoding, request.candidates] = work
+        for seed in request.seeds:
+            if seed not in work.seeds:
+                work.seeds.append(seed)
+                work.keys.append(key_of(digest, request, seed))
+        of_item.append(work)
+        keys.append(tuple(work.keys[work.seeds.index(seed)] for seed in request.seeds))
         tick()
-    return Distinct(list(found.values()), of_row, keys)
+    return Distinct(list(found.values()), of_item, keys)
 
 
 def signature(content: bytes) -> bytes:
-    """What decides a prompt's place: equal beginnings, equal beginnings of the signature (collisions aside)."""
+    """The bytes by which prompts are ordered: prompts that begin alike have signatures that begin alike."""
     parts = [content[:_HEAD].ljust(_HEAD, b"\0")]
     crc = zlib.crc32(content[:_HEAD])
     for start in range(_HEAD, min(len(content) - _STEP, _HEAD + _STEP * (_STEPS - 1)) + 1, _STEP):
@@ -99,7 +104,7 @@ def signature(content: bytes) -> bytes:
 
 
 def shared_bytes(left: bytes, right: bytes) -> int:
-    """Bytes that two prompts surely have in common at their beginnings, by their signatures."""
+    """The length in bytes up to which two prompts are surely equal, by their signatures."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -107,35 +112,30 @@ def shared_bytes(left: bytes, right: bytes) -> int:
     return low if low < _HEAD else _HEAD + (low - _HEAD) // _CRC * _STEP
 
 
-def work(request: Request, n: int, decoding: Decoding) -> int:
-    """Tokens to compute for `n` texts of a request that shares nothing: an estimate, made from bytes."""
-    return request.size // _BYTES_PER_TOKEN + 1 + n * max(1, decoding.max_new_tokens // _NEW_SHARE)
+def in_order(works: Sequence[Work]) -> list[Work]:
+    """Works with their neighbours beside them: the same order however the plan is sorted."""
+    return sorted(
+        works, key=lambda work: (work.signature, work.size, work.prompt_hash, min(work.keys, default=b""))
+    )
 
 
-def in_order(requests: Sequence[Request]) -> list[Request]:
-    """Requests with their neighbours beside them: the same order however the plan is sorted."""
-    return sorted(requests, key=lambda request: (request.signature, request.size, request.digest))
-
-
-def batches(
-    requests: Sequence[Request], decoding: Decoding, batch_tokens: int
-) -> Iterator[tuple[list[Request], int]]:
-    """Batches of neighbours, and the tokens that each has to compute: about twice `batch_tokens`, or one row.
+def batches(works: Sequence[Work], batch_tokens: int) -> Iterator[tuple[list[Work], int]]:
+    """Batches of neighbours, and the tokens that each has to compute: about twice `batch_tokens`, or one work.
 
     What a prompt shares with its neighbour counts as computed. The backend cuts each batch to the device's
     measure; a batch is as much as a kill can lose.
     """
-    batch: list[Request] = []
-    total, n_rows, before = 0, 0, b""
-    for request in in_order(requests):
-        n = len(request.seeds)
-        shared = shared_bytes(before, request.signature) // _BYTES_PER_TOKEN
-        tokens = max(1, work(request, n, decoding) - shared)
-        before = request.signature
-        if batch and (total + tokens > 2 * batch_tokens or n_rows + n > _MAX_ROWS):
+    batch: list[Work] = []
+    total, n_parts, before = 0, 0, b""
+    for work in in_order(works):
+        n = len(work.seeds)
+        shared = shared_bytes(before, work.signature) // BYTES_PER_TOKEN
+        tokens = max(1, work.effort(n) - shared)
+        before = work.signature
+        if batch and (total + tokens > 2 * batch_tokens or n_parts + n > _MAX_PARTS):
             yield batch, total
-            batch, total, n_rows = [], 0, 0
-        batch.append(request)
-        total, n_rows = total + tokens, n_rows + n
+            batch, total, n_parts = [], 0, 0
+        batch.append(work)
+        total, n_parts = total + tokens, n_parts + n
     if batch:
         yield batch, total

@@ -1,4 +1,4 @@
-"""One partition's generating: what it is done with, and what is done of it.
+"""The computation of one partition: what it needs, and how far it is.
 
 What belongs here: a job, its results, and keeping them in the row cache. What does not: the order in which they
 are computed (`resume`, `streaming`).
@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Usage
-from dagster_project.core.generation.engine.batching import Distinct, Prompted, Request
+from dagster_project.core.generation.backends.base import Failure, Result, Usage
+from dagster_project.core.generation.engine.batching import Distinct, Work
+from dagster_project.core.generation.engine.items import Item, ModelInput
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.study.study import Model
@@ -20,13 +21,12 @@ from dagster_project.core.study.study import Model
 
 @dataclass(frozen=True)
 class Job:
-    """What the prompts of one partition are generated with.
+    """What the items of one partition are computed with.
 
     `origin` is the partition's fingerprint, `label` its name for people.
     """
 
     model: Model
-    decoding: Decoding
     cache: RowCache
     session: ModelSession
     origin: str
@@ -35,20 +35,20 @@ class Job:
 
     @property
     def engine(self) -> str:
-        """Name and version, as rows tell it."""
+        """Name and version, as rows state them."""
         identity = self.session.identity(self.model)
         return f"{identity.engine} {identity.engine_version}"
 
 
 @dataclass
 class Completed:
-    """The generations of a plan, by row key, and those that failed.
+    """The results of a plan by key, and those that failed.
 
-    `n_computed` were generated now; `n_resumed` came from the cache and had been generated for this same
-    partition fingerprint (by a run that was killed, say); `n_reused` had been generated for another one.
-    `n_tokens` were read and written now, shared ones left out, in `seconds`. `spent_usd` is what services have
-    billed for this fingerprint's texts, now and before; `lost_usd` what they have billed without a text to keep:
-    failures, and at most what lost answers cost. `usage` is None where the model was not needed.
+    `n_computed` were computed now. `n_resumed` came from the cache and had been computed for this same partition
+    fingerprint (by a run that was killed, say); `n_reused` had been computed for another one. `n_tokens` were read and
+    written now, shared ones left out, in `seconds`. `spent_usd` is what services have billed for this fingerprint's
+    results, now and before. `lost_usd` is what they have billed without a result to keep: failures, and at most what
+    lost answers cost. `usage` is None where the model was not needed.
     """
 
     distinct: Distinct
@@ -66,46 +66,48 @@ class Completed:
 
 @dataclass(frozen=True)
 class Missing:
-    """What the cache lacks of one request: the seeds without a row, and their keys."""
+    """The parts of one work that the cache lacks: their seeds and keys."""
 
-    request: Request
+    work: Work
     seeds: tuple[int | None, ...]
     keys: tuple[bytes, ...]
 
-    def text(self, rows: Sequence[Prompted]) -> str:
+    def prompt(self, items: Sequence[Item]) -> ModelInput:
         """The prompt, built again."""
-        return rows[self.request.row].text()
+        return items[self.work.item].prompt()
+
+    def candidates(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """What is to be scored."""
+        return items[self.work.item].request.candidates
 
 
-def missing_of(requests: Sequence[Request], there: Mapping[bytes, CachedRow]) -> list[Missing]:
-    """The requests that lack some row, in their order."""
+def missing_of(works: Sequence[Work], there: Mapping[bytes, CachedRow]) -> list[Missing]:
+    """The works that lack some part, in their order."""
     found = []
-    for request in requests:
-        lacking = [
-            (seed, key) for seed, key in zip(request.seeds, request.keys, strict=True) if key not in there
-        ]
+    for work in works:
+        lacking = [(seed, key) for seed, key in zip(work.seeds, work.keys, strict=True) if key not in there]
         if lacking:
             seeds, keys = zip(*lacking, strict=True)
-            found.append(Missing(request, seeds, keys))
+            found.append(Missing(work, seeds, keys))
     return found
 
 
 def sample_seeds(some: Sequence[Missing]) -> list[list[int]] | None:
-    """The seeds of each request; None where greedy texts are asked for. A plan asks for the one or the other."""
+    """The seeds of each work; None where greedy texts are asked for. One decoding never asks for both."""
     if any(seed is None for missing in some for seed in missing.seeds):
         return None
     return [[seed for seed in missing.seeds if seed is not None] for missing in some]
 
 
 def keep(
-    job: Job, done: Completed, results: Sequence[tuple[Missing, list[Generation] | Failure]]
+    job: Job, done: Completed, results: Sequence[tuple[Missing, Sequence[Result] | Failure]]
 ) -> tuple[int, int]:
-    """Store results in one transaction, and count them only then; their numbers of texts and of tokens.
+    """Store results in one transaction, and count them only then; their number and that of their tokens.
 
     What the cache then holds counts, not what was computed. Failures are kept in memory alone: where the
-    partition is computed again, so are they. Errors: `BackendError` where a result has too few or too many texts.
+    partition is computed again, so are they. Errors: `BackendError` where a work got too few or too many results.
     """
-    generated: dict[bytes, CachedRow] = {}
+    computed: dict[bytes, CachedRow] = {}
     n_tokens = 0
     for missing, result in results:
         if isinstance(result, Failure):
@@ -115,11 +117,11 @@ def keep(
             raise BackendError(
                 f"{job.label}: {job.engine} gave {len(result)} texts for {len(missing.keys)} seeds"
             )
-        for key, generation in zip(missing.keys, result, strict=True):
-            generated[key] = CachedRow(generation, job.engine, job.origin)
-            n_tokens += generation.prompt_tokens - generation.shared_tokens + generation.new_tokens
-    done.rows.update(job.cache.store(generated))
-    done.n_computed += len(generated)
+        for key, one in zip(missing.keys, result, strict=True):
+            computed[key] = CachedRow(one, job.engine, job.origin)
+            n_tokens += one.prompt_tokens - one.shared_tokens + one.new_tokens
+    done.rows.update(job.cache.store(computed))
+    done.n_computed += len(computed)
     done.n_tokens += n_tokens
-    done.spent_usd += sum(row.generation.cost_usd or 0.0 for row in generated.values())
+    done.spent_usd += sum(row.result.cost_usd or 0.0 for row in computed.values())
     return sum(len(missing.keys) for missing, _ in results), n_tokens

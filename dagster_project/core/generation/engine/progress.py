@@ -1,4 +1,4 @@
-"""How far a long computation is, for whoever watches the log.
+"""How far a long computation is, for people who read the log.
 
 What belongs here: counting, rates, and when to speak. What does not: what is counted.
 """
@@ -10,11 +10,11 @@ import time
 
 _EVERY_SECONDS = 2.0
 _EVERY_SHARE = 0.02
-"""Of the time gone by: what takes hours speaks every few minutes."""
+"""A share of the time gone by: a computation of hours logs every few minutes."""
 
 
 class Progress:
-    """Logs done of total, rows and tokens a second, and the time left: every two seconds, later less often.
+    """Logs what is done of the total, rows and tokens per second, and the time left: every two seconds, later less often.
 
     `work` is the effort of all rows in any unit: the time left follows it, as later rows may be longer.
     """

@@ -1,91 +1,133 @@
-"""From a plan to its generations: the row cache's are taken, the rest computed in batches fixed by the plan.
+"""From items to results: the row cache's are taken, the rest is computed in batches fixed by the plan.
 
-What belongs here: computing what is missing, batch by batch. What does not: which prompts there are and how
+What belongs here: computing what is missing, batch by batch. What does not: which works there are and how
 they make batches (`batching`), services (`streaming`), and storage itself.
 
-Batches are a function of the whole plan's distinct prompts, never of what happens to be cached. Each is
-stored in one transaction before the next begins, so a killed batch leaves nothing and is computed whole by
-the next run: a resumed partition asks for the same batches as an uninterrupted one. What a service delivers
-is stored result by result instead, as it is paid for by then.
+Batches are a function of the whole plan's distinct works, never of what happens to be cached. Each is stored in one
+transaction before the next begins, so a killed batch leaves nothing and the next run computes it whole: a resumed
+partition asks for the same batches as an uninterrupted one. A service's results are stored one by one instead, as
+they are paid for by then.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Backend, Failure, Generation
-from dagster_project.core.generation.engine.batching import Distinct, Prompted, batches, distinct_requests
+from dagster_project.core.generation.backends.base import (
+    Backend,
+    Decoding,
+    Failure,
+    Generation,
+    Result,
+    Scored,
+)
+from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.batching import Distinct, Work, batches, distinct_works
+from dagster_project.core.generation.engine.items import Item
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
-from dagster_project.core.study.backends import STREAM
+from dagster_project.core.study.backends import PASSAGES, STREAM
 
 
-def complete_prompts(job: Job, rows: Sequence[Prompted]) -> Completed:
-    """Generate for each row what the cache lacks; the model loads only then.
+def complete(job: Job, items: Sequence[Item]) -> Completed:
+    """Compute for each item what the cache lacks; the model loads only then.
 
     Errors: `BackendError`, `LongtailError` of the cache; what was finished before it stays in the cache.
     """
-    done = _from_cache(job, _distinct(job, rows))
-    n_all = sum(len(request.keys) for request in done.distinct.requests)
+    done = _from_cache(job, _distinct(job, items))
+    n_all = sum(len(work.keys) for work in done.distinct.works)
     if len(done.rows) == n_all:
         return done
-    backend = job.session.backend(job.model)
-    job.log.info("%s: %s texts, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}")
+    backend = _backend(job, done.distinct.works)
+    job.log.info(
+        "%s: %s results, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}"
+    )
     started = time.monotonic()
-    if STREAM in backend.capabilities:
-        stream_missing(job, backend, done, rows)
-    else:
-        _compute_missing(job, backend, done, rows)
+    for decoding, works in _by_decoding(done.distinct.works).items():
+        if decoding is not None and STREAM in backend.capabilities:
+            stream_missing(job, backend, decoding, works, done, items)
+        else:
+            _compute_missing(job, backend, decoding, works, done, items)
     done.seconds = time.monotonic() - started
     done.usage = backend.usage()
     return done
 
 
-def _distinct(job: Job, rows: Sequence[Prompted]) -> Distinct:
+def _backend(job: Job, works: Sequence[Work]) -> Backend:
+    """The loaded model. Errors: `BackendError` where it cannot read the passages that stand apart from prompts."""
+    has_passages = any(work.has_passages for work in works)
+    if has_passages:
+        entry(job.model, PASSAGES)
+    backend = job.session.backend(job.model)
+    if has_passages and PASSAGES not in backend.capabilities:
+        raise BackendError(f"{job.label}: {job.engine} cannot {PASSAGES}, as it is set up")
+    return backend
+
+
+def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
+    """The works that one call of a backend can serve: those of one decoding, or those to be scored."""
+    found: dict[Decoding | None, list[Work]] = {}
+    for work in works:
+        found.setdefault(work.decoding, []).append(work)
+    return found
+
+
+def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
     identity = job.session.identity(job.model)
-    progress = Progress(f"{job.label}: prompts", len(rows), len(rows), job.log)
-    return distinct_requests(
-        rows,
-        lambda digest, seed: row_key(digest, identity, job.decoding, seed),
+    progress = Progress(f"{job.label}: prompts", len(items), len(items), job.log)
+    return distinct_works(
+        items,
+        lambda digest, request, seed: row_key(digest, identity, request, seed),
         lambda: progress.advance(1, 1),
     )
 
 
 def _from_cache(job: Job, distinct: Distinct) -> Completed:
-    found = job.cache.find(key for request in distinct.requests for key in request.keys)
+    found = job.cache.find(key for work in distinct.works for key in work.keys)
     own = [row for row in found.values() if row.origin == job.origin]
-    spent = sum(row.generation.cost_usd or 0.0 for row in own)
+    spent = sum(row.result.cost_usd or 0.0 for row in own)
     return Completed(distinct, found, n_resumed=len(own), n_reused=len(found) - len(own), spent_usd=spent)
 
 
-def _compute_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[Prompted]) -> None:
-    planned = batches(done.distinct.requests, job.decoding, job.model.batch_tokens)
+def _compute_missing(
+    job: Job,
+    backend: Backend,
+    decoding: Decoding | None,
+    works: Sequence[Work],
+    done: Completed,
+    items: Sequence[Item],
+) -> None:
+    planned = batches(works, job.model.batch_tokens)
     waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
-    n_texts = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
-    progress = Progress(job.label, n_texts, sum(tokens for _, tokens in waiting), job.log)
+    n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
+    progress = Progress(job.label, n_results, sum(tokens for _, tokens in waiting), job.log)
     for batch, tokens in waiting:
-        results = _generate(job, backend, batch, [missing.text(rows) for missing in batch])
+        results = _ask(job, backend, decoding, batch, items)
         n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
         progress.advance(n_kept, tokens, n_tokens)
 
 
-def _generate(
-    job: Job, backend: Backend, batch: Sequence[Missing], texts: list[str]
-) -> list[list[Generation] | Failure]:
-    results: list[list[Generation] | Failure]
-    seeds = sample_seeds(batch)
-    if seeds is not None:
-        results = backend.sample(texts, job.decoding, seeds)
+def _ask(
+    job: Job, backend: Backend, decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[Item]
+) -> list[Sequence[Result] | Failure]:
+    prompts = [missing.prompt(items) for missing in batch]
+    texts = [prompt.text for prompt in prompts]
+    more: dict[str, Any] = {}
+    if any(prompt.passages for prompt in prompts):
+        more = {"passages": [prompt.passages for prompt in prompts]}
+    results: Sequence[Sequence[Result] | Result | Failure]
+    if decoding is None:
+        results = backend.score(texts, [missing.candidates(items) for missing in batch], **more)
+    elif (seeds := sample_seeds(batch)) is not None:
+        results = backend.sample(texts, decoding, seeds, **more)
     else:
-        results = [
-            result if isinstance(result, Failure) else [result]
-            for result in backend.generate(texts, job.decoding)
-        ]
+        results = backend.generate(texts, decoding, **more)
     if len(results) != len(batch):
         raise BackendError(f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts")
-    return results
+    return [[result] if isinstance(result, Generation | Scored) else result for result in results]

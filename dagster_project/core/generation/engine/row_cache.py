@@ -1,13 +1,12 @@
-"""Finished generations, kept for every study of one home: one SQLite file a model identity.
+"""Finished results, kept for every study of one home: one SQLite file per model identity.
 
-What belongs here: storing and finding generations by key, and what services billed without one, whatever happens
-to the process, the disk or the file. What does not: deciding what to generate (`resume`), and scores (recomputed
-each time; they are cheap).
+What belongs here: storing and finding generated texts and scores by key, and what services billed without a result,
+whatever happens to the process, the disk or the file. What does not: deciding what to compute (`resume`).
 
-A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, and nothing of the
-engine. A batch is one transaction, flushed to the disk before `store` returns: kill -9 leaves it whole or
-absent. Each row carries a checksum; a row that fails it counts as missing, and so does one that an earlier
-version wrote with other accounts. A file that SQLite calls damaged is set aside, said so in the log.
+A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
+two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
+leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
+earlier version wrote with other accounts. A file that SQLite calls damaged is set aside, and the log says so.
 """
 
 from __future__ import annotations
@@ -27,7 +26,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.generation.backends.base import Decoding, Generation, Identity
+from dagster_project.core.generation.backends.base import (
+    Accounts,
+    CandidateScore,
+    Generation,
+    Identity,
+    Result,
+    Scored,
+)
+from dagster_project.core.generation.engine.items import Request, how
 
 _BUSY_SECONDS = 120
 _KEYS_PER_QUERY = 500
@@ -55,25 +62,26 @@ _UNAVAILABLE = frozenset({
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
 })  # fmt: skip
 """SQLite's primary error codes that blame the machine; all others blame the file."""
-_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Generation)) - {"text"} | {"engine"}
+_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) | {"engine"}
+_SCORES = "scores"
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class CachedRow:
-    """A generation, the engine that made it, and the fingerprint of the partition that it was made for."""
+    """A result, the engine that computed it, and the fingerprint of the partition that it was computed for."""
 
-    generation: Generation
+    result: Result
     engine: str
     origin: str
 
 
-def row_key(
-    prompt_hash: str, identity: Identity, decoding: Decoding, sample_seed: int | None = None
-) -> bytes:
-    """The key of one generation: 32 bytes. `sample_seed` is None for greedy text."""
+def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed: int | None = None) -> bytes:
+    """The key of one part of a request: 32 bytes. `sample_seed` is None for greedy text and for scores."""
     precision = [identity.dtype, identity.quantisation]
-    parts = [prompt_hash, identity.revision, *precision, identity.decoding(decoding), sample_seed]
+    parts = [prompt_hash, identity.revision, *precision, how(request, identity), sample_seed]
+    if request.candidates:
+        parts += request.candidates
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 
@@ -101,13 +109,13 @@ class RowCache:
     def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
         """Store one batch, all or nothing, and give it back as the cache now has it.
 
-        Where another process was first, its row stays, so that all readers see one text. Errors:
+        Where another process was first, its row stays, so that all readers see one result. Errors:
         `LongtailError` where the disk is full or cannot be written.
         """
         return self._guarded(lambda connection: _insert(connection, rows))
 
     def lost_usd(self, origin: str) -> float:
-        """What services have billed for a partition fingerprint, over all its runs, without a text to keep."""
+        """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
         query = "select coalesce(sum(usd), 0.0) from losses where origin = ?"
         return self._guarded(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
 
@@ -117,7 +125,7 @@ class RowCache:
         self._guarded(lambda connection: connection.execute(statement, [origin, run, usd]))
 
     def _guarded(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Run `act`, once more on a fresh file where this one is damaged."""
+        """Run `act`; where the file is damaged, once more on a fresh one."""
         for is_last in (False, True):
             try:
                 return act(self._connect())
@@ -149,7 +157,7 @@ class RowCache:
             self._connection = None
 
     def _set_aside(self, error: Exception) -> None:
-        # another process may have done so already: what lies there now is then its fresh file
+        # another process may have done so already: the file there is then its fresh one
         if not self.path.exists() or (self._inode and self.path.stat().st_ino != self._inode):
             self._inode = 0
             return
@@ -160,7 +168,7 @@ class RowCache:
             os.replace(journal, aside.with_name(f"{aside.name}-journal"))
         self._inode = 0
         self._log.warning(
-            "row cache %s is damaged (%s): set aside as %s, its generations are computed again",
+            "row cache %s is damaged (%s): set aside as %s, its results are computed again",
             self.path, error, aside.name,
         )  # fmt: skip
 
@@ -195,22 +203,26 @@ def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> 
 
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
-    g = row.generation
-    numbers = dataclasses.asdict(g)
-    del numbers["text"]
-    accounts = json.dumps({**numbers, "engine": row.engine}).encode()
-    text, origin = g.text.encode("utf-8", "surrogatepass"), row.origin.encode()
+    """The columns of a row; scores stand among the accounts, with an empty text."""
+    kept = {**dataclasses.asdict(row.result), "engine": row.engine}
+    text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
+    accounts, origin = json.dumps(kept).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
 def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
     """The row; None where an earlier version of this program kept other accounts of it."""
-    numbers = json.loads(accounts)
-    if numbers.keys() != _ACCOUNTS:
+    kept = json.loads(accounts)
+    scores = kept.pop(_SCORES, None)
+    if kept.keys() != _ACCOUNTS:
         return None
-    engine = sys.intern(numbers.pop("engine"))
-    generation = Generation(text.decode("utf-8", "surrogatepass"), **numbers)
-    return CachedRow(generation, engine, sys.intern(origin.decode()))
+    engine = sys.intern(kept.pop("engine"))
+    result: Result
+    if scores is None:
+        result = Generation(text.decode("utf-8", "surrogatepass"), **kept)
+    else:
+        result = Scored(tuple(CandidateScore(**score) for score in scores), **kept)
+    return CachedRow(result, engine, sys.intern(origin.decode()))
 
 
 def _checksum(*parts: object) -> int:

@@ -24,7 +24,7 @@ _REMIND_SECONDS = 30.0
 class ModelSession:
     """Holds at most one loaded model, loaded when it is first needed and kept until another is asked for.
 
-    A run that goes model by model thus loads each once, and one whose partitions are all current loads none.
+    So a run that goes model by model loads each once, and a run whose partitions are all current loads none.
     """
 
     def __init__(self, log: logging.Logger, secret: Secret = os.environ.get) -> None:
@@ -68,7 +68,7 @@ class ModelSession:
 def model_lock(folder: Path, model_name: str, log: logging.Logger) -> Iterator[None]:
     """Hold `<folder>/generation-<model>.lock`; wait, and say so, while another process holds it.
 
-    The lock is the kernel's (flock): it goes with the process, also by kill -9.
+    The lock is the kernel's (flock): it ends with the process, also after kill -9.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"generation-{model_name}.lock", "a+", encoding="ascii") as file:

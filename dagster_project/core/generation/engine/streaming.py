@@ -3,10 +3,10 @@
 What belongs here: keeping what is paid for, and what it may cost. What does not: requests (the backend), and
 batches of local models (`resume`).
 
-What is under way, or received and not yet committed, is the most that kill -9 can lose; its request is repeated
-under the same name, by which a service can know that it was paid for. `max_cost_usd` bounds what one partition
-fingerprint is billed, over all its runs: its texts, failures that were billed, and at most what lost answers cost
-(but for those that a kill -9 lost). Rows that other partitions paid for do not count.
+A kill -9 can lose no more than the requests under way and the results not yet committed. Their requests are repeated
+under the same names, by which a service can know that they were paid for. `max_cost_usd` bounds what one partition
+fingerprint is billed, over all its runs: its texts, billed failures, and the most that lost answers can have cost
+(except those that a kill -9 lost). Rows that other partitions paid for do not count.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from typing import cast, overload
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
     Backend,
+    Decoding,
     Failure,
     Generation,
     Postponed,
     StreamingBackend,
 )
-from dagster_project.core.generation.engine.batching import Prompted, in_order, work
+from dagster_project.core.generation.engine.batching import Work, in_order
+from dagster_project.core.generation.engine.items import Item
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.progress import Progress
 
 _ROUNDING_USD = 1e-9
-"""Bills are exact, costs of texts are floats: a smaller difference is none."""
+"""Bills are exact and costs of texts are floats: smaller differences do not count."""
 Result = list[Generation] | Failure | Postponed
 
 
 class _Texts(Sequence[str]):
     """The prompts of requests, each built when a backend asks for it: thousands of them wait for their turn."""
 
-    def __init__(self, missing: Sequence[Missing], rows: Sequence[Prompted]) -> None:
-        self._missing, self._rows = missing, rows
+    def __init__(self, missing: Sequence[Missing], items: Sequence[Item]) -> None:
+        self._missing, self._items = missing, items
 
     def __len__(self) -> int:
         return len(self._missing)
@@ -49,24 +51,31 @@ class _Texts(Sequence[str]):
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
-            return _Texts(self._missing[index], self._rows)
-        return self._missing[index].text(self._rows)
+            return _Texts(self._missing[index], self._items)
+        return self._missing[index].prompt(self._items).text
 
 
-def stream_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[Prompted]) -> None:
+def stream_missing(
+    job: Job,
+    backend: Backend,
+    decoding: Decoding,
+    works: Sequence[Work],
+    done: Completed,
+    items: Sequence[Item],
+) -> None:
     """Ask for what the cache lacks, neighbours together, until all is there or the budget is spent.
 
     Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
     """
-    missing = missing_of(in_order(done.distinct.requests), done.rows)
-    efforts = [work(one.request, len(one.keys), job.decoding) for one in missing]
+    missing = missing_of(in_order(works), done.rows)
+    efforts = [one.work.effort(len(one.keys)) for one in missing]
     n_left = sum(len(one.keys) for one in missing)
     progress = Progress(job.label, n_left, sum(efforts), job.log)
     postponed: Postponed | None = None
     service = cast(StreamingBackend, backend)
     losses = _Losses(job, done, service)
     try:
-        with contextlib.closing(_results(job, service, done, missing, rows)) as results:
+        with contextlib.closing(_results(job, service, decoding, done, missing, items)) as results:
             for index, result in results:
                 if isinstance(result, Postponed):
                     postponed = result
@@ -83,9 +92,9 @@ def stream_missing(job: Job, backend: Backend, done: Completed, rows: Sequence[P
 
 
 class _Losses:
-    """What the service has billed that no text was kept for, noted in the row cache for the runs to come.
+    """Notes in the row cache, for later runs, what the service has billed without a text that was kept.
 
-    While requests are under way their bills count as lost: they are, where this process is killed now.
+    The bills of requests under way count as lost: if this process is killed now, they are.
     """
 
     def __init__(self, job: Job, done: Completed, backend: StreamingBackend) -> None:
@@ -105,12 +114,17 @@ class _Losses:
 
 
 def _results(
-    job: Job, backend: StreamingBackend, done: Completed, missing: Sequence[Missing], rows: Sequence[Prompted]
+    job: Job,
+    backend: StreamingBackend,
+    decoding: Decoding,
+    done: Completed,
+    missing: Sequence[Missing],
+    items: Sequence[Item],
 ) -> Generator[tuple[int, Result], None, None]:
-    """What the backend says, checked: each request once, none left out."""
+    """The backend's results, with a check that it answers each request exactly once."""
     stream = backend.stream(
-        _Texts(missing, rows),
-        job.decoding,
+        _Texts(missing, items),
+        decoding,
         sample_seeds(missing),
         names=[_name(one) for one in missing],
         budget_usd=_budget(job, done),
@@ -136,7 +150,7 @@ def _results(
 
 
 def _name(missing: Missing) -> str:
-    """The row key of a greedy text; of samples, which are asked for together, a hash of theirs."""
+    """The row key of a greedy text; for samples, which are asked for together, a hash of their keys."""
     if len(missing.keys) == 1:
         return missing.keys[0].hex()
     return hashlib.sha256(b"".join(missing.keys)).hexdigest()

@@ -1,12 +1,12 @@
-"""From a question to a prompt, and from a generation to an answer: SPEC §3.
+"""From a question to a prompt: SPEC §3.
 
-What belongs here: templates, passages before questions, the cut of an answer. What does not: which
-demonstrations are drawn (`demonstrations`), which passage was retrieved (`retrieval`), and what a sentence is
-(`sentences`).
+What belongs here: templates, and passages before questions. What does not: which demonstrations are drawn
+(`demonstrations`), which passage was retrieved (`retrieval`), and what is kept of a generated text (`endings`).
 
-A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with
-the question in it; before it its passage and a blank line, where it has a passage that is not blank; behind it, of a
-demonstration, a space and the answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on more.
+A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with the
+question in it. If the question has a passage that is not blank, the passage and a blank line stand before it. A
+demonstration ends with a space and its answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on
+more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import VERBALISED
-from dagster_project.core.scoring.sentences import first_sentence
 
 _BLANK_LINE = "\n\n"
 
@@ -54,7 +53,7 @@ def build_prompt(
     shown: Sequence[Question] = (),
     passages: Passages | None = None,
 ) -> str:
-    """The prompt for a question after the demonstrations `shown`; who has no passage stands bare."""
+    """The prompt for a question after the demonstrations `shown`. A question without a passage appears alone."""
     blocks = []
     for demonstration in shown:
         passage = passages.shown.get(demonstration.question_id) if passages else None
@@ -101,21 +100,5 @@ def background_passage_id(model_name: str, question_id: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Nothing but spaces (of SQL's `trim`: no other white space)."""
+    """Whether there is nothing but spaces (as for SQL's `trim`; other white space counts as text)."""
     return not text.strip(" ")
-
-
-def cut_answer(raw_text: str) -> str:
-    """The first line of a generation, one leading empty line stripped before (SPEC §3)."""
-    return raw_text.removeprefix(_BLANK_LINE).split("\n", maxsplit=1)[0]
-
-
-def kept_answer(raw_text: str, *, rambles: bool) -> str:
-    """The answer in a generation: its first line, of a rambling model that line's first sentence (SPEC §3)."""
-    line = cut_answer(raw_text)
-    return first_sentence(line) if rambles else line
-
-
-def is_answer_complete(raw_text: str) -> bool:
-    """No further token can change what `cut_answer` keeps."""
-    return raw_text != "\n" and "\n" in raw_text.removeprefix(_BLANK_LINE)

@@ -1,10 +1,10 @@
-"""Which questions stand, answered, before a question: SPEC §3.
+"""Which answered questions stand before a question: SPEC §3.
 
-What belongs here: the draw. What does not: how a demonstration is written down (`prompts`).
+What belongs here: the draw. What does not: how a demonstration is written down (`build`).
 
 A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come:
-`key` is the question's id under `per_question`, its relation's name under `per_relation`. Never drawn are the
-question itself and those of its wording.
+`key` is the question's id under `per_question`, its relation's name under `per_relation`. The question itself, and
+questions of the same wording, are never drawn.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Demonstrations:
         return shared
 
     def _shared_draw(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
-        """What all questions of a relation get, but those that stand in it themselves."""
+        """The draw for all questions of a relation, except those that are drawn themselves."""
         key = (relation, prompt.shots, prompt.demonstrations_from)
         if key not in self._shared:
             self._shared[key] = self._draw(relation, relation, prompt, None)
@@ -67,7 +67,7 @@ class Demonstrations:
     def _spread(
         self, relations: Sequence[str], n: int, chance: _Chance, barred: Question | None
     ) -> list[Question]:
-        """Up to `n` questions, by turns one of each relation."""
+        """Up to `n` questions, in turn one of each relation."""
         streams = [_stream(self._by_relation.get(name, []), chance, name, barred) for name in relations]
         chosen: list[Question] = []
         while streams and len(chosen) < n:
@@ -83,7 +83,7 @@ class Demonstrations:
 
 
 class _Chance:
-    """Numbers that follow from a key and their own names."""
+    """Random numbers that follow from a key and the numbers' own names."""
 
     def __init__(self, key: str) -> None:
         self._begun = hashlib.sha256(key.encode("utf-8", "surrogatepass"))

@@ -14,12 +14,12 @@ from other_models import ODD_CAUSAL, save_other_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Decoding, Generation
+from dagster_project.core.generation.backends.base import Decoding, Generation, Scored
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.cached import CachedSteppers
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -72,7 +72,9 @@ def test_the_backend_answers_as_generate_one_by_one(folders: dict[str, Path], na
 
 
 @pytest.mark.parametrize("name", ["mistral", "gemma2", "bloom", "mamba"])
-def test_what_the_packed_path_does_not_fit_falls_back(folders: dict[str, Path], name: str) -> None:
+def test_a_model_that_the_packed_path_does_not_fit_takes_another_path(
+    folders: dict[str, Path], name: str
+) -> None:
     assert isinstance(choose_steppers(load(folders[name]), 10_000), CachedSteppers)
 
 
@@ -119,9 +121,9 @@ def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], nam
     backend = TransformersBackend(Model("tiny", str(folders[name]), device="cpu"))
     candidates = [" a", " ab", " abc de", " Qd"]
     prompts = PROMPTS[:5]
-    for prompt, scores in zip(prompts, backend.score(prompts, [candidates] * 5), strict=True):
-        assert isinstance(scores, list)
-        for candidate, score in zip(candidates, scores, strict=True):
+    for prompt, found in zip(prompts, backend.score(prompts, [candidates] * 5), strict=True):
+        assert isinstance(found, Scored)
+        for candidate, score in zip(candidates, found.scores, strict=True):
             assert 0 < score.n_tokens <= len(candidate)
             assert score.log_likelihood == pytest.approx(
                 _log_likelihood(loaded, prompt, candidate, score.n_tokens), abs=1e-3
@@ -142,7 +144,7 @@ def test_an_architecture_whose_state_cannot_be_selected_is_named(tmp_path: Path)
         choose_steppers(load(save_other_model(tmp_path, "rwkv")), 10_000)
 
 
-def test_a_model_that_feels_the_padding_gets_prompts_of_one_length(
+def test_a_model_that_depends_on_padding_gets_prompts_of_one_length(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load(folders["mistral"])

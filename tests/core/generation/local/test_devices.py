@@ -76,7 +76,7 @@ def test_each_process_gets_a_gpu_of_its_own(holders: list[Holder], tmp_path: Pat
     assert sorted(position for holder in three for position in holder.positions()) == [0, 1, 2]
 
 
-def test_whoever_finds_all_taken_waits_and_says_for_whom(
+def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
     holders: list[Holder], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = start(holders, tmp_path, "all", GPUS)
@@ -89,7 +89,7 @@ def test_whoever_finds_all_taken_waits_and_says_for_whom(
     mine.release()
 
 
-def test_a_lease_goes_with_its_process_also_by_kill(holders: list[Holder], tmp_path: Path) -> None:
+def test_a_lease_ends_with_its_process_also_after_a_kill(holders: list[Holder], tmp_path: Path) -> None:
     first = start(holders, tmp_path, "one", GPUS[:1])
     assert first.positions() == [0]
     os.kill(first.process.pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_a_numbered_device_waits_for_its_own_gpu(holders: list[Holder], tmp_path
     assert last.positions() == [1]
 
 
-def test_those_who_want_all_take_turns(holders: list[Holder], tmp_path: Path) -> None:
+def test_processes_that_want_all_gpus_take_turns(holders: list[Holder], tmp_path: Path) -> None:
     # the same GPUs, visible in another order
     both = [start(holders, tmp_path, "all", gpus) for gpus in (GPUS, GPUS[::-1])]
     said, _, _ = select.select([holder.process.stdout for holder in both], [], [], 60)
@@ -131,7 +131,7 @@ def test_a_process_shares_its_gpu_with_itself(holders: list[Holder], tmp_path: P
     assert other.positions() == [0]
 
 
-def test_a_failed_wish_for_all_holds_nothing(tmp_path: Path) -> None:
+def test_a_failed_lease_of_all_gpus_holds_none(tmp_path: Path) -> None:
     (tmp_path / "gpu-GPU-b.lock").mkdir()
     with pytest.raises(BackendError, match="set LONGTAIL_LEASES to a folder"):
         lease_all(GPUS, tmp_path, "mine")
@@ -139,7 +139,7 @@ def test_a_failed_wish_for_all_holds_nothing(tmp_path: Path) -> None:
     Lease().release()
 
 
-def test_the_folder_is_the_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_of_leases_belongs_to_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LONGTAIL_LEASES", str(tmp_path / "shared"))
     assert lease_folder() == tmp_path / "shared"
     assert (tmp_path / "shared").stat().st_mode & 0o7777 == 0o1777

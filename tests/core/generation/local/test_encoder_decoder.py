@@ -11,13 +11,13 @@ import torch
 from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Score
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Scored
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local import cross_attention
 from dagster_project.core.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.stepper import Steppers
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -152,7 +152,7 @@ def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel]
     assert all(ids[0] == 3 for ids in own_tokens(steppers, sentinel))
 
 
-def test_what_the_decoder_is_forced_to_begin_with_is_no_part_of_a_candidate(
+def test_a_forced_first_token_is_no_part_of_a_candidate(
     models: dict[str, LoadedModel],
 ) -> None:
     steppers = EncoderDecoderSteppers(models["bart_forced"])
@@ -259,9 +259,9 @@ def test_scores_are_those_of_one_forward_pass_each(
     steppers = EncoderDecoderSteppers(loaded)
     targets = steppers.targets(candidates)
     scored = backends[name].score(PROMPTS[:6], [candidates] * 6)
-    for ids, scores in zip(loaded.encode(PROMPTS[:6]), scored, strict=True):
-        assert isinstance(scores, list)
-        for target, score in zip(targets, scores, strict=True):
+    for ids, found in zip(loaded.encode(PROMPTS[:6]), scored, strict=True):
+        assert isinstance(found, Scored)
+        for target, score in zip(targets, found.scores, strict=True):
             logs = plain_logits(loaded, ids, [*steppers.start, *target.tokens]).double().log_softmax(dim=-1)
             places = range(target.n_unscored, len(target.tokens))
             expected = sum(logs[place, target.tokens[place]].item() for place in places)
@@ -272,8 +272,8 @@ def test_scores_are_those_of_one_forward_pass_each(
 def test_more_new_tokens_than_the_decoder_holds(backends: dict[str, TransformersBackend]) -> None:
     with pytest.raises(BackendError, match="lower max_new_tokens"):
         backends["bart"].generate(["a"], Decoding(LENGTH))
-    ((score,), failure) = backends["bart"].score(["a", "a"], [["b"], ["b" * 200]])  # type: ignore[misc]
-    assert isinstance(score, Score)
+    scored, failure = backends["bart"].score(["a", "a"], [["b"], ["b" * 200]])
+    assert isinstance(scored, Scored)
     assert failure == Failure("the longest candidate leaves no room for the prompt")
 
 

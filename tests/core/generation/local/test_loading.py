@@ -72,7 +72,7 @@ def test_encoder_decoders_are_loaded_as_such(tmp_path: Path) -> None:
     assert (loaded.length, loaded.decoder_length) == (64, None)
 
 
-def test_a_length_that_only_the_tokenizer_tells(tmp_path: Path) -> None:
+def test_a_length_that_only_the_tokenizer_declares(tmp_path: Path) -> None:
     folder = save_other_model(tmp_path, "bloom")
     assert load_model(local(folder)).room(15) is None
     edit(folder / "tokenizer_config.json", model_max_length=50)
@@ -156,7 +156,7 @@ def test_a_package_that_is_not_installed(package: str, monkeypatch: pytest.Monke
     )
 
 
-def test_what_transformers_is_told_of_quantisation_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transformers_gets_quantisation_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", types.ModuleType("bitsandbytes"))
     gpu = torch.device("cuda", 1)
     eight = placement.placement(Model("m", "x", quantisation="8bit", dtype="float16"), gpu)

@@ -18,6 +18,7 @@ from dagster_project.core.generation.backends.base import Decoding, Generation, 
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.backends.settings import FOLLOWED, REFUSED, SEARCH
+from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.study.study import Model
 
@@ -164,7 +165,7 @@ def test_samples_follow_the_settings_too(carrying: Any) -> None:
 
 
 @pytest.mark.parametrize("setting", REFUSED)
-def test_what_cannot_be_followed_is_refused(carrying: Any, setting: str) -> None:
+def test_a_setting_that_cannot_be_followed_is_refused(carrying: Any, setting: str) -> None:
     value = {"guidance_scale": 1.5, "watermarking_config": {}, "stop_strings": ["a"], "token_healing": True}
     with pytest.raises(BackendError) as caught:
         identify(tiny(carrying("gpt2", **{setting: value[setting]})))
@@ -205,13 +206,13 @@ def test_idle_settings_and_ways_to_search_leave_texts_and_keys_alone(
     )
 
 
-def test_what_is_followed_is_in_the_key_and_nothing_else_changes_it() -> None:
+def test_settings_that_are_followed_are_in_the_key_and_no_others() -> None:
     plain = Identity("r", "float32", "none", "transformers", "5")
     ruled = Identity("r", "float32", "none", "transformers", "5", "forced_eos_token_id=2")
-    assert row_key("a", plain, DECODING) != row_key("a", ruled, DECODING)
+    assert row_key("a", plain, Generate(8)) != row_key("a", ruled, Generate(8))
     assert ruled.decoding(DECODING) == "v1 greedy first_line max_new_tokens=8 forced_eos_token_id=2"
     # as earlier versions wrote it: their rows stay
-    assert row_key("a" * 64, plain, Decoding(15)).hex() == OLD_KEY
+    assert row_key("a" * 64, plain, Generate(15)).hex() == OLD_KEY
 
 
 def test_every_setting_of_this_transformers_is_known() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import ARCHITECTURES, save_tiny_model
 
-from dagster_project.core.generation.backends.base import Failure, Score
+from dagster_project.core.generation.backends.base import CandidateScore, Failure, Scored
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.candidates import CandidateTokens
 from dagster_project.core.generation.backends.local.loading import load_model
@@ -56,13 +56,15 @@ def test_scores_are_those_of_one_forward_pass_each(folders: dict[str, Path], nam
     for found, prompt in zip(
         TransformersBackend(model(path)).score(PROMPTS, [CANDIDATES] * 3), PROMPTS, strict=True
     ):
-        assert not isinstance(found, Failure)
-        for score, candidate in zip(found, CANDIDATES, strict=True):
+        assert isinstance(found, Scored)
+        for score, candidate in zip(found.scores, CANDIDATES, strict=True):
             expected, n = brute.score(prompt, candidate)
             assert score.log_likelihood == pytest.approx(expected, abs=TOLERANCE)
             assert score.n_tokens == n
-        assert found[5] == Score(0.0, 0)
-        assert found[0] == found[-1]
+        assert found.scores[5] == CandidateScore(0.0, 0)
+        assert found.scores[0] == found.scores[-1]
+        assert found.new_tokens == sum(score.n_tokens for score in found.scores)
+        assert found.prompt_tokens > 0 < found.latency_ms
 
 
 @pytest.mark.parametrize("prompt", ["Q: abc A: ", "Q: a", "a", "Q: é", "Q: b"])
@@ -72,14 +74,14 @@ def test_a_seam_that_melts_is_scored_from_where_the_tokens_part(
     brute = BruteForce(folders["gpt2"])
     candidates = ["bc", " abc", "gh de", "\n\n", "::", "\n"]
     found = TransformersBackend(model(folders["gpt2"])).score([prompt], [candidates])[0]
-    assert not isinstance(found, Failure)
-    for score, candidate in zip(found, candidates, strict=True):
+    assert isinstance(found, Scored)
+    for score, candidate in zip(found.scores, candidates, strict=True):
         expected, n = brute.score(prompt, candidate)
         assert score.log_likelihood == pytest.approx(expected, abs=TOLERANCE)
         assert score.n_tokens == n
 
 
-def test_some_seams_of_the_tests_do_melt(folders: dict[str, Path]) -> None:
+def test_some_seams_in_these_tests_do_melt(folders: dict[str, Path]) -> None:
     loaded = load_model(model(folders["gpt2"]))
     tokens = CandidateTokens(loaded.tokenizer, None)
     prompt = "Q: a"
@@ -94,12 +96,16 @@ def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]
     backend = TransformersBackend(model(folders["opt"]))
     long = "x" * 300 + " A:"
     candidates = [" abc", " abc de fgh ab"]
-    longest = max(score.n_tokens for score in backend.score(["Q: A:"], [candidates])[0])
+    (short,) = backend.score(["Q: A:"], [candidates])
+    assert isinstance(short, Scored)
+    longest = max(score.n_tokens for score in short.scores)
     kept = "x" * 300
     found = backend.score([long, kept + " A:", "Q: A:"], [candidates, candidates, ["y" * 200]])
-    assert not isinstance(found[0], Failure)
-    assert found[0] == found[1]
-    assert all(score.log_likelihood < 0 for score in found[0])
+    assert isinstance(found[0], Scored)
+    assert isinstance(found[1], Scored)
+    assert found[0].scores == found[1].scores
+    assert 0 < found[1].n_truncated_tokens < found[0].n_truncated_tokens + len(" A:")
+    assert all(score.log_likelihood < 0 for score in found[0].scores)
     assert isinstance(found[2], Failure)
     assert "no room" in found[2].reason
     assert longest > 2
@@ -108,7 +114,9 @@ def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]
 def test_empty_asks(folders: dict[str, Path]) -> None:
     backend = TransformersBackend(model(folders["llama"]))
     assert backend.score([], []) == []
-    assert backend.score(["Q: a A:"], [[]]) == [[]]
+    (nothing,) = backend.score(["Q: a A:"], [[]])
+    assert isinstance(nothing, Scored)
+    assert nothing.scores == ()
 
 
 def test_the_size_of_a_tree_is_what_its_widest_level_holds() -> None:

@@ -13,6 +13,7 @@ from served import GREEDY, WARM
 
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.backends.openai import OpenAIBackend
+from dagster_project.core.generation.engine.items import Generate, Sample
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 from dagster_project.core.http import RetryPolicy
 from dagster_project.core.study.study import Model, Service
@@ -29,16 +30,17 @@ def run(base_url: str, folder: Path, n: int, n_samples: int, budget_usd: float |
     model = Model("served", "m", "openai", service=Service(base_url, max_concurrency=6, **PRICES))
     identity = OpenAIBackend.identify(model)
     decoding = WARM if n_samples else GREEDY
+    request = Sample(n_samples, 0.5, 15, ("seed",)) if n_samples else Generate(15)
     seeds = [[10 * i + j for j in range(n_samples)] if n_samples else [None] for i in range(n)]
     keys = [
-        [row_key(prompt_hash(prompt), identity, decoding, seed) for seed in seeds[i]]
+        [row_key(prompt_hash(prompt), identity, request, seed) for seed in seeds[i]]
         for i, prompt in enumerate(prompts(n))
     ]
     backend = OpenAIBackend(model, {}.get, policy=RetryPolicy(30, 0.005, 0.02, read_s=5.0))
     with RowCache(folder, identity, logging.getLogger("test")) as cache:
         found = cache.find(key for row in keys for key in row)
         missing = [i for i in range(n) if any(key not in found for key in keys[i])]
-        spent = sum(row.generation.cost_usd or 0.0 for row in found.values())
+        spent = sum(row.result.cost_usd or 0.0 for row in found.values())
         stream = backend.stream(
             [prompts(n)[i] for i in missing],
             decoding,
@@ -52,7 +54,7 @@ def run(base_url: str, folder: Path, n: int, n_samples: int, budget_usd: float |
                 cache.store({key: CachedRow(generation, "test", "test") for key, generation in rows})
         found = cache.find(key for row in keys for key in row)
     backend.close()
-    return len(found), sum(row.generation.cost_usd or 0.0 for row in found.values())
+    return len(found), sum(row.result.cost_usd or 0.0 for row in found.values())
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def test_a_lost_answer_stays_open_unless_the_service_says_it_is_the_same(
     assert (backend.spent_usd > billed * 1.01) is expected_open
 
 
-def test_a_service_that_bills_more_than_asked_is_learnt_from() -> None:
+def test_a_service_that_bills_more_than_asked_raises_the_next_bounds() -> None:
     """Only the first answer may cost more than was set aside for it: one request goes at first."""
     prices = {"prompt_usd_per_million": 0.0, "completion_usd_per_million": 2.0}
     prompts = [str(i) for i in range(40)]
@@ -120,7 +120,7 @@ def test_a_service_that_bills_more_than_asked_is_learnt_from() -> None:
     assert billed <= 0.001
 
 
-def test_money_of_a_request_that_ended_unforeseen_is_waited_for_by_nobody() -> None:
+def test_nobody_waits_for_the_money_of_a_request_that_ended_unforeseen() -> None:
     budget = Budget(1.0)
     ended, other = Purchase(budget, Fraction(2, 3)), Purchase(budget, Fraction(2, 3))
     assert ended.set_aside()

@@ -21,6 +21,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.generation.backends.service.redaction import Redactor
+from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
 
 CANARY = 'sk-canary-"7f<3e/9a'
@@ -72,7 +73,7 @@ def _run(server: FlakyServer, folder: Path, prompts: list[str], written: list[st
             for i, result in backend.stream(prompts, GREEDY, None, names=names, budget_usd=None):
                 written.append(repr(result))
                 if isinstance(result, list) and isinstance(result[0], Generation):
-                    key = row_key(names[i], backend.identity, GREEDY)
+                    key = row_key(names[i], backend.identity, Generate(GREEDY.max_new_tokens))
                     cache.store({key: CachedRow(result[0], backend.identity.engine, "origin")})
     except BackendError as error:
         written += [str(error), repr(error), "".join(traceback.format_exception(error))]

@@ -17,7 +17,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation, Postponed
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.http import RetryPolicy
 from dagster_project.core.study.backends import BACKENDS
 from tests.dripping import DRIPS, Drip, dripping
@@ -182,7 +182,7 @@ def test_a_withheld_answer_is_a_failure_and_an_empty_one_an_answer(open_backend:
         ("wait_3600", "asks to wait 3600 s: run again after that"),
     ],
 )
-def test_what_concerns_all_rows_ends_the_run_in_one_request(
+def test_an_error_that_concerns_all_rows_ends_the_run_after_one_request(
     open_backend: Open, fault: str, advice: str
 ) -> None:
     with FlakyServer(script=[fault]) as server:

@@ -98,7 +98,7 @@ def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[st
         assert billed == pytest.approx(notes["cost_usd"] + notes["lost_usd"])
 
 
-def test_what_was_refused_may_be_all_that_is_asked_again(tmp_path: Path) -> None:
+def test_a_resumed_run_may_ask_refused_rows_alone(tmp_path: Path) -> None:
     """As one retries failed rows: the partition's file is deleted, the answered rows come from the row cache."""
     with FlakyServer(key=CANARY) as server:
         study = _study(tmp_path, server)

@@ -74,7 +74,7 @@ def test_a_request_larger_than_the_grant_goes_alone() -> None:
     assert 1_120.0 <= time.seconds < 1_121.0
 
 
-def test_a_pause_holds_everybody_and_a_stop_nobody_any_longer() -> None:
+def test_a_pause_holds_all_requests_and_a_stop_releases_them() -> None:
     time, stop = FakeTime(), threading.Event()
     quota = MinuteQuota(None, None, time.clock())
     quota.pause(7.5)

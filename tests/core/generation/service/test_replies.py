@@ -57,7 +57,7 @@ def test_any_status_with_any_body_has_a_meaning(status: int, content: bytes) -> 
     assert status == 200 or "\n" not in meaning.what
 
 
-def test_a_replay_is_told_by_its_header() -> None:
+def test_a_replayed_answer_is_known_by_its_header() -> None:
     assert not _meaning(200, GOOD).is_replayed
     assert _meaning(200, GOOD, {"Idempotent-Replayed": "True"}).is_replayed
 
@@ -98,7 +98,7 @@ def test_lost_requests() -> None:
     assert interpreter.meaning(Lost("never there", False), 0.0) == Again("never there", False, is_unmet=True)
 
 
-def test_a_redirect_to_no_address_is_told_as_well() -> None:
+def test_a_redirect_without_an_address_is_reported_too() -> None:
     meaning = _meaning(302, b"", {"Location": "http://[::1"})
     assert isinstance(meaning, Fatal)
     assert "redirects to another address" in meaning.what

@@ -20,12 +20,12 @@ from dagster_project.core.generation.backends.service.wire import (
     Choice,
     ErrorBody,
     MalformedError,
-    Question,
+    Post,
     idempotency_key,
     read_answer,
     read_error,
 )
-from dagster_project.core.generation.prompts.build import cut_answer
+from dagster_project.core.generation.prompts.endings import cut_answer
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -57,7 +57,7 @@ def test_the_stop_never_changes_the_kept_answer_of_longer_texts(text: str) -> No
     assert cut_answer(_stopped(text, STOP)) == cut_answer(text)
 
 
-def test_no_other_stop_with_a_line_break_would_do() -> None:
+def test_no_other_stop_with_a_line_break_would_serve() -> None:
     """Every stop of up to three characters but ours changes some answer, or never stops an answer's line."""
     stops = ["".join(s) for n in (1, 2, 3) for s in itertools.product("\naQ", repeat=n) if "\n" in s]
     safe = [
@@ -71,12 +71,12 @@ def test_no_other_stop_with_a_line_break_would_do() -> None:
 def test_no_tokeniser_makes_more_tokens_than_the_bound(text: str) -> None:
     folder = Path(str(sandbox.__path__[0])) / "training"
     tokeniser = _tokeniser(str(folder / "tokenizer.json"))
-    assert len(tokeniser.encode(text).ids) <= Question(text, GREEDY).most_prompt_tokens("completions")
+    assert len(tokeniser.encode(text).ids) <= Post(text, GREEDY).most_prompt_tokens("completions")
 
 
 def test_the_bound_knows_of_normalisation() -> None:
     """A tokeniser that normalises by NFKC sees 18 characters in this one."""
-    assert Question("ﷺ", GREEDY).most_prompt_tokens("completions") >= 33
+    assert Post("ﷺ", GREEDY).most_prompt_tokens("completions") >= 33
 
 
 _LOADED: dict[str, tokenizers.Tokenizer] = {}
@@ -90,16 +90,16 @@ def _tokeniser(path: str) -> tokenizers.Tokenizer:
 
 @given(st.text(), st.integers(1, 20), st.integers(0, 2**80))
 def test_a_body_is_ascii_and_means_the_prompt(prompt: str, n: int, seed: int) -> None:
-    body = Question(prompt + "\ud800", WARM, n, seed).body("m", "chat")
+    body = Post(prompt + "\ud800", WARM, n, seed).body("m", "chat")
     read = json.loads(body.decode("ascii"))
     assert read["messages"] == [{"role": "user", "content": prompt + "\ud800"}]
     assert 0 <= read["seed"] < 2**31
     assert (read["n"], read["temperature"], read["top_p"]) == (n, 0.5, 1)
-    assert "seed" not in json.loads(Question(prompt, GREEDY).body("m", "completions"))
+    assert "seed" not in json.loads(Post(prompt, GREEDY).body("m", "completions"))
 
 
 def test_a_request_sent_again_has_the_same_key_and_no_other_has_it() -> None:
-    body, url = Question("a", GREEDY).body("m", "completions"), "http://x/v1/completions"
+    body, url = Post("a", GREEDY).body("m", "completions"), "http://x/v1/completions"
     key = idempotency_key("row\n1", url, body)
     assert key == idempotency_key("row\n1", url, body)
     assert len(key) == 64
@@ -107,7 +107,7 @@ def test_a_request_sent_again_has_the_same_key_and_no_other_has_it() -> None:
     others = {
         idempotency_key("row\n2", url, body),
         idempotency_key("row\n1", f"{url}x", body),
-        idempotency_key("row\n1", url, Question("b", GREEDY).body("m", "completions")),
+        idempotency_key("row\n1", url, Post("b", GREEDY).body("m", "completions")),
     }
     assert len(others | {key}) == 4
 
@@ -166,7 +166,7 @@ def test_choices(choice: dict[str, Any], api: str, expected: Choice) -> None:
     "choice",
     [{"text": "a", "finish_reason": "content_filter"}, {"text": None, "finish_reason": "length"}],
 )
-def test_what_is_withheld_says_why(choice: dict[str, Any]) -> None:
+def test_a_withheld_choice_says_why(choice: dict[str, Any]) -> None:
     answer = read_answer(json.dumps({"choices": [choice]}).encode(), "completions")
     assert isinstance(answer, Answer)
     assert str(choice["finish_reason"]) in (answer.choices[0].withheld or "")
@@ -182,7 +182,7 @@ def test_what_is_withheld_says_why(choice: dict[str, Any]) -> None:
         ([1], "no object"),
     ],
 )
-def test_what_is_malformed_is_said(document: Any, wrong: str) -> None:
+def test_a_malformed_reply_says_what_it_is(document: Any, wrong: str) -> None:
     with pytest.raises(MalformedError, match=wrong):
         read_answer(json.dumps(document).encode(), "completions")
 

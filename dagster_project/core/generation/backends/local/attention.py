@@ -30,7 +30,7 @@ class UnsupportedAttentionError(Exception):
 
 
 class Pass(Protocol):
-    """One forward pass: is asked once a layer, in the order of layers."""
+    """One forward pass, which is asked once per layer, in the order of layers."""
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
@@ -123,7 +123,7 @@ def merge(parts: Sequence[Part]) -> torch.Tensor:
 
 
 _SHORT = 48
-"""Up to so many tokens a row, written-out causal attention is faster on a CPU than the fused kernel."""
+"""Up to this many tokens per row, written-out causal attention is faster on a CPU than the fused kernel."""
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,9 +3,8 @@
 What belongs here: prompts padded on the left, their cache, forks of it, and the check that all this is right
 for a model. What does not: encoder-decoders, the decoding loop, the choice between paths.
 
-Sliding windows, ALiBi, soft caps and sinks are the model's own code here, whatever they are. A recurrent model
-whose state feels the padding gets batches of equally long prompts instead, and one whose state cannot be
-selected is refused.
+The model's own code computes sliding windows, ALiBi, soft caps and sinks here. A recurrent model whose state depends on
+the padding gets batches of equally long prompts. A model whose state cannot be selected is refused.
 
 A common beginning is computed once and its cache copied to each row, in batches of equally long prompts: padding
 between the beginning and the rest would move windows and distances.
@@ -104,7 +103,7 @@ class CachedSteppers:
         return DynamicCache(config=self._model.config)
 
     def prefix(self, prompts: Sequence[Sequence[int]], least: int) -> tuple[int, Any, bool]:
-        """Length and one-row cache of what begins all prompts, and whether it was kept from an earlier batch."""
+        """Length and one-row cache of the common beginning of all prompts, and whether an earlier batch left it."""
         import torch
 
         length = len(prompts[0])

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.01
 LOW_PRECISION_TOLERANCE = 0.3
-"""How far logits of a batch may lie from those of one sequence alone: the root mean square over the vocabulary,
-as a share of their standard deviation. Logits after other tokens lie about 1.4 away. Measured in float32: 1e-6;
+"""How far the logits of a batch may be from those of one sequence alone: the root mean square over the vocabulary,
+as a share of their standard deviation. Logits after other tokens are about 1.4 away. Measured in float32: 1e-6;
 with 16 bits and less, rounding alone depends on the batch.
 """
 _MAX_DRAWN = 1 << 15

@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
-    """Encoder-decoders have their own; causal models are packed where a trial shows that this is right.
+    """Encoder-decoders have steppers of their own. Causal models are packed where a trial shows that this is right.
 
     Prefixes of at most `batch_tokens` tokens are kept for later batches.
     """

@@ -3,9 +3,9 @@
 What belongs here: the attention function, and which state belongs to which prompt. What does not: caches,
 the models that use it.
 
-Without it each state carries a copy of its prompt's keys and values: for 200 candidates after 512 tokens of
-t5-base 7.5 GB. The function knows cross-attention by its having another number of rows than queries; where
-both numbers are alike, every state must have its own row.
+Without it each state carries a copy of its prompt's keys and values: 7.5 GB for 200 candidates after 512 tokens of
+t5-base. The function recognises cross-attention where the number of rows differs from that of queries. Where both
+numbers are equal, every state must have its own row.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What belongs here: choosing tokens, forking, ending. What does not: the forward pass (`stepper`), scores of
 given continuations (`scoring`), text, device batches.
 
-One loop serves greedy decoding (one member a prompt) and sampling (a member a seed); members of a prompt that
+One loop serves greedy decoding (one member per prompt) and sampling (one member per seed). Members of a prompt that
 agree so far share one state. A step costs one forward pass, one transfer from the device, and little Python.
 """
 
@@ -67,7 +67,7 @@ def decode_samples(
     seeds: Sequence[Sequence[int]],
     adjust: Adjust | None = None,
 ) -> list[list[list[int]] | None]:
-    """For each prompt the new tokens of one text a seed (at least one); None where its logits are not finite.
+    """For each prompt the new tokens of one text per seed (at least one); None where its logits are not finite.
 
     Token t of a sample is the inverse of the cumulated probabilities, softmax(logits / temperature), at a
     number that depends on seed and t alone: the text is the same whatever else is in the batch.
@@ -99,7 +99,7 @@ def uniform_numbers(seed: int, n: int) -> np.ndarray:
 def _decode(
     stepper: Stepper, states: list[_State], ending: Ending, adjust: Adjust | None, choose: _Chooser
 ) -> list[list[list[int]] | None]:
-    """Of each prompt the tokens of each member; `states` are those of the prompts, in order."""
+    """The tokens of each member of each prompt; `states` are those of the prompts, in order."""
     texts: list[list[list[int]] | None] = [[state.tokens for _ in state.members] for state in states]
     logits = stepper.start()
     for step in range(ending.max_new_tokens):
@@ -107,7 +107,7 @@ def _decode(
             logits = adjust(logits, [(state.prompt, state.tokens) for state in states])
         tokens, finite = choose(logits, states, step)
         parents, new = _advance(texts, states, tokens, finite, ending)
-        # a prompt that failed at one sample has failed
+        # where one sample fails, its prompt fails
         kept = [i for i, state in enumerate(new) if texts[state.prompt] is not None]
         states = [new[i] for i in kept]
         if not states or step == ending.max_new_tokens - 1:
@@ -169,7 +169,7 @@ def _best(logits: torch.Tensor, states: list[_State], step: int) -> tuple[list[i
 def _drawn(
     logits: torch.Tensor, temperature: float, numbers: list[list[float]]
 ) -> tuple[list[int], list[bool]]:
-    """For each of a state's numbers in [0, 1) a token; `numbers`: a list a state."""
+    """For each of a state's numbers in [0, 1) a token; `numbers` has one list per state."""
     import numpy as np
     import torch
 

@@ -19,16 +19,16 @@ from dagster_project.core.generation.backends.local.stepper import Stepper, Step
 _LOG = logging.getLogger(__name__)
 _GROWTH = 1.25
 _PATIENCE = 4
-"""Batches that must fit before the budget grows; doubled by each out-of-memory."""
+"""Batches that must fit before the budget grows. Each lack of memory doubles it."""
 
 T = TypeVar("T")
 Work = Callable[[Stepper, Sequence[int]], list[T]]
-"""From an opened batch and its rows' indices to a result a row."""
+"""From an opened batch and its rows' indices to one result per row."""
 
 
 @dataclass
 class Budget:
-    """How many tokens a batch may have: `most` if memory allows."""
+    """How many tokens a batch may have: `most` at most, fewer where memory is short."""
 
     most: int
     now: int = 0
@@ -39,7 +39,7 @@ class Budget:
         self.now = self.now or self.most
 
     def fail(self, tokens: int) -> None:
-        """A batch of so many tokens did not fit: half of them from now on."""
+        """A batch of this many tokens did not fit: take half of them from now on."""
         self.now = max(1, min(self.now, tokens) // 2)
         self._patience *= 2
         self._fitted = 0
@@ -131,7 +131,7 @@ class DeviceBatches:
     def _attempt(
         self, prompts: list[Sequence[int]], rows: list[int], work: Work[T]
     ) -> tuple[list[T], list[int]] | None:
-        """One batch's results and shared tokens; None where the memory did not do."""
+        """One batch's results and shared tokens; None where the memory was too small."""
         import torch
 
         try:

@@ -2,7 +2,7 @@
 
 What belongs here: which of the visible GPUs a model goes to, and waiting for one. What does not: loading.
 
-A lease is a `flock` on a file named after the GPU, in one folder a machine: `/tmp/longtail-leases`, or
+A lease is a `flock` on a file named after the GPU, in one folder per machine: `/tmp/longtail-leases`, or
 `$LONGTAIL_LEASES` (containers that share GPUs need a folder that they share too). The kernel drops it with
 its process, also after kill -9. A process that holds a GPU shares it with itself: a second model of the same
 process goes to the same GPU.
@@ -36,7 +36,7 @@ class _Held:
 
 
 _HELD: dict[Path, _Held] = {}
-"""What this process holds; a second `flock` of its own would wait for itself."""
+"""The GPUs that this process holds: a second `flock` of the same process would wait for itself."""
 _GUARD = threading.Lock()
 
 
@@ -79,8 +79,9 @@ def visible_gpus() -> list[str]:
 
 
 def lease_one(gpus: Sequence[str], positions: Sequence[int], folder: Path, model_name: str) -> Lease:
-    """The first free GPU among `positions` of the visible `gpus`, one that this process holds already before
-    others; waits, and says so, while all are taken. Errors: `BackendError`.
+    """The first free GPU among `positions` of the visible `gpus`; a GPU that this process holds already comes first.
+
+    It waits, and says so, while all are taken. Errors: `BackendError`.
     """
     paths = {_path(folder, gpus[position]): position for position in positions}
     reminded = float("-inf")
@@ -94,7 +95,7 @@ def lease_one(gpus: Sequence[str], positions: Sequence[int], folder: Path, model
 def lease_all(gpus: Sequence[str], folder: Path, model_name: str) -> Lease:
     """All visible GPUs; waits, and says so, for those that are taken. Errors: `BackendError`.
 
-    They are taken in one order by every process, so that two that want all never wait for each other.
+    Every process takes them in the same order, so that two processes that want all never wait for each other.
     """
     positions = sorted(range(len(gpus)), key=gpus.__getitem__)
     taken: list[Path] = []
@@ -158,7 +159,7 @@ def _open(path: Path) -> int:
 
 
 def _wait(paths: Sequence[Path] | dict[Path, int], model_name: str, reminded: float) -> float:
-    """Sleep a moment; when it was last said who holds the GPUs."""
+    """Sleep a moment; the time when the log last named the holders of the GPUs."""
     if time.monotonic() - reminded >= _REMIND_SECONDS:
         reminded = time.monotonic()
         owners = ", ".join(

@@ -1,10 +1,10 @@
-"""Encoder-decoder models: the encoder once a prompt, the decoder by states.
+"""Encoder-decoder models: the encoder runs once per prompt, the decoder by states.
 
-What belongs here: the encoder's batch, the decoder's first tokens, caches and their forks, what the decoder is
-made to say when a candidate is scored. What does not: decoder-only models, the decoding loop.
+What belongs here: the encoder's batch, the decoder's first tokens, caches and their forks, the tokens forced on the
+decoder when a candidate is scored. What does not: decoder-only models, the decoding loop.
 
 A prompt's cross-attention keys and values are computed once, and all its states read the same ones
-(`cross_attention`). Where an architecture does not take that, each state gets its copy.
+(`cross_attention`). Where an architecture does not allow that, each state gets its own copy.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EncoderDecoderSteppers:
             )
 
     def _share(self) -> bool:
-        """Let states share their prompt's keys and values; False where the architecture does not take it."""
+        """Let states share their prompt's keys and values; False where the architecture does not allow it."""
         model = self._loaded.model
         if model.config._attn_implementation not in ("sdpa", cross_attention.NAME):
             return False
@@ -82,7 +82,7 @@ class EncoderDecoderSteppers:
         )
 
     def targets(self, candidates: Sequence[str]) -> list[Continuation]:
-        """What the decoder is made to say: each text as a target of its own, the end token left out (SPEC §8).
+        """The tokens forced on the decoder: each text is a target of its own, without the end token (SPEC §8).
 
         A sentinel such as `<extra_id_0>` that stands in the text is part of it. A token that the decoder is forced
         to begin with (BART) is read, but not scored.
@@ -107,7 +107,7 @@ class EncoderDecoderSteppers:
 
 
 def _start_token(loaded: LoadedModel) -> list[int]:
-    """With which token the decoder begins."""
+    """The token with which the decoder begins."""
     settings, config = loaded.model.generation_config, loaded.model.config
     start = settings.decoder_start_token_id
     if start is None:
@@ -168,8 +168,9 @@ class EncoderDecoderStepper:
         return self._forward(torch.tensor(tokens, device=self._mask.device)[:, None])
 
     def _drop_prompts(self) -> None:
-        """Give each state a row of its own where rows cannot be shared; else drop those of prompts that are done,
-        once they are a quarter: each drop copies what stays.
+        """Give each state a row of its own where rows cannot be shared.
+
+        Otherwise drop the rows of finished prompts once they are a quarter: each drop copies the rows that stay.
         """
         import torch
 

@@ -3,7 +3,7 @@
 What belongs here: their storage, copies when states fork or end, seats of queries in rows. What does not: the
 passes over them (`passes`), prefixes that rows share (`prefixes`).
 
-A tensor a layer; heads come first: (G, rows, tokens, d), so that a row's keys lie together.
+One tensor per layer. Heads come first, (G, rows, tokens, d), so that a row's keys lie together.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Seats:
 
 @dataclass
 class Own:
-    """Level 1: the own tokens of the prompts still alive, and the mask of what lies behind their ends."""
+    """Level 1: the own tokens of the unfinished prompts, and the mask of the places behind their ends."""
 
     layers: Layers
     lengths: np.ndarray
@@ -112,7 +112,7 @@ class Grown:
     spare: int = 1
 
     def select(self, rows: np.ndarray) -> None:
-        """Those rows only, in that order; one may be named often."""
+        """Those rows only, in that order; a row may be named several times."""
         self.layers = _select(self.layers, rows, self.n_tokens)
         self.spare = 1
 

@@ -37,10 +37,10 @@ _LENGTHS = (
     "max_sequence_length",
     "n_ctx",
 )
-"""Under these names configurations declare the longest input, in tokens."""
+"""The names under which configurations declare the longest input, in tokens."""
 _DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
 _OUT_OF_MEMORY = ("allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What the CPU's allocator, CUDA itself and its libraries say, by errors of no kind of their own."""
+"""Messages of the CPU's allocator, of CUDA and of its libraries, which raise errors of general kinds."""
 _NO_LENGTH = 1 << 24
 """Tokenizers without a limit say an absurdly large one."""
 
@@ -49,10 +49,10 @@ _NO_LENGTH = 1 << 24
 class LoadedModel:
     """A language model ready to run.
 
-    `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: of an
-    encoder-decoder its encoder's, of others prompt and new tokens together; `decoder_length` that of a decoder
-    of its own; None where nothing declares one. `n_embeddings` token ids have an embedding. `settings` is what the
-    checkpoint says of its decoding.
+    `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: that of the
+    encoder in an encoder-decoder, else prompt and new tokens together. `decoder_length` is that of a separate decoder.
+    Both are None where nothing declares one. `n_embeddings` token ids have an embedding. `settings` are the
+    checkpoint's own for decoding.
     """
 
     name: str
@@ -143,7 +143,7 @@ def load_model(model: Model) -> LoadedModel:
 
 
 def _tell(model: Model, settings: Settings) -> None:
-    """Log what a row does not simply take from the checkpoint's files."""
+    """Log each way in which the model differs from the checkpoint's files."""
     if settings.dtype and settings.dtype != model.dtype:
         _LOG.info(
             "%s: its files are %s; it answers in %s, the study's dtype",
@@ -172,7 +172,7 @@ def _tokenizer(files: ModelFiles, folder: Path) -> Any:
 def _config(files: ModelFiles, folder: Path) -> Any:
     """The configuration of a causal or encoder-decoder language model.
 
-    Which attention runs is decided here: a configuration may name any, code from the hub too.
+    The attention is chosen here, as a configuration may name any, even code from the hub.
     """
     from transformers import AutoConfig
 
@@ -270,8 +270,8 @@ def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
 
 
 def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """What ends a text: the generation settings' tokens, as for `generate`; where they name none, those of the
-    configuration and the tokenizer; empty where nothing is declared.
+    """The tokens that end a text: those of the generation settings, as for `generate`. Where these name none, those
+    of the configuration and the tokenizer. Empty where nothing is declared.
     """
     found = _ids(model.generation_config.eos_token_id)
     return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
@@ -284,8 +284,8 @@ def _ids(named: Any) -> frozenset[int]:
 def _length(config: Any, tokenizer: Any) -> int | None:
     """What the configuration declares, else the tokenizer.
 
-    T5 counts relative positions, so nothing in it ends at a length; what its checkpoints declare (512, the length
-    of pretraining) is held to all the same, and mT5's, which declare none, take any.
+    T5 counts relative positions, so nothing in it ends at a length. The length that its checkpoints declare (512, that of
+    pretraining) holds all the same. mT5's checkpoints declare none and take any length.
     """
     text = config if is_encoder_decoder(config) else config.get_text_config()
     declared = (getattr(text, name, None) for name in _LENGTHS)

@@ -1,4 +1,4 @@
-"""Causal models without padding: all tokens of a batch are one sequence, all structure is in the attention.
+"""Causal models without padding: all tokens of a batch are one sequence, and the attention holds the structure.
 
 What belongs here: the order of forward passes, and which states continue which. What does not: what a token
 sees (`passes`), which prompts share a prefix (`prefixes`), choosing tokens (`decode`).
@@ -32,7 +32,7 @@ class PackedSteppers:
     """Batches of one causal model, whose attention is replaced for good."""
 
     def __init__(self, loaded: LoadedModel, prefix_tokens: int) -> None:
-        """`prefix_tokens`: of how many tokens prefixes are kept for later batches."""
+        """`prefix_tokens`: how many tokens of prefixes are kept for later batches."""
         register()
         self._model = loaded.model
         self.device = loaded.device
@@ -55,7 +55,7 @@ class PackedSteppers:
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
     ) -> list[list[int]]:
-        """As in `Steppers`: what counts is the tokens whose keys and values the batch holds.
+        """As in `Steppers`; a batch counts the tokens whose keys and values it holds.
 
         That is each distinct prefix once, the longest own part for each row (level 1 is a grid), and the new
         tokens. Rows with a common prefix stay together, the shortest own parts first.

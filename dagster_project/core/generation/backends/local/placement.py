@@ -1,4 +1,4 @@
-"""Where a model goes, and in which precision: known, and refused in one line, before anything is read.
+"""Where a model goes, and in which precision: decided, or refused in one line, before anything is read.
 
 What belongs here: device, quantisation and device map of a study's model, the lease of its GPUs, and what
 `from_pretrained` is told of them. What does not: how leases work (`devices`), loading (`loading`).
@@ -98,7 +98,7 @@ def check_package(model: Model, wish: str, package: str) -> None:
 
 
 def lease_device(model: Model, device: Any) -> tuple[Any, Lease]:
-    """The device with its number, and the lease of it; waits while others hold it."""
+    """The device with its number, and its lease; waits while others hold it."""
     import torch
 
     if device.type != "cuda":

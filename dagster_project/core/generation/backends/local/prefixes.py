@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Tokens = tuple[int, ...]
 GROUP_COST = 32
-"""A group of its own costs about as much as so many tokens: it must save more than that."""
+"""A separate group costs about as much as this many tokens: it must save more than that."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Node:
 
 
 def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[Group]:
-    """The grouping, one prefix a row, that saves most tokens; every prompt keeps at least one own token.
+    """The grouping, with one prefix per row, that saves most tokens; every prompt keeps at least one own token.
 
     A group of n rows saves (n - 1) times its prefix, less `group_cost`. Groups come in the order of their
     prompts' tokens, each row without one as a group of its own. Walks the tree of common beginnings bottom up.
@@ -118,11 +118,11 @@ class PrefixStore:
         return best[0], self._kept[best[1]]
 
     def keep(self, tokens: Tokens, layers: Layers) -> None:
-        """Keep one, whatever the limit."""
+        """Keep one prefix, whatever the limit is."""
         self._kept[tokens] = layers
 
     def trim(self) -> None:
-        """Forget the least recently used beyond the limit."""
+        """Forget the least recently used prefixes beyond the limit."""
         while self._kept and len(self) > self._max_tokens:
             self._kept.popitem(last=False)
 

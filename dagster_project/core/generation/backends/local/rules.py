@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _OF_PROMPT = ("encoder_repetition_penalty", "encoder_no_repeat_ngram_size")
 _OF_ENDS = ("min_length", "min_new_tokens", "exponential_decay_length_penalty")
-"""Without an end token they do nothing."""
+"""Settings that do nothing without an end token."""
 
 Adjust = Callable[["torch.Tensor", Sequence[tuple[int, list[int]]]], "torch.Tensor"]
-"""From logits, and of each state the place of its prompt and its tokens so far: the logits to choose from."""
+"""From logits, and each state's prompt (its place) and tokens so far, to the logits to choose from."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Rules:
         self._sees_prompt = any(name in _OF_PROMPT for name in self._names)
 
     def check(self, model: str, n_tokens: int, device: Any) -> None:
-        """Errors: `BackendError` where a setting's value is none that `generate` takes for so large a vocabulary."""
+        """Errors: `BackendError` where `generate` would not take a setting's value for this size of vocabulary."""
         import torch
 
         for name in self._names:
@@ -62,7 +62,9 @@ class Rules:
                 for n_new in range(2):  # a forced end comes with the last token
                     logits = torch.zeros((1, n_tokens), device=device)
                     alone._processed(logits, [([0], [0] * n_new)], 2)
-            except Exception as error:  # whatever a processor raises on what it does not understand
+            except (
+                Exception
+            ) as error:  # a processor may raise anything on a value that it does not understand
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
                 raise BackendError(
                     f"model {model}: its generation settings give {name} a value that cannot be followed: {reason}"

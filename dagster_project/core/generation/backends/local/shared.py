@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 _PASS_COST = 256
-"""A pass of its own costs about as much as so many tokens: less is computed by the rows themselves."""
+"""A separate pass costs about as much as this many tokens: the rows themselves compute shorter pieces."""
 _MIN_REUSED = 16
 """A common beginning shorter than this is computed again rather than waited for."""
 
@@ -53,8 +53,8 @@ class SharedPrefixes:
     def open(self, wanted: Sequence[tuple[Tokens, int]]) -> list[Prefix]:
         """A prefix for each of the distinct `wanted` and its number of rows: all of it, or nearly all.
 
-        What a kept prefix lacks is left to the rows where that is cheaper than a pass. The others are computed
-        in waves: together, but for those that can continue one which is itself only being computed.
+        The rows compute what a kept prefix lacks, where that is cheaper than a pass. The other prefixes are computed in
+        waves: a prefix that continues another waits for it, all others of a wave are computed together.
         """
         opened: dict[Tokens, Prefix] = {}
         waiting = dict(wanted)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Stepper(Protocol):
-    """One device batch on its way. Not used again once dropped; `start` is called once, and first.
+    """One device batch under way. `start` is called once, before all `step`s.
 
     Runs under `torch.inference_mode`, which the caller enters. Out of memory may be raised by any call.
     """
@@ -32,14 +32,14 @@ class Stepper(Protocol):
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
         """New state i continues state `parents[i]` of the call before by `tokens[i]`.
 
-        A parent may be named often (a fork) or never (it is done). `parents` never falls, so that the states
+        A parent may be named several times (a fork) or never (it is done). `parents` never falls, so that the states
         of one prompt stay together. Logits of the new states: float32 (n_states, vocabulary).
         """
         ...
 
 
 class Steppers(Protocol):
-    """A loaded model, ready to open batches. Chosen once a model."""
+    """A loaded model, ready to open batches. The choice is made once per model."""
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int

@@ -1,14 +1,17 @@
-"""Token ids as text, and the end of an answer.
+"""Token ids as text, and the end of a text.
 
-What belongs here: decoding by a model's tokenizer. What does not: what an answer is (`prompts`).
+What belongs here: decoding by a model's tokenizer. What does not: what is kept of a text (`prompts.endings`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dagster_project.core.generation.prompts.build import is_answer_complete
+from dagster_project.core.generation.prompts.endings import END, FIRST_LINE, is_complete
+
+_LINE_END = frozenset("\n")
+_SENTENCE_END = frozenset("\n.!?…")
 
 
 class Texts:
@@ -16,18 +19,31 @@ class Texts:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._line_ends: dict[int, bool] = {}
+        self._known: dict[int, frozenset[str]] = {}
 
-    def is_done(self, tokens: list[int]) -> bool:
-        """Whether the first line is complete: only a token with a line end can make it so, or the one after an answer
-        that began with a lone line end; others cost nothing.
+    def is_done(self, end: str) -> Callable[[list[int]], bool]:
+        """Tells of the tokens of a text whether the text is complete up to `end`.
+
+        A text is decoded only where some token can make it complete; other texts cost nothing. A first line is
+        completed by a token with a line end, or by the token after a line end that opened the text.
         """
-        return any(map(self._ends_line, tokens[-2:])) and is_answer_complete(self.decode([tokens])[0])
+        if end == END:
+            return lambda tokens: False
+        if end == FIRST_LINE:
+            return lambda tokens: self._any(tokens[-2:], _LINE_END) and self._is_complete(tokens, end)
+        return lambda tokens: self._any(tokens, _SENTENCE_END) and self._is_complete(tokens, end)
 
-    def _ends_line(self, token: int) -> bool:
-        if token not in self._line_ends:
-            self._line_ends[token] = "\n" in self.decode([[token]])[0]
-        return self._line_ends[token]
+    def _is_complete(self, tokens: list[int], end: str) -> bool:
+        return is_complete(self.decode([tokens])[0], end)
+
+    def _any(self, tokens: Sequence[int], marks: frozenset[str]) -> bool:
+        """Whether some token holds one of the marks."""
+        return any(self._marks(token) & marks for token in tokens)
+
+    def _marks(self, token: int) -> frozenset[str]:
+        if token not in self._known:
+            self._known[token] = _SENTENCE_END.intersection(self.decode([[token]])[0])
+        return self._known[token]
 
     def decode(self, written: Sequence[list[int]]) -> list[str]:
         """The text of each list of tokens."""

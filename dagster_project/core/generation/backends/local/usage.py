@@ -1,6 +1,6 @@
 """What a local model occupies: memory, and how busy its devices are.
 
-What belongs here: reading these figures. What does not: who pays for them.
+What belongs here: reading these figures. What does not: accounts (`hf`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Gauge:
         self._n_readings, self._sum = 0, 0.0
 
     def read(self) -> None:
-        """Look at the devices once; meant to be called once a batch, while it runs or right after."""
+        """Look at the devices once; to be called once per batch, while it runs or right after."""
         if not self._handles:
             return
         import pynvml

@@ -1,7 +1,7 @@
 """Asking for one row: attempts, pauses, choices that are missing, and the row's accounts.
 
 What belongs here: what happens to one row from its first request to its result. What does not: which rows go at
-once (`openai`), and what a single reply means (`replies`).
+once (`dispatch`), and what a single reply means (`replies`).
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from dagster_project.core.generation.backends.service.replies import (
     Meaning,
     Refused,
 )
-from dagster_project.core.generation.backends.service.wire import Answer, Question, idempotency_key
+from dagster_project.core.generation.backends.service.wire import Answer, Post, idempotency_key
 from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study.prices import Price
 
 _LOG = logging.getLogger(__name__)
 _MOST_REFUSED = 20
-"""So many refusals before any answer concern the requests, not their rows."""
+"""This many refusals before any answer concern the requests, not their rows."""
 _ATTEMPTS_AT_ADDRESS = 3
 """Attempts to connect where nothing has answered yet: the address may be wrong, or the server not started."""
 _LONGEST_WAIT_AT_FIRST_S = 2.0
 """A service that has never answered, and does not say that it is busy, is more likely broken than flaky."""
 _ROWS_ALIKE = 50
-"""So many rows, each with samples that are all the same, are more than chance."""
+"""This many rows, each with samples that are all the same, are more than chance."""
 _MOST_UNANSWERED = 3
-"""So many rows in a row whose attempts are used up mean that the service is down."""
+"""This many rows in succession whose attempts are used up mean that the service is down."""
 NO_BUDGET = "the budget may not suffice for it: raise max_cost_usd, or go on with a next run"
 STOPPED = "the run was stopped before it was asked"
 Result = list[Generation] | Failure | Postponed
@@ -96,39 +96,37 @@ class Asker:
         self._told: set[str] = set()
         self.has_answered = False
 
-    def purchase(self, question: Question, call: Call) -> Purchase:
+    def purchase(self, post: Post, call: Call) -> Purchase:
         """The money for a request: the most that it may cost, as far as the service has kept to what was asked."""
-        return Purchase(call.budget, self._excess * bound(question, self._api, call.price).usd)
+        return Purchase(call.budget, self._excess * bound(post, self._api, call.price).usd)
 
     def ask(
         self, prompt: str, seeds: Sequence[int] | None, name: str, call: Call, purchase: Purchase
     ) -> Result:
-        """One text a seed (None: one greedy text). `purchase` is the first request's, its money set aside.
+        """One text per seed (None: one greedy text). `purchase` is the first request's, its money set aside.
 
-        Where a server gives fewer texts than asked, the missing ones are asked for again, by requests of their
-        own that pay for the prompt again; each brings at least one, which bounds their number. Where one of them
-        fails, so does the row; texts already paid for come again, by their Idempotency-Key, when it is asked again.
+        Where a server gives fewer texts than asked, further requests ask for the missing ones and pay for the prompt
+        again. Each brings at least one text, which bounds their number. Where one of them fails, so does the row. When
+        the row is asked again, the texts already paid for come again by their Idempotency-Key.
         Errors: `BackendError` where no row can be asked.
         """
         wanted = 1 if seeds is None else len(seeds)
         texts: list[Generation] = []
         while len(texts) < wanted:
             first = len(texts)
-            question = Question(
-                prompt, call.decoding, wanted - first, None if seeds is None else seeds[first]
-            )
+            post = Post(prompt, call.decoding, wanted - first, None if seeds is None else seeds[first])
             key = f"{name} {first}"
-            outcome = self._answer(question, key, call, self.purchase(question, call) if first else purchase)
+            outcome = self._answer(post, key, call, self.purchase(post, call) if first else purchase)
             if not isinstance(outcome, list):
                 return outcome
             texts += outcome
         self._compare(texts)
         return texts
 
-    def _answer(self, question: Question, name: str, call: Call, purchase: Purchase) -> Result:
-        body = question.body(self._path, self._api)
+    def _answer(self, post: Post, name: str, call: Call, purchase: Purchase) -> Result:
+        body = post.body(self._path, self._api)
         key = idempotency_key(name, self._connection.url, body)
-        most = bound(question, self._api, call.price)
+        most = bound(post, self._api, call.price)
         try:
             return self._until_answered(body, key, most, call, purchase)
         finally:
@@ -200,7 +198,7 @@ class Asker:
     def _given_up(
         self, meaning: Again | Refused | Fatal | None, number: int, call: Call
     ) -> Failure | Postponed:
-        """The row's result; `BackendError` where it is that of all rows."""
+        """The row's result. Errors: `BackendError` where the reply concerns all rows."""
         if meaning is None:
             return Postponed(STOPPED)
         if isinstance(meaning, Again):

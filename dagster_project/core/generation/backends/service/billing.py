@@ -1,4 +1,4 @@
-"""Tokens and dollars of a request: the most they can be before it goes, and each row's share when its answer is there.
+"""Tokens and dollars of a request: their upper bounds before it is sent, and each row's share once its answer is there.
 
 What belongs here: bounds, counts, shares; pure functions. What does not: setting money aside (`budget`).
 """
@@ -11,7 +11,7 @@ from fractions import Fraction
 from dagster_project.core.generation.backends.base import Failure, Generation
 from dagster_project.core.generation.backends.service.redaction import Redactor
 from dagster_project.core.generation.backends.service.replies import Answered
-from dagster_project.core.generation.backends.service.wire import Answer, Question
+from dagster_project.core.generation.backends.service.wire import Answer, Post
 from dagster_project.core.study.prices import Price
 
 
@@ -29,14 +29,14 @@ class Bound:
         return self.prompt_tokens + self.n * self.new_tokens_of_one
 
 
-def bound(question: Question, api: str, price: Price | None) -> Bound:
+def bound(post: Post, api: str, price: Price | None) -> Bound:
     """The most that a request may take, from a server that gives what is asked for."""
-    prompt, new = question.most_prompt_tokens(api), question.decoding.max_new_tokens
-    return Bound(prompt, new, question.n, exact_usd(price, prompt, question.n * new))
+    prompt, new = post.most_prompt_tokens(api), post.decoding.max_new_tokens
+    return Bound(prompt, new, post.n, exact_usd(price, prompt, post.n * new))
 
 
 def counted(answer: Answer, most: Bound) -> tuple[int, int]:
-    """Prompt and new tokens by the server's usage; where it tells none, the most that they can be."""
+    """Prompt and new tokens by the server's usage; their upper bounds where it tells none."""
     most_new = most.new_tokens_of_one * max(len(answer.choices), most.n)
     return (
         most.prompt_tokens if answer.prompt_tokens is None else answer.prompt_tokens,

@@ -1,7 +1,7 @@
 """What a call may cost: money is set aside before a request goes, and settled when its bill is known.
 
-What belongs here: adding up, exactly, between threads. What does not: prices (`prices`), and bounds on tokens
-(`wire`).
+What belongs here: adding up, exactly, between threads. What does not: prices (`study.prices`), and bounds on
+tokens (`wire`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import threading
 from fractions import Fraction
 
 _MARGIN = Fraction(1, 10**9)
-"""Of the limit: rows carry their costs rounded to floats, whose sum must not exceed it either."""
+"""This share of the limit stays unused: rows carry costs rounded to floats, whose sum must not exceed it either."""
 
 
 class Budget:
     """Settled + open + set aside never exceeds the limit; None: no limit. Amounts are exact, in US dollars.
 
-    `open` is what may have been billed without our being told: requests whose answer was lost.
+    `open` may have been billed without our being told: these are requests whose answer was lost.
     """
 
     def __init__(self, limit_usd: float | None) -> None:
@@ -51,7 +51,7 @@ class Budget:
             self._changed.notify_all()
 
     def close(self, opened: Fraction) -> None:
-        """What was left open has been settled by another request after all."""
+        """Another request has settled what was left open."""
         with self._changed:
             self.open -= opened
             self._changed.notify_all()
@@ -86,12 +86,12 @@ class Purchase:
         self._is_set_aside = False
 
     def abandon(self) -> None:
-        """Something unforeseen ended the asking: it may have been billed, and nobody waits for this money longer."""
+        """Something unforeseen ended the asking: it may have been billed, and nobody waits for this money any longer."""
         if self._is_set_aside:
             self.leave_open()
 
     def settle(self, billed: Fraction, *, is_replayed: bool) -> None:
-        """The answer is there. Where it is a replay, the earlier attempts' bill is this one."""
+        """The answer is there. A replayed answer settles the earlier attempts too: they have the same bill."""
         self._budget.settle(self._usd, billed)
         self._is_set_aside = False
         if is_replayed:

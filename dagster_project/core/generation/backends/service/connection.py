@@ -1,6 +1,6 @@
 """One request over HTTP: the key, keep-alive, time-outs, and what came back or did not.
 
-What belongs here: everything that knows of `requests`. What does not: what a status means (`replies`), and
+What belongs here: all use of package `requests`. What does not: what a status means (`replies`), and
 trying again (`asking`).
 """
 
@@ -25,7 +25,7 @@ _HANDSHAKE = (
     "RECORD_LAYER_FAILURE",
     "record layer failure",
 )
-"""Of TLS errors, those that come before anything is sent."""
+"""The TLS errors that come before anything is sent."""
 _UNSENT = (
     requests.ConnectTimeout,
     requests.exceptions.ProxyError,
@@ -56,7 +56,7 @@ class Lost:
 
 
 class _Bearer(AuthBase):
-    """Sets the key; also without one it is given to `requests`, which would else look for one in ~/.netrc."""
+    """Sets the key. Also without a key it is given to `requests`, which would otherwise look for one in ~/.netrc."""
 
     def __init__(self, key: str | None) -> None:
         self._header = f"Bearer {key}" if key else None
@@ -84,7 +84,7 @@ class Connection:
         self._sessions.close()
 
     def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
-        """Send once. No error leaves this method: those of `requests` carry the request with its key."""
+        """Send once. No error of `requests` leaves this method, as such errors carry the request with its key."""
         try:
             with deadline(self._policy.answer_s):
                 return self._post(body, idempotency_key)

@@ -1,9 +1,9 @@
-"""Which rows are asked when: a bounded number at once, within the budget, each result handed on as it comes.
+"""When each row is asked: a bounded number at once, within the budget, each result handed on as it comes.
 
 What belongs here: the order of a call's rows, and how a call ends. What does not: a row's own requests (`asking`).
 
-Until the service has answered once, one row goes at a time: what is wrong with key, path or prices then shows in
-one request, not in as many as may run at once.
+Until the service has answered once, one row goes at a time: a wrong key, path or price then shows in one request, not
+in as many as may run at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dagster_project.core.generation.backends.base import Postponed
 from dagster_project.core.generation.backends.service.asking import NO_BUDGET, Asker, Call, Result
-from dagster_project.core.generation.backends.service.wire import Question
+from dagster_project.core.generation.backends.service.wire import Post
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Rows:
     def seeds_of(self, index: int) -> Sequence[int] | None:
         return None if self.seeds is None else self.seeds[index]
 
-    def question(self, index: int, call: Call) -> Question:
+    def post(self, index: int, call: Call) -> Post:
         """The first request of a row."""
         seeds = self.seeds_of(index)
         n, first = (1, None) if seeds is None else (len(seeds), next(iter(seeds), None))
-        return Question(self.prompts[index], call.decoding, n, first)
+        return Post(self.prompts[index], call.decoding, n, first)
 
 
 def dispatch(
@@ -40,21 +40,21 @@ def dispatch(
 ) -> Iterator[tuple[int, Result]]:
     """Each row's index and result. Errors: `BackendError` once all that was under way has been handed on.
 
-    So it is with Ctrl-C or an ended run too, as what is under way is paid for; a second one is heeded at once.
+    The same holds for Ctrl-C and an ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
     """
     flying: dict[Future[Result], int] = {}
     end: BaseException | None = None
-    waiting = ((i, rows.question(i, call)) for i in range(len(rows.prompts)))
+    waiting = ((i, rows.post(i, call)) for i in range(len(rows.prompts)))
     head = next(waiting, None)
     try:
         while flying or (head and end is None):
             while head and end is None and len(flying) < (width if asker.has_answered else 1):
-                index, question = head
-                if not question.n:
+                index, post = head
+                if not post.n:
                     yield index, []
-                elif (purchase := asker.purchase(question, call)).set_aside():
+                elif (purchase := asker.purchase(post, call)).set_aside():
                     seeds, name = rows.seeds_of(index), rows.names[index]
-                    flying[pool.submit(asker.ask, question.prompt, seeds, name, call, purchase)] = index
+                    flying[pool.submit(asker.ask, post.prompt, seeds, name, call, purchase)] = index
                 elif flying:
                     break  # what is under way may cost less than was set aside for it
                 else:

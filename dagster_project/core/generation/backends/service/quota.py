@@ -1,7 +1,7 @@
 """How much may be sent in a minute: requests and tokens, as a service grants them.
 
 What belongs here: the sliding window, and waiting for room in it. What does not: how many requests run at once
-(`openai`), and money (`budget`).
+(`dispatch`), and money (`budget`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Sending:
 
 
 class MinuteQuota:
-    """In no 60 seconds do more requests start, or more tokens go, than granted; None: no limit.
+    """Keeps requests and tokens of any 60 seconds within what is granted; None: no limit.
 
     Tokens count by an upper bound before the answer and by the server's usage after it, so room is found again.
     A request larger than the whole grant goes when the window is empty: only the server can tell whether its
-    count exceeds it. Time is monotonic; what the clock on the wall does has no effect.
+    count exceeds it. Time is monotonic: a changed clock has no effect.
     """
 
     def __init__(self, requests: int | None, tokens: int | None, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class MinuteQuota:
             sending.tokens = tokens
 
     def pause(self, seconds: float) -> None:
-        """Let no request start for `seconds` from now: the service asked for it, whoever it was that asked."""
+        """Let no request start for `seconds` from now, because the service asked for a pause."""
         with self._lock:
             self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
 
@@ -79,7 +79,7 @@ class MinuteQuota:
 
 
 def nap(seconds: float, clock: Clock, stop: threading.Event) -> None:
-    """Sleep, but not on after `stop`."""
+    """Sleep until the time is over or `stop` is set."""
     end = clock.monotonic() + seconds
     while not stop.is_set() and (left := end - clock.monotonic()) > 0:
         clock.sleep(min(left, _LONGEST_NAP_S))

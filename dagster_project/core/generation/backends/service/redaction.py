@@ -16,7 +16,7 @@ _SHORTEST_SECRET = 8
 
 
 class Redactor:
-    """Replaces a key, also where it is escaped for JSON, HTML or URLs. Its repr does not tell the key."""
+    """Replaces a key, also where it is escaped for JSON, HTML or URLs. Its repr does not show the key."""
 
     def __init__(self, key: str | None) -> None:
         self._key = re.compile("".join(map(_escaped, key))) if key else None

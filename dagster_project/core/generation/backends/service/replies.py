@@ -4,8 +4,8 @@ What belongs here: statuses, error objects, Retry-After, and the words for them.
 (`connection`), and asking again (`asking`).
 
 - 200 with an answer: an answer. 200 with a web page or broken JSON: asked again; it may have been billed.
-- 408, 409, 425, 429, 5xx: asked again. Gateways (502, 504, 52x) and 408 speak for a server behind them that may
-  have answered and billed; the others say themselves that they did not serve.
+- 408, 409, 425, 429, 5xx: asked again. Behind a gateway (502, 504, 52x) or a 408, a server
+  may have answered and billed. The other statuses say that nothing was served.
 - 400, 413, 414, 422, 431: this row cannot be asked (its prompt is too long, say); the others can.
 - The rest concerns every row alike (key, path, credit, redirect), and so does a 400 whose code says so.
 """
@@ -35,12 +35,12 @@ _CODES_OF_THE_RUN = frozenset({
     "unknown_parameter", "billing_hard_limit_reached", "account_deactivated",
 })  # fmt: skip
 REPLAYED = "Idempotent-Replayed"
-"""The header by which servers say that an answer is that of an earlier request with the same key."""
+"""The header by which servers mark the answer of an earlier request with the same key."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer; `is_replayed`: of an earlier request, billed once."""
+    """An answer; `is_replayed`: it is that of an earlier request, and billed once."""
 
     answer: Answer
     seconds: float
@@ -99,7 +99,7 @@ class Interpreter:
             is_replayed = reply.headers.get(REPLAYED, "").strip().lower() == "true"
             return Answered(answer, reply.seconds, is_replayed)
         status = answer.code if isinstance(answer.code, int) and 400 <= answer.code < 600 else 502
-        return self._error(reply, status, answer, now)  # a router's way of passing on an error
+        return self._error(reply, status, answer, now)  # a router passes on an error in this way
 
     def _error(self, reply: Reply, status: int, error: ErrorBody | None, now: float) -> Meaning:
         message = error.message if error else reply.content[: 64 * 1024].decode("utf-8", "replace")

@@ -3,13 +3,13 @@
 What belongs here: fields of the OpenAI-compatible APIs `completions` and `chat`, both ways; pure functions. What
 does not: sending (`connection`), and which status means what (`replies`).
 
-The one stop sequence sent is two empty lines. SPEC §3 keeps the first line after at most one leading empty line,
-and a server cuts a text at the first place where a stop stands, the stop left out. A stop of one line break would
-end "\\n\\nParis" before its first character, and so would an empty line; "\\nQ:" would end "\\n\\nQ: …" after a single
-line break, and cut to nothing what SPEC keeps. A stop that begins with anything but a line break would be missing
-from the answer itself. What begins with three line breaks is safe: before it either a whole line has been
-written, or nothing, and then the kept answer is empty in both cases. So a server writes on after the answer's
-line, up to `max_new_tokens`, and bills it: that is the price of the answer that SPEC defines.
+The one stop sequence sent is two empty lines, and none where a decoding goes on to the model's own end. SPEC §3 keeps
+the first line after at most one leading empty line. A server cuts a text before the first stop in it. A stop of one line
+break would end "\\n\\nParis" before its first character, and so would an empty line. "\\nQ:" would end "\\n\\nQ: …" after
+a single line break, and so remove what SPEC keeps. A stop that begins with anything but a line break would be missing
+from the answer itself. Three line breaks are safe: before them stands either a whole line, or nothing, and then the kept
+answer is empty in both cases. So a server writes on after the answer's line, up to `max_new_tokens`, and bills it: that
+is the price of the answer that SPEC defines.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.prompts.endings import END
 
 STOP = "\n\n\n"
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
@@ -31,11 +32,11 @@ _SPECIAL_TOKENS = {"completions": 8, "chat": 256}
 _SEED_RANGE = 2**31
 """Servers differ in how long a seed may be; all take 31 bits."""
 _MOST_TOKENS = 2**31
-"""A request has fewer; what a broken server counts must fit into a column."""
+"""A request has fewer. The count of a broken server must fit into a column too."""
 
 
 @dataclass(frozen=True)
-class Question:
+class Post:
     """One request's content: `n` texts for a prompt; `seed` None is greedy."""
 
     prompt: str
@@ -50,7 +51,10 @@ class Question:
             fields["messages"] = [{"role": "user", "content": self.prompt}]
         else:
             fields["prompt"] = self.prompt
-        fields |= {"max_tokens": self.decoding.max_new_tokens, "n": self.n, "stop": [STOP], "top_p": 1}
+        fields |= {"max_tokens": self.decoding.max_new_tokens, "n": self.n}
+        if self.decoding.end != END:
+            fields["stop"] = [STOP]
+        fields["top_p"] = 1
         if self.seed is None:
             fields["temperature"] = 0
         else:
@@ -107,7 +111,7 @@ class MalformedError(Exception):
 
 
 def idempotency_key(name: str, url: str, body: bytes) -> str:
-    """The same for the same request of the same row, whenever it is sent: 64 hexadecimal digits.
+    """One key for one request of one row, whenever it is sent: 64 hexadecimal digits.
 
     The body is part of it, as servers refuse a key that comes with another body.
     """
@@ -167,7 +171,7 @@ def _document(content: bytes) -> Mapping[str, Any]:
 
 
 def _in_order(choices: list[Any]) -> list[Any]:
-    """By index, where each has one of its own; else as they came."""
+    """By index, where all indexes differ; else as they came."""
     if not all(isinstance(choice, Mapping) for choice in choices):
         raise MalformedError("a choice that is no object")
     indexes = [choice.get("index") for choice in choices]
@@ -196,7 +200,7 @@ def _choice(choice: Mapping[str, Any], api: str) -> Choice:
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens; None for anything else that may stand there, also for one that no request has."""
+    """A number of tokens; None for any other value, and for a number that no request can have."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < _MOST_TOKENS else None

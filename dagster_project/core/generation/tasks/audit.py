@@ -1,7 +1,7 @@
 """Whether the answers in the lake are whole.
 
 What belongs here: counting rows that should not be there, for the asset's check. What does not: making rows
-(`partition`), and what the warehouse tests (dbt).
+(`engine.partition`), and what the warehouse tests (dbt).
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dagster_project.core.generation.tasks.answers import Answers
 from dagster_project.core.lake import Lake
 
 _QUESTION = ["dataset", "question_id"]
+_TABLE = Answers.table
+_KEYS = list(Answers.keys)
 
 
 def count_faults(lake: Lake, run_id: str) -> tuple[int, int]:
     """Doubled rows of all answers, and rows that run `run_id` wrote for questions that are not in the lake."""
     asked = lake.read("questions", columns=_QUESTION)
     n_doubled, n_unknown = 0, 0
-    for partition in lake.partitions("answers"):
-        rows = lake.read("answers", partition, [*_QUESTION, "prompt", "run_id"])
-        n_doubled += rows.num_rows - _distinct(rows, [*_QUESTION, "prompt"]).num_rows
+    for partition in lake.partitions(_TABLE):
+        rows = lake.read(_TABLE, partition, [*_KEYS, "run_id"])
+        n_doubled += rows.num_rows - _distinct(rows, _KEYS).num_rows
         ours = rows.filter(pc.equal(rows["run_id"], run_id))
         n_unknown += ours.join(asked, _QUESTION, join_type="left anti").num_rows
     return n_doubled, n_unknown

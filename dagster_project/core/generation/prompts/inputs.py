@@ -1,7 +1,7 @@
 """What prompts are made from, read out of the lake: questions, wordings and passages.
 
-What belongs here: reading them as records that many rows share. What does not: which rows there are (`plan`), and
-putting a prompt together (`prompts`).
+What belongs here: reading them as records that many items share. What does not: which items there are (`tasks`), and
+putting a prompt together (`build`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from dagster_project.core.study.study import Study
 _BATCH_ROWS = 8192
 
 
-def read_questions(
-    study: Study, lake: Lake, question_ids: Iterable[str] | None = None
-) -> dict[str, list[Question]]:
-    """The study's questions by dataset, sorted by question_id; only those of `question_ids`, where given."""
+def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
+    """The study's questions by dataset, in the order of the datasets' names and of question_id."""
     columns = ["dataset", "question_id", "relation", "question", "objects", "gold_answers"]
-    table = lake.read("questions", columns=columns, only=_among("question_id", question_ids))
     found: dict[str, list[Question]] = {}
     wanted = {dataset.name for dataset in study.datasets}
-    for row in records(table):
+    for row in records(lake.read("questions", columns=columns)):
         if row["dataset"] in wanted:
             found.setdefault(row["dataset"], []).append(
                 Question(
@@ -41,16 +38,14 @@ def read_questions(
             )
     for questions in found.values():
         questions.sort(key=lambda question: question.question_id)
-    return found
+    return dict(sorted(found.items()))
 
 
-def read_wordings(
-    lake: Lake, question_ids: Iterable[str] | None = None
-) -> dict[tuple[str, str], list[tuple[int, str]]]:
-    """(dataset, question_id) → its paraphrases as (paraphrase_id, text), sorted."""
+def read_wordings(lake: Lake) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """From (dataset, question_id) to the question's paraphrases as (paraphrase_id, text), sorted."""
     columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for row in records(lake.read("paraphrases", columns=columns, only=_among("question_id", question_ids))):
+    for row in records(lake.read("paraphrases", columns=columns)):
         found.setdefault((row["dataset"], row["question_id"]), []).append(
             (row["paraphrase_id"], row["paraphrase"])
         )
@@ -66,10 +61,10 @@ def read_first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passa
     """
     columns = ["dataset", "question_id", "passage_id"]
     best = lake.read("retrieved_passages", retriever, columns, pc.field("rank") == 1)
-    by_id = read_passages(lake, retriever, best["passage_id"].unique().to_pylist())
+    texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist())
     found: dict[str, dict[str, Passage]] = {}
     for row in records(best):
-        passage = by_id.get(row["passage_id"])
+        passage = texts.get(row["passage_id"])
         if passage is None:
             raise LakeError(
                 f"lake table retrieved_passages, partition {retriever}: passage {row['passage_id']} is not in lake"
@@ -79,24 +74,21 @@ def read_first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passa
     return found
 
 
-def read_passages(lake: Lake, retriever: str, passage_ids: Iterable[str]) -> dict[str, Passage]:
-    """passage_id → passage as the model reads it, of those that lake table passages holds."""
-    columns = ["passage_id", "text", "source"]
-    table = lake.read("passages", columns=columns, only=_among("passage_id", passage_ids))
+def _texts_as_read(lake: Lake, retriever: str, passage_ids: list[str]) -> dict[str, Passage]:
+    """From passage_id to the passage as the model reads it, where lake table passages holds it."""
+    only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
+    table = lake.read("passages", columns=["passage_id", "text", "source"], only=only)
     return {
         row["passage_id"]: Passage(row["passage_id"], text_as_read(row["text"], row["source"], retriever))
         for row in records(table)
     }
 
 
-def read_generated_passages(
-    lake: Lake, model_name: str, passage_ids: Iterable[str] | None = None
-) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the background text that the model wrote, uncut; of `passage_ids`, where given."""
+def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:
+    """Dataset → question_id → the background text that the model wrote, uncut."""
     columns = ["dataset", "question_id", "passage_id", "text"]
     found: dict[str, dict[str, Passage]] = {}
-    table = lake.read("generated_passages", model_name, columns, _among("passage_id", passage_ids))
-    for row in records(table):
+    for row in records(lake.read("generated_passages", model_name, columns)):
         found.setdefault(row["dataset"], {})[row["question_id"]] = Passage(row["passage_id"], row["text"])
     return found
 
@@ -107,10 +99,11 @@ def passages_of_questions(
     """Passages before questions and before demonstrations.
 
     With `reference_demos` a demonstration's passage is looked up as in the reference implementation: there
-    retrieval results are kept under the questions' text as the dataset has it, a question that is asked is looked up
-    by just that text, a demonstration by its text in lower case without question marks. It so finds a passage only
-    where some question of the dataset is written in that way, and then that question's (of several the last by
-    question_id). Questions made from templates begin with a capital: their demonstrations stand bare.
+    retrieval results are kept under the questions' text as the dataset has it. A question that is asked is looked up
+    by just that text, a demonstration by its text in lower case without question marks. A demonstration so finds a
+    passage only where some question of the dataset is written in that way, and then it finds that question's passage
+    (the last one's by question_id, if there are several). Questions made from templates begin with a capital, so
+    their demonstrations have no passage.
     """
     if not reference_demos:
         return Passages(passages, passages)
@@ -130,7 +123,3 @@ def records(table: pa.Table) -> Iterator[dict[str, Any]]:
     """The rows of a table, few at a time as Python objects."""
     for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
         yield from batch.to_pylist()
-
-
-def _among(column: str, values: Iterable[str] | None) -> pc.Expression | None:
-    return None if values is None else pc.field(column).isin(pa.array(sorted(set(values)), pa.string()))

@@ -1,22 +1,14 @@
-"""What a study asks of its models' backends, and where its models lie, told before anything is computed.
+"""What a study asks of its models' backends, and where its models are: checked before anything is computed.
 
-What belongs here: from a study's keys to capabilities. What does not: which backend has which (`registry`), and what
+What belongs here: from a study to capabilities. What does not: which backend has which (`backends.registry`), and what
 is in the files.
 """
 
 from __future__ import annotations
 
 from dagster_project.core.generation.backends.registry import entry
-from dagster_project.core.study.backends import GENERATE, SAMPLE
+from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.study.study import Study
-
-
-def asked_capabilities(study: Study) -> frozenset[str]:
-    """What every model of the study must be able to do."""
-    asked = {SAMPLE} if study.sample_prompts else set()
-    if study.answer_prompts or study.paraphrase_prompts or study.writes_background:
-        asked.add(GENERATE)
-    return frozenset(asked)
 
 
 def check_models(study: Study) -> None:
@@ -25,10 +17,11 @@ def check_models(study: Study) -> None:
     Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks, or whose path
     names nothing that is there; `SourceError` where the files of imported answers are not.
     """
+    capabilities = sorted({task.capability for task in TASKS.values() if task.is_asked(study)})
     for model in study.models:
         if not model.generates:
             for results in model.results:
                 results.place.find(study.path)
             continue
-        for capability in sorted(asked_capabilities(study)):
+        for capability in capabilities:
             entry(model, capability).check_path(model)

@@ -2,9 +2,9 @@
 
 What belongs here: choosing questions, and the order of a calibration. What does not: asking and timing (`calibrate`).
 
-Methods that are timed one after another are compared across whatever else the machine did meanwhile. So the questions
-go round: in each round all methods and prompts of a model are asked one question in turn, and a drift of the machine's
-speed meets all alike. The order within a round is drawn anew for each, so that no method always follows the same one.
+If methods were timed one after another, a change of the machine's speed would look like a difference between them. So
+in each round all methods and prompts of a model are asked one question in turn, and such a change affects all alike.
+The order within a round is drawn anew for each, so that no method always follows the same one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster_project.core.generation.backends.base import Decoding
-from dagster_project.core.generation.plan import PlannedRow
 from dagster_project.core.generation.prompts.build import bare_prompt
+from dagster_project.core.generation.tasks.answers import AskedQuestion
 from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.study.study import Study
 
 N_QUESTIONS = 50
-Question = tuple[str, str]
+Place = tuple[str, str]
 """Dataset and question id."""
 Way = tuple[str, str]
 """Method and prompt: a way of asking."""
@@ -33,24 +33,24 @@ Steps = tuple[tuple[str, Decoding], ...]
 class Round:
     """One question, and the ways in which it is asked, in their order."""
 
-    question: Question
-    rows: Mapping[Way, PlannedRow]
+    place: Place
+    rows: Mapping[Way, AskedQuestion]
 
     def turns(self, study: Study) -> dict[Steps, list[Way]]:
-        """What is asked, each distinct text once, and the ways that it is the prompt of."""
+        """Each distinct prompt once, with the ways that ask it."""
         found: dict[Steps, list[Way]] = {}
         for (method, prompt), row in self.rows.items():
             found.setdefault(_steps(study, method, row), []).append((method, prompt))
         return found
 
 
-def choose_rounds(plans: Mapping[str, Sequence[PlannedRow]], seed: int) -> list[Round]:
-    """The rounds of a calibration, from the planned rows of each method.
+def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> list[Round]:
+    """The rounds of a calibration, from the planned items of each method.
 
-    Each way is asked at most 50 questions: those that all ways can be asked come first, so that differences are of the
+    Each way is asked at most 50 questions. Questions that suit all ways come first, so that times are compared on the
     same question, then those whose hash of (seed, question) is smallest.
     """
-    asked: dict[Way, dict[Question, PlannedRow]] = {}
+    asked: dict[Way, dict[Place, AskedQuestion]] = {}
     for method, rows in plans.items():
         for row in rows:
             way = (method, str(row.group.prompt))
@@ -60,7 +60,7 @@ def choose_rounds(plans: Mapping[str, Sequence[PlannedRow]], seed: int) -> list[
         question: (question not in common, _digest(seed, *question))
         for question in set().union(*asked.values())
     }
-    chosen: dict[Question, list[Way]] = {}
+    chosen: dict[Place, list[Way]] = {}
     for way, rows_of in asked.items():
         for question in sorted(rows_of, key=places.__getitem__)[:N_QUESTIONS]:
             chosen.setdefault(question, []).append(way)
@@ -70,7 +70,7 @@ def choose_rounds(plans: Mapping[str, Sequence[PlannedRow]], seed: int) -> list[
     ]
 
 
-def _shuffled(ways: Sequence[Way], seed: int, question: Question) -> list[Way]:
+def _shuffled(ways: Sequence[Way], seed: int, question: Place) -> list[Way]:
     return sorted(ways, key=lambda way: _digest(seed, *question, *way))
 
 
@@ -79,8 +79,8 @@ def _digest(*parts: str | int) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _steps(study: Study, method: str, row: PlannedRow) -> Steps:
-    answer = (row.text(), Decoding(study.max_new_tokens))
+def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
+    answer = (row.prompt().text, Decoding(study.max_new_tokens))
     if METHODS[method].kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)

@@ -3,19 +3,18 @@
 What belongs here: asking questions one at a time, and their times. What does not: which questions, in which order
 (`rounds`), what a row of a batch took (`latency_ms`, which a backend tells), medians, intervals and differences (dbt).
 
-A local model is asked up to 50 seeded questions by each method with each prompt, round by round, after one call each
-that warms it up. Equal prompts (two methods may show the same passage) are one call, whose time counts for each.
-Nothing is taken from the row cache or put into it. What earlier calls left to share is dropped before each call: a user
-who comes alone finds no demonstrations computed already, so the time is that of a cold prefix. Where a method has the
-model write a background text first, the time is of both. Finding passages takes time of its own, which is not in it. A
-killed calibration goes on after its last whole round: what the machine did meanwhile lies between rounds, and so meets
-all methods alike.
+A local model is asked up to 50 seeded questions by each method with each prompt, round by round. One call each warms
+it up before. Equal prompts (two methods may show the same passage) are one call, whose time counts for each. Nothing
+is taken from the row cache or put into it. Each call begins without the prefixes that earlier calls left: a single
+user finds no demonstrations computed already, so the time is that of a cold prefix. Where a method has the model
+write a background text first, its time is that of both texts. The time of finding passages is not included. A killed
+calibration goes on after its last whole round: an interruption lies between rounds, and so affects all methods alike.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
-A service is asked nothing, as that would cost money: its time is that of the requests that answered the same
-questions, each one question, made while others were under way, method after method. Its prompts that ask no questions
-have none.
+A service is asked nothing, as that would cost money. Its times are those of the requests that answered the same
+questions: each asked one question while others were under way, method after method. Prompts that ask no questions have
+no times.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.partition import one_at_a_time
 from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.partition import one_at_a_time, without_rows
-from dagster_project.core.generation.plan import PlannedRow, plan_answers, prompt_slice
-from dagster_project.core.generation.rounds import (
+from dagster_project.core.generation.engine.task import Scope, without_rows
+from dagster_project.core.generation.latency.rounds import (
     N_QUESTIONS,
-    Question,
+    Place,
     Round,
     Steps,
     Way,
     choose_rounds,
 )
-from dagster_project.core.generation.run import answer_inputs
+from dagster_project.core.generation.tasks.answers import Answers, AskedQuestion
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS
 from dagster_project.core.study.backends import GENERATE
@@ -57,6 +56,7 @@ from dagster_project.core.study.study import Model, Study
 from dagster_project.core.threads import thread_count
 
 _TABLE = "single_latencies"
+_ANSWERS = Answers()
 _SERVICE = "service"
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _CPUS = Path("/proc/cpuinfo")
@@ -80,8 +80,11 @@ class _Calibration:
         prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in self.study.prompts)
         return dataclasses.replace(self.study, prompts=prompts)
 
-    def plan(self, method: str) -> Sequence[PlannedRow]:
-        return plan_answers(self.asked_by(method), self.lake, self.model.name, method).rows
+    def scope(self, method: str) -> Scope:
+        return Scope(self.asked_by(method), self.lake, self.model, method, self.log)
+
+    def plan(self, method: str) -> Sequence[AskedQuestion]:
+        return _ANSWERS.plan(self.scope(method)).items
 
     def answers(self, method: str) -> str:
         """The partition of table answers that holds the method's."""
@@ -90,16 +93,16 @@ class _Calibration:
 
 @dataclass(frozen=True)
 class _Timed:
-    """One answer's time; where a service gave it, it has no place in a calibration."""
+    """One answer's time; a service's has no round and no turn."""
 
-    question: Question
+    place: Place
     way: Way
     milliseconds: float
     round_number: int | None = None
     turn: int | None = None
 
     def row(self) -> dict[str, Any]:
-        (dataset, question_id), (method, prompt) = self.question, self.way
+        (dataset, question_id), (method, prompt) = self.place, self.way
         return {
             "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
             "single_latency_ms": self.milliseconds, "round_number": self.round_number, "turn": self.turn,
@@ -109,12 +112,12 @@ class _Timed:
 def calibrate_latency(
     study: Study, lake: Lake, model_name: str, *, session: ModelSession, run_id: str, log: logging.Logger
 ) -> Outcome:
-    """Materialise partition `model` of `single_latencies`: one row a question, method and prompt.
+    """Materialise partition `model` of `single_latencies`: one row per question, method and prompt.
 
-    It is current as long as weights, prompts, questions, code and the machine are the same, whatever the clock says.
+    It is current as long as weights, prompts, questions, code and the machine are the same, however old it is.
     A further method or prompt times all of them anew: times are compared within one calibration only.
-    Of a model whose answers are imported the partition is empty.
-    Errors: `LakeError` where an input is missing (of a service also its answers), `BackendError` where the model
+    The partition of a model whose answers are imported is empty.
+    Errors: `LakeError` where an input is missing (for a service also its answers), `BackendError` where the model
     cannot be loaded or answers none of the questions of a method and prompt.
     """
     model = study.model(model_name)
@@ -135,14 +138,14 @@ def _fingerprint(c: _Calibration) -> str:
     identity = c.session.identity(c.model)
     methods = []
     for method in sorted(c.study.methods):
-        inputs = answer_inputs(c.study, c.lake, c.model.name, method)
+        inputs = _ANSWERS.inputs(c.scope(method))
         if c.model.service:
             inputs.append(c.lake.content("answers", c.answers(method)))
-        methods.append([method, prompt_slice(c.asked_by(method), "answers", method), inputs])
+        methods.append([method, _ANSWERS.decisive(c.scope(method)), inputs])
     return fingerprint(
         _TABLE,
         [N_QUESTIONS, methods],
-        [c.study.max_new_tokens, c.study.background_tokens if c.study.writes_background else None],
+        [c.study.background_tokens if c.study.writes_background else None],
         [c.model.name, identity.weights, identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
         code_version(__name__),
@@ -172,13 +175,13 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
 def _times_alone(
     c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
 ) -> Iterator[_Timed]:
-    """The times of all that was answered; rounds without a failure are kept in `finished`, and not asked again."""
+    """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
     asked = [one.turns(c.study) for one in rounds]
     n_all = sum(map(len, asked))
     progress = Progress(f"{_TABLE} {c.model.name}", n_all, n_all, c.log)
     warm: set[Way] = set()
     for number, (one, turns) in enumerate(zip(rounds, asked, strict=True)):
-        key = "\n".join(one.question)
+        key = "\n".join(one.place)
         known = finished.get(key)
         times = json.loads(known) if known else _times_of_round(backend, turns, warm)
         if not known and None not in times:
@@ -186,13 +189,13 @@ def _times_alone(
         progress.advance(len(turns), len(turns))
         for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
             if milliseconds is not None:
-                yield from (_Timed(one.question, way, milliseconds, number, turn) for way in ways)
+                yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
 
 
 def _times_of_round(
     backend: Backend, turns: Mapping[Steps, Sequence[Way]], warm: set[Way]
 ) -> list[float | None]:
-    """Milliseconds of each turn; what has not been asked before is asked once more, to warm it up."""
+    """Milliseconds of each turn; a way that was not asked before is asked once more first, to warm it up."""
     for steps, ways in turns.items():
         if not warm.issuperset(ways):
             _milliseconds(backend, steps)
@@ -219,7 +222,7 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
         columns = ["dataset", "question_id", "prompt", "latency_ms"]
         rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
         known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
-        before: dict[Question, float] = {}
+        before: dict[Place, float] = {}
         if METHODS[method].kind == BACKGROUND:
             written = c.lake.read(
                 "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
@@ -227,13 +230,13 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
             before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
         for one in rounds:
             for way in one.rows:
-                own = known.get((*one.question, way[1])) if way[0] == method else None
+                own = known.get((*one.place, way[1])) if way[0] == method else None
                 if own is not None:
-                    yield _Timed(one.question, way, own + before.get(one.question, 0.0))
+                    yield _Timed(one.place, way, own + before.get(one.place, 0.0))
 
 
 def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) -> dict[str, float]:
-    """The median of each way. Errors: `BackendError` where one of them has no answer."""
+    """The median of each way. Errors: `BackendError` where a way has no answer."""
     times: dict[Way, list[float]] = defaultdict(list)
     for one in found:
         times[one.way].append(one.milliseconds)
@@ -249,7 +252,7 @@ def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) ->
 
 
 def _machine() -> list[str]:
-    """What decides how fast a local model is, without asking an engine: processor, threads, GPUs."""
+    """What decides how fast a local model is, found without an engine: processor, threads, GPUs."""
     cpu = next((line for line in _lines(_CPUS) if line.startswith("model name")), platform.processor())
     gpus = [line for file in sorted(_GPUS.glob("*/information")) for line in _lines(file) if "Model" in line]
     return [platform.machine(), cpu, str(thread_count()), *gpus]

@@ -1,0 +1,151 @@
+"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method.
+
+What belongs here: the table's task. What does not: drawing demonstrations and building prompts (`prompts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.progress import Progress
+from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.build import Passage, Passages, Question, build_prompt
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
+from dagster_project.core.generation.prompts.inputs import (
+    passages_of_questions,
+    read_first_passages,
+    read_generated_passages,
+    read_questions,
+)
+from dagster_project.core.generation.tasks.imported import score_answers
+from dagster_project.core.generation.tasks.questions import (
+    Group,
+    QuestionItem,
+    by_name,
+    decisive_keys,
+    template_of,
+)
+from dagster_project.core.generation.tasks.rows import answer_columns
+from dagster_project.core.lake import Outcome
+from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS, RETRIEVAL, Method
+from dagster_project.core.study.study import Prompt, Study
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion(QuestionItem):
+    """One question behind its demonstrations, each with its passage where the method has one."""
+
+    shown: tuple[Question, ...] = ()
+
+    def prompt(self) -> ModelInput:
+        """Demonstrations, then the question."""
+        return ModelInput(build_prompt(self.question, self.group.template, self.shown, self.group.passages))
+
+    def ingredients(self) -> dict[str, Any]:
+        """The ids of the passages and demonstrations in the prompt."""
+        passages = self.group.passages or Passages({}, {})
+        own = passages.asked.get(self.question.question_id)
+        before = [passages.shown.get(question.question_id) for question in self.shown]
+        return {
+            "passage_id": own.passage_id if own else None,
+            "demonstration_ids": [question.question_id for question in self.shown],
+            "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
+        }
+
+
+class Answers(Task):
+    """A question without a passage of the method gets no row and is counted."""
+
+    table = "answers"
+    keys = ("dataset", "question_id", "prompt")
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.answer_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        lake, method = scope.lake, _method(scope)
+        inputs = [lake.content("questions")]
+        kind = METHODS[method].kind
+        if kind == RETRIEVAL:
+            inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
+        if kind == BACKGROUND:
+            inputs.append(lake.content("generated_passages", scope.model.name))
+        return inputs
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        method = METHODS[_method(scope)]
+        prompts = [_decisive(prompt, method) for prompt in by_name(scope.study.answer_prompts)]
+        return decisive_keys(
+            scope.study,
+            *prompts,
+            max_new_tokens=scope.study.max_new_tokens,
+            cuts_last_sentence=method.cuts_last_sentence,
+        )
+
+    def plan(self, scope: Scope) -> Plan[AskedQuestion]:
+        """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
+        study = scope.study
+        by_dataset = read_questions(study, scope.lake)
+        by_method = _passages(scope)
+        # Arrow keeps what it has read: as much memory again as the records take
+        pa.default_memory_pool().release_unused()
+        n_all = len(study.answer_prompts) * sum(map(len, by_dataset.values()))
+        progress = Progress(f"{scope.method}: prompts planned", n_all, n_all, scope.log)
+        items: list[AskedQuestion] = []
+        n_without = 0
+        for dataset, questions in by_dataset.items():
+            found = None if by_method is None else by_method.get(dataset, {})
+            asked = [question for question in questions if found is None or question.question_id in found]
+            pool = Demonstrations(dataset, questions, study.seed)
+            for prompt in by_name(study.answer_prompts):
+                passages = None
+                if found is not None:
+                    passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
+                group = Group(
+                    dataset, prompt.name, template_of(prompt), Generate(study.max_new_tokens), passages
+                )
+                for question in asked:
+                    items.append(AskedQuestion(group, question, pool.draw(question, prompt)))
+                    progress.advance(1, 1)
+                n_without += len(questions) - len(asked)
+        return Plan(items, n_without)
+
+    def row(self, scope: Scope, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        return item.ingredients() | columns
+
+    def imported(self, scope: Scope, run_id: str) -> Outcome:
+        """The rows of table imported_answers, scored by our rules."""
+        return score_answers(scope, run_id)
+
+
+def _method(scope: Scope) -> str:
+    """The partition's method. Errors: `StudyError` where the study does not have it."""
+    study, method = scope.study, scope.method
+    if method is None or method not in study.methods:
+        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
+    return method
+
+
+def _decisive(prompt: Prompt, method: Method) -> list[Any]:
+    drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
+    carries_passages = bool(prompt.shots) and method.kind != MEMORY
+    looked_up = [prompt.reference_demos] if carries_passages else []
+    return [prompt.name, template_of(prompt), *drawn, *looked_up]
+
+
+def _passages(scope: Scope) -> Mapping[str, Mapping[str, Passage]] | None:
+    """Dataset → question_id → the method's passage; None for a method without passages."""
+    method = _method(scope)
+    if METHODS[method].kind == RETRIEVAL:
+        return read_first_passages(scope.lake, method)
+    if METHODS[method].kind == BACKGROUND:
+        return read_generated_passages(scope.lake, scope.model.name)
+    return None

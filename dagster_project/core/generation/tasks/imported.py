@@ -1,0 +1,123 @@
+"""Answers that others generated, scored by our rules: their rows in lake tables answers and generated_passages.
+
+What belongs here: from a row of imported_answers to a row of those tables, and how often the file's own judgement
+differs. What does not: reading files (`imports`), and the columns that a text decides (`rows`). No model is loaded.
+What a file does not say (tokens, times, demonstrations) is null, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.generation.engine.task import Scope
+from dagster_project.core.generation.prompts.build import background_passage_id
+from dagster_project.core.generation.tasks.rows import answer_columns, background_columns
+from dagster_project.core.imports.results import questions_by_dataset
+from dagster_project.core.lake import Computed, Outcome
+from dagster_project.core.study.backends import IMPORTED
+
+Row = Mapping[str, Any]
+
+
+def score_answers(scope: Scope, run_id: str) -> Outcome:
+    """Partition `model|method` of table answers: the imported rows of the method, scored by our rules.
+
+    Notes count how often the file's own is_correct differs from ours. Errors: `LakeError` without imported_answers.
+    """
+
+    def compute() -> Computed:
+        imported = [row for row in _rows(scope) if row["method"] == scope.method]
+        golds = _gold_answers(scope)
+        common = _common(scope, run_id)
+        rows = [common | _answer(scope, row, golds[row["dataset"], row["question_id"]]) for row in imported]
+        notes = _compared(rows, imported)
+        scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
+        return Computed(rows, notes=notes)
+
+    return scope.lake.materialise("answers", _stamp("answers", scope), compute, scope.name)
+
+
+def import_passages(scope: Scope, run_id: str) -> Outcome:
+    """Partition `model` of generated_passages: the passages that the model's files hold."""
+
+    def compute() -> Computed:
+        golds, common = _gold_answers(scope), _common(scope, run_id)
+        found = {
+            (row["dataset"], row["question_id"]): row
+            for row in reversed(_rows(scope))
+            if row["background"] is not None
+        }
+        return Computed([
+            common | _of_file(row) | background_columns(row["background"], key[1], golds[key], scope.model)
+            for key, row in sorted(found.items())
+        ])  # fmt: skip
+
+    stamp = _stamp("generated_passages", scope)
+    return scope.lake.materialise("generated_passages", stamp, compute, scope.name)
+
+
+def _stamp(table: str, scope: Scope) -> str:
+    content = [scope.lake.content("imported_answers", scope.model.name), scope.lake.content("questions")]
+    return fingerprint(table, scope.name, scope.model.rambles, content, code_version(__name__))
+
+
+def _rows(scope: Scope) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = scope.lake.read("imported_answers", scope.model.name).to_pylist()
+    return rows
+
+
+def _gold_answers(scope: Scope) -> dict[tuple[str, str], list[str]]:
+    return {
+        (dataset, question_id): question["gold_answers"]
+        for dataset, questions in questions_by_dataset(scope.study, scope.lake).items()
+        for question_id, question in questions.items()
+    }
+
+
+def _common(scope: Scope, run_id: str) -> dict[str, Any]:
+    """What all rows of a partition have in common."""
+    return {
+        "model": scope.model.name,
+        "method": scope.method,
+        "engine": IMPORTED,
+        "dtype": scope.model.dtype,
+        "is_reused": False,
+        "run_id": run_id,
+        "code_version": code_version(__name__),
+    }
+
+
+def _of_file(row: Row) -> dict[str, Any]:
+    """What the file says of a row besides its texts."""
+    names = ("dataset", "question_id", "quantisation")
+    return {**{name: row[name] for name in names}, "revision": row["made_by"] or "unknown"}
+
+
+def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, Any]:
+    passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
+    if row["background"] is not None:
+        passage_id = background_passage_id(scope.model.name, row["question_id"])
+    columns = answer_columns(row["text"], gold_answers, scope.model)
+    asked = {name: row[name] for name in ("prompt", "prompt_hash")}
+    return {**_of_file(row), **asked, "passage_id": passage_id, **columns}
+
+
+def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
+    """How our rule (PopQA's) and the file's own is_correct agree, over the rows that the file judges."""
+    judged = [
+        (ours["is_correct"], theirs["is_correct"])
+        for ours, theirs in zip(scored, imported, strict=True)
+        if theirs["is_correct"] is not None
+    ]
+    only_file = sum(theirs and not ours for ours, theirs in judged)
+    only_ours = sum(ours and not theirs for ours, theirs in judged)
+    return {
+        "rows": len(scored),
+        "accuracy": sum(row["is_correct"] for row in scored) / len(scored) if scored else None,
+        "judged_by_file": len(judged),
+        "disagreements": only_file + only_ours,
+        "right_by_file_only": only_file,
+        "right_by_us_only": only_ours,
+    }

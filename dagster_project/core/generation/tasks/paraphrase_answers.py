@@ -1,0 +1,74 @@
+"""Lake table `paraphrase_answers`: all wordings of every question (0 = the question itself), closed-book.
+
+What belongs here: the table's task. What does not: where wordings come from (`questions.reword`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.build import bare_prompt
+from dagster_project.core.generation.prompts.inputs import read_questions, read_wordings
+from dagster_project.core.generation.tasks.questions import (
+    Group,
+    QuestionItem,
+    by_name,
+    decisive_keys,
+    template_of,
+)
+from dagster_project.core.generation.tasks.rows import answer_columns
+from dagster_project.core.study.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class WordedQuestion(QuestionItem):
+    """One wording of a question."""
+
+    wording: str
+    paraphrase_id: int
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, paraphrase and prompt."""
+        return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
+
+    def prompt(self) -> ModelInput:
+        """The wording in its template."""
+        return ModelInput(bare_prompt(self.wording, self.group.template))
+
+
+class ParaphraseAnswers(Task):
+    """Without a prompt that asks paraphrases the table is empty."""
+
+    table = "paraphrase_answers"
+    keys = ("dataset", "question_id", "paraphrase_id", "prompt")
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.paraphrase_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        prompts = [[prompt.name, template_of(prompt)] for prompt in by_name(scope.study.paraphrase_prompts)]
+        return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
+
+    def plan(self, scope: Scope) -> Plan[WordedQuestion]:
+        """Ordered by dataset, prompt, question_id and paraphrase_id."""
+        wordings = read_wordings(scope.lake)
+        request = Generate(scope.study.max_new_tokens)
+        return Plan([
+            WordedQuestion(group, question, wording, number)
+            for dataset, questions in read_questions(scope.study, scope.lake).items()
+            for prompt in by_name(scope.study.paraphrase_prompts)
+            for group in [Group(dataset, prompt.name, template_of(prompt), request)]
+            for question in questions
+            for number, wording in wordings.get((dataset, question.question_id), ())
+        ])  # fmt: skip
+
+    def row(self, scope: Scope, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        return answer_columns(result.text, item.question.gold_answers, scope.model)

@@ -1,0 +1,67 @@
+"""What tasks that ask the study's questions have in common: items, and the part of the study that decides them.
+
+What belongs here: an item for one question in one template. What does not: which questions a table asks, with which
+passages and demonstrations (the tables' own modules).
+
+An item holds ids and records that items share, never a prompt: its text is built when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.generation.engine.items import ModelInput, Request
+from dagster_project.core.generation.prompts.build import Passages, Question, bare_prompt
+from dagster_project.core.prompt_formats import FORMATS
+from dagster_project.core.study.study import Prompt, Study
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What items of one dataset and prompt have in common; `prompt` is None for a table without that column."""
+
+    dataset: str
+    prompt: str | None
+    template: str
+    request: Request
+    passages: Passages | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionItem:
+    """One question to be asked, of about 100 bytes: all it refers to is shared with other items."""
+
+    group: Group
+    question: Question
+
+    @property
+    def request(self) -> Request:
+        """The group's."""
+        return self.group.request
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, and prompt where the table has that column."""
+        own = {"dataset": self.group.dataset, "question_id": self.question.question_id}
+        return own if self.group.prompt is None else own | {"prompt": self.group.prompt}
+
+    def prompt(self) -> ModelInput:
+        """The question in its template."""
+        return ModelInput(bare_prompt(self.question.question, self.group.template))
+
+
+def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """Prompts in the order of their rows."""
+    return sorted(prompts, key=lambda prompt: prompt.name)
+
+
+def template_of(prompt: Prompt) -> str:
+    """The text around a question."""
+    return FORMATS[prompt.format]
+
+
+def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:
+    """The keys of the study that decide the rows of every table of questions, and `more`."""
+    datasets = sorted(dataset.name for dataset in study.datasets)
+    return {"datasets": datasets, "seed": study.seed, "prompts": list(prompts), **more}

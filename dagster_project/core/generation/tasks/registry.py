@@ -1,0 +1,17 @@
+"""The tasks there are, one per generated lake table, in the order in which a model's tables are made.
+
+What belongs here: the list. What does not: the tasks themselves (a module each).
+"""
+
+from __future__ import annotations
+
+from dagster_project.core.generation.engine.task import Task
+from dagster_project.core.generation.tasks.answers import Answers
+from dagster_project.core.generation.tasks.generated_passages import GeneratedPassages
+from dagster_project.core.generation.tasks.paraphrase_answers import ParaphraseAnswers
+from dagster_project.core.generation.tasks.sampled_answers import SampledAnswers
+
+TASKS: dict[str, Task] = {
+    task.table: task for task in (GeneratedPassages(), Answers(), ParaphraseAnswers(), SampledAnswers())
+}
+"""By lake table; add a task here."""

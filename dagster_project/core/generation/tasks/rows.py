@@ -1,0 +1,44 @@
+"""The columns that a text decides: the one builder of scored rows, for generated and for imported texts.
+
+What belongs here: from a text to the columns of `answers`, its sister tables and `generated_passages`. What does not:
+the rules of scoring (`scoring`), key columns (the tables' own modules), and accounts (`engine.accounts`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from dagster_project.core.generation.prompts.build import background_passage_id
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, SENTENCE, kept_text
+from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
+from dagster_project.core.study.study import Model
+
+
+def answer_columns(text: str, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
+    """An answer's text, what is kept of it (a rambling model's first sentence), and its scores."""
+    raw_text = _storable(text)
+    prediction = kept_text(raw_text, SENTENCE if model.rambles else FIRST_LINE)
+    scores = dataclasses.asdict(score_answer(prediction, gold_answers))
+    return {"raw_text": raw_text, "prediction": prediction, **scores}
+
+
+def background_columns(
+    text: str, question_id: str, gold_answers: Sequence[str], model: Model
+) -> dict[str, Any]:
+    """A background text, its first line, and whether that line holds an answer."""
+    raw_text = _storable(text)
+    passage = kept_text(raw_text, FIRST_LINE)
+    return {
+        "passage_id": background_passage_id(model.name, question_id),
+        "raw_text": raw_text,
+        "text": passage,
+        "has_answer": has_answer(passage, gold_answers),
+        "has_answer_popqa": has_answer_popqa(passage, gold_answers),
+    }
+
+
+def _storable(text: str) -> str:
+    """The text with question marks in place of lone surrogates, which Parquet cannot hold."""
+    return text.encode("utf-8", "replace").decode()

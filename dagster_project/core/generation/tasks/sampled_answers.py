@@ -1,0 +1,78 @@
+"""Lake table `sampled_answers`: several answers to every question, closed-book, at the study's temperature.
+
+What belongs here: the table's task. What does not: how a seed decides a text (`backends`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.engine.items import Request, Sample
+from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.inputs import read_questions
+from dagster_project.core.generation.tasks.questions import (
+    Group,
+    QuestionItem,
+    by_name,
+    decisive_keys,
+    template_of,
+)
+from dagster_project.core.generation.tasks.rows import answer_columns
+from dagster_project.core.study.backends import SAMPLE
+from dagster_project.core.study.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class SampledQuestion(QuestionItem):
+    """One question whose samples are seeded by (the study's seed, dataset, question, number of the sample)."""
+
+    sampling: Sample
+
+    @property
+    def request(self) -> Request:
+        own = (self.group.dataset, self.question.question_id)
+        return dataclasses.replace(self.sampling, seeded_by=(*self.sampling.seeded_by, *own))
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, sample and prompt."""
+        return QuestionItem.key(self, part) | {"sample": part}
+
+
+class SampledAnswers(Task):
+    """Without a prompt that asks samples the table is empty."""
+
+    table = "sampled_answers"
+    keys = ("dataset", "question_id", "sample", "prompt")
+    capability = SAMPLE
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.sample_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        return [scope.lake.content("questions")]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        study = scope.study
+        prompts = [[prompt.name, template_of(prompt)] for prompt in by_name(study.sample_prompts)]
+        sampling = [study.sampling.n, study.sampling.temperature]
+        return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
+
+    def plan(self, scope: Scope) -> Plan[SampledQuestion]:
+        """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
+        study = scope.study
+        request = Sample(study.sampling.n, study.sampling.temperature, study.max_new_tokens, (study.seed,))
+        return Plan([
+            SampledQuestion(group, question, request)
+            for dataset, questions in read_questions(study, scope.lake).items()
+            for prompt in by_name(study.sample_prompts)
+            for group in [Group(dataset, prompt.name, template_of(prompt), request)]
+            for question in questions
+        ])  # fmt: skip
+
+    def row(self, scope: Scope, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        return {"temperature": scope.study.sampling.temperature, **columns}
