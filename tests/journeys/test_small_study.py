@@ -81,7 +81,9 @@ def test_a_fusion_is_a_method_and_a_random_passage_a_condition(small: Small) -> 
             " join marts.fct_answers as r using (dataset, question_id, model, prompt)"
             " where h.method = 'hybrid' and b.method = 'bm25' and r.method = 'random'"
         ).fetchone()
-        ranks = warehouse.sql("select method, rank from marts.fct_leaderboard where not is_adaptive").fetchall()
+        ranks = warehouse.sql(
+            "select method, rank from marts.fct_leaderboard where not is_adaptive"
+        ).fetchall()
         pairs = warehouse.sql("select distinct retrieval_method from marts.fct_adaptive_accuracy").fetchall()
     assert found[0] == QUESTIONS  # one retriever fused is that retriever
     assert found[1] < QUESTIONS / 4
