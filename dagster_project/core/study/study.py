@@ -55,10 +55,11 @@ class FactSample:
 class Source:
     """Where facts, views and texts come from.
 
-    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`. `wikidata`: the
-    live services; the environment variable `contact_env` must hold the operator's address. `rdf_file`: an N-Triples
-    file (plain or gzip) named by the environment variable `path_env`. `none`: the study has no source; all its
-    datasets are imports. `snapshot` is the month that the facts are pinned to; a new value fetches them again.
+    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`.
+    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
+    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
+    `none`: the study has no source; all its datasets are imports.
+    `snapshot` is the month that the facts are pinned to; a new value fetches them again.
 
     `facts_from`: the SPARQL service; wbgetentities, for the subjects in the file of `ids_env`; or the truthy dump of
     `dump_env`, which is downloaded if that variable is not set. `views_from`: the page view API; the monthly dumps in
