@@ -54,18 +54,18 @@ STUDY_TABLES = (
     ),
     Table(
         "methods",
-        "One row per method of the study, and the one by which it asks paraphrases and samples.",
+        "One row per method of the study, and one for the method that asks its paraphrases and samples.",
         (
             METHOD,
             column(
                 "kind",
                 pa.string(),
-                "memory (the question stands alone), background (the model writes a text first) or retrieval",
+                "memory (the question appears alone), background (the model first writes a text) or retrieval",
             ),
             column(
                 "asks_questions",
                 pa.bool_(),
-                "the study names it; false: it asks only the study's paraphrases and samples",
+                "the study names the method; if false, the method asks only the study's paraphrases and samples",
             ),
             column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
             column(
@@ -76,18 +76,18 @@ STUDY_TABLES = (
             column(
                 "is_condition",
                 pa.bool_(),
-                "its passage is chosen without regard to the question: a condition to compare with",
+                "the passage is chosen without regard to the question: a condition for comparison, without a rank",
             ),
-            column("has_index", pa.bool_(), "its retriever searches a stored index"),
+            column("has_index", pa.bool_(), "the retriever searches a stored index"),
             column(
                 "cuts_last_sentence",
                 pa.bool_(),
-                "its passages lose their last sentence before the model reads them",
+                "passages lose their last sentence before the model reads them",
             ),
             column(
                 "may_find_nothing",
                 pa.bool_(),
-                "it may leave every question without a passage, and that is no fault",
+                "the method may leave every question without a passage; this is not an error",
             ),
             column("description", pa.string(), "what the method gives the model"),
             column(
