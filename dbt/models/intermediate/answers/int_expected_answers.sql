@@ -1,8 +1,6 @@
 {{ config(materialized='view') }}
 
--- The questions that the study asks its own models, and the answers in imported files. A question without a passage is
--- not asked. If a retriever gave no passage at all, its partition is missing, and every question is expected. All joins
--- are by equal keys: a join with a condition on the model of a passage would compare all rows with all rows.
+-- A question without a passage is not asked. A retriever without any passage has no partition: all are expected.
 with variants as (
 
     select
