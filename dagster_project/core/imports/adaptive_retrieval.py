@@ -148,7 +148,7 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
     if question is None:
         return "column id: no question of the dataset has it"
     subject = record.get("s_uri").strip().rpartition("/")[2]
-    if subject and subject != question["subject_id"]:
+    if subject and question["subject_id"] not in (None, subject):
         return f"columns id and s_uri disagree: question {question_id} is about {question['subject_id']}"
     try:
         is_correct, has_answer = truth(record.get("is_correct")), truth(record.get("has_answer"))

@@ -24,10 +24,12 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.relations.entity_questions import RELATION_NAMES, SUBJECT, TEMPLATES
+from dagster_project.core.relations.entity_questions import RELATIONS
+from dagster_project.core.relations.relation import SUBJECT
 from dagster_project.core.study.imports import Import
 
 SPLITS = ("test", "dev", "train")
+_BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
 _FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json")
 _LARGEST_FILE = 1 << 28
 
@@ -45,9 +47,10 @@ def read_entity_questions(
     wanted = set(relations)
     for file in find_files(folder, split):
         property_id = file.name.split(".")[0]
-        name = TEMPLATES.get(property_id, ("", ""))[0]
-        if not name or name in wanted:
-            counts = dataset.linking.setdefault(name or property_id, LinkingCounts())
+        relation = _BY_PROPERTY.get(property_id)
+        if relation is None or relation.name in wanted:
+            name = relation.name if relation else property_id
+            counts = dataset.linking.setdefault(name, LinkingCounts())
             _add_file(dataset, file, property_id, entities, counts)
     total = _total(dataset.linking.values())
     if not dataset.questions:
@@ -120,7 +123,7 @@ def _add_file(
     for number, item in enumerate(_load(file), 1):
         counts.n_questions += 1
         fault = _question_fault(item)
-        if not fault and property_id not in TEMPLATES:
+        if not fault and property_id not in _BY_PROPERTY:
             fault = f"no template is known of property {property_id}"
         if fault:
             counts.n_put_aside += 1
@@ -168,12 +171,12 @@ def _link(
     counts: LinkingCounts,
 ) -> str | None:
     """Add the question under its entity, or say why not."""
-    relation, template = TEMPLATES[property_id]
+    relation = _BY_PROPERTY[property_id]
     question = clean(item["question"], LONGEST_QUESTION)
-    name = mention(question, template)
+    name = mention(question, relation.template)
     if name is None:
         counts.n_put_aside += 1
-        return f"key question: not of the relation's template, {template}"
+        return f"key question: not of the relation's template, {relation.template}"
     ids = sorted(entities.get(name, ()))
     if not ids:
         counts.n_no_entity += 1
@@ -189,7 +192,7 @@ def _link(
     counts.n_linked += 1
     dataset.questions[question_id] = {
         "question_id": question_id,
-        "relation": relation,
+        "relation": relation.name,
         "property_id": property_id,
         "subject_id": ids[0],
         "subject": name,
@@ -207,7 +210,8 @@ def _read(place: Path, declared: Import, relations: tuple[str, ...], names: Name
 
 
 FORMAT = QuestionFormat(
-    relations=RELATION_NAMES,
+    relation_set="entity_questions",
+    links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
     keys={"split": lambda read, key: read.choice(key, SPLITS, "test")},
