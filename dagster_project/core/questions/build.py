@@ -93,6 +93,32 @@ def draw(
     return sorted(rows, key=place)[:limit]
 
 
+def questions_of_file(
+    dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study
+) -> list[dict[str, Any]]:
+    """The questions of a file that the dataset asks.
+
+    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn as those of
+    one relation are. Errors: `SourceError` where there is no question to ask.
+    """
+    by_relation: dict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
+    for question in questions:
+        by_relation[question["relation"]].append(question)
+    there = sorted(by_relation, key=relation_order)
+    asked = [
+        {"dataset": dataset.name, **row}
+        for relation in dataset.relations or there
+        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
+    ]
+    if not asked:
+        names = ", ".join("questions without a relation" if name is None else name for name in there)
+        raise SourceError(
+            f"{study.path}: dataset {dataset.name}: its file has no question of"
+            f" {', '.join(dataset.relations) or 'any relation'}; it has: {names or 'none'}"
+        )
+    return asked
+
+
 def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     wanted = {name for dataset in study.datasets_of_source for name in dataset.relations}
     built = _build([relation for relation in RELATIONS if relation.name in wanted], study, lake)
@@ -106,7 +132,7 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
     for dataset in study.datasets_of_files:
         found = imported_questions(study, dataset, lake, log)
         kept, refused = kept_questions(found.questions.values())
-        asked = _of_file(dataset, kept, study)
+        asked = questions_of_file(dataset, kept, study)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
         rows += asked
         built.quarantined += [*found.aside, *refused]
@@ -207,27 +233,3 @@ def _of_dataset(dataset: Dataset, built: _Built, seed: int) -> list[dict[str, An
         for relation in dataset.relations
         for row in draw(built.questions[relation], dataset.max_questions_per_relation, seed, dataset.name)
     ]
-
-
-def _of_file(dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study) -> list[dict[str, Any]]:
-    """The questions of a file that the dataset asks.
-
-    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn as those of
-    one relation are. Errors: `SourceError` where there is no question to ask.
-    """
-    by_relation: dict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
-    for question in questions:
-        by_relation[question["relation"]].append(question)
-    there = sorted(by_relation, key=relation_order)
-    asked = [
-        {"dataset": dataset.name, **row}
-        for relation in dataset.relations or there
-        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
-    ]
-    if not asked:
-        names = ", ".join("questions without a relation" if name is None else name for name in there)
-        raise SourceError(
-            f"{study.path}: dataset {dataset.name}: its file has no question of"
-            f" {', '.join(dataset.relations) or 'any relation'}; it has: {names or 'none'}"
-        )
-    return asked

@@ -1,0 +1,170 @@
+"""Questions of any relation, or of none, and without a subject: they are asked, worded, compared, looked up."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.embedding.paraphrases import compare_paraphrases
+from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.inputs import read_questions
+from dagster_project.core.imports.questions import as_template, kept_questions
+from dagster_project.core.lake import Lake
+from dagster_project.core.questions.build import questions_of_file, relation_order
+from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.study.imports import DatasetImport, Place
+from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.tables import TABLES
+from tests.lakes import LakePlan, make_study
+
+NAMES = st.one_of(st.none(), st.text(max_size=20), st.sampled_from(["all", "", "capital", "tune", "ALL"]))
+
+
+def asked(relation: str | None, number: int, **columns: Any) -> dict[str, Any]:
+    """A question of a file that gives a text and an answer alone."""
+    blank = {"dataset": "open", "property_id": None, "subject_id": None, "subject": None}
+    lists = {"subject_aliases": [], "object_ids": [], "objects": [], "gold_answers": ["Gold"]}
+    own = {"question_id": str(number), "relation": relation, "question": f"Who is number {number}?"}
+    return {**blank, **lists, **own, **columns}
+
+
+def dataset_of(
+    limit: int | None = None, relations: tuple[str, ...] = (), path: str = "questions.csv"
+) -> Dataset:
+    return Dataset("open", relations, limit, imported=DatasetImport("a format without a set", Place(path)))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return make_study(tmp_path_factory.mktemp("study"), LakePlan())
+
+
+def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -> Counter[str | None]:
+    rows = [asked(relation, number) for number, relation in enumerate(relations)]
+    kept, aside = kept_questions(rows)
+    assert {row.row_key for row in aside} == {row["question_id"] for row in rows} - {
+        row["question_id"] for row in kept
+    }
+    return Counter(row["relation"] for row in questions_of_file(dataset_of(limit), kept, study))
+
+
+@settings(max_examples=200)
+@given(st.lists(NAMES, max_size=12), st.one_of(st.none(), st.integers(1, 3)))
+def test_a_dataset_without_a_set_asks_every_relation_but_all(
+    study: Study, relations: list[str | None], limit: int | None
+) -> None:
+    expected = Counter(name for name in relations if name not in ("", "all"))
+    if not expected:
+        with pytest.raises(SourceError, match="its file has no question of any relation; it has: none"):
+            drawn_by(study, relations, limit)
+        return
+    assert drawn_by(study, relations, limit) == Counter(
+        {name: min(n, limit or n) for name, n in expected.items()}
+    )
+
+
+@given(st.lists(NAMES, max_size=8))
+def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | None]) -> None:
+    ordered = sorted([*relations, "mother", "occupation", None], key=relation_order)
+    assert ordered.index("occupation") < ordered.index("mother")
+    assert ordered[-1] is None
+
+
+def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has(hand_study: Study) -> None:
+    rows = [asked(None, 1), asked("tune", 2)]
+    with pytest.raises(SourceError, match="no question of sport; it has: tune, questions without a relation"):
+        questions_of_file(dataset_of(relations=("sport",)), rows, hand_study)
+
+
+@pytest.mark.parametrize(
+    ("wording", "subject", "template"),
+    [
+        ("Who wrote Ada?", "Ada", "Who wrote [subj]?"),
+        ("Is Ada Ada?", "Ada", "Is Ada Ada?"),
+        ("Who sang first?", None, "Who sang first?"),
+        ("Who sang first?", "", "Who sang first?"),
+    ],
+)
+def test_a_wording_without_its_subject_is_its_own_template(
+    wording: str, subject: str | None, template: str
+) -> None:
+    assert as_template(wording, subject) == template
+
+
+@pytest.fixture
+def open_study(hand_study: Study, tmp_path: Path) -> Study:
+    file = tmp_path / "questions.csv"
+    file.write_text("question,answer\n", encoding="utf-8")
+    return dataclasses.replace(hand_study, datasets=(dataset_of(path=str(file)),))
+
+
+@pytest.fixture
+def open_lake(hand_lake: Lake) -> Lake:
+    """A lake whose questions lack a subject, a relation or both; one has the subject of an article."""
+    rows = [
+        asked(None, 1),
+        asked("occupation", 2),
+        asked("tune", 3, subject="Ada Quill"),
+        asked("occupation", 4, subject="Ada Quill", subject_id="Q1", gold_answers=["Weaver"]),
+    ]
+    hand_lake.write("questions", rows, fingerprint="open")
+    return hand_lake
+
+
+def test_a_question_without_subject_or_templates_has_paraphrase_0_alone(
+    open_study: Study, open_lake: Lake, log: logging.Logger
+) -> None:
+    build_paraphrases(open_study, open_lake, log)
+    wordings = open_lake.read("paraphrases").to_pylist()
+    numbers = {
+        str(i): [row["paraphrase_id"] for row in wordings if row["question_id"] == str(i)]
+        for i in range(1, 5)
+    }
+    assert numbers == {"1": [0], "2": [0], "3": [0], "4": list(range(len(PARAPHRASES["occupation"]) + 1))}
+    assert all(
+        row["template"] == row["paraphrase"] for row in wordings if row["question_id"] in ("1", "2", "3")
+    )
+    compare_paraphrases(open_study, open_lake, log)
+    compared = open_lake.read("paraphrase_similarities").to_pylist()
+    assert {row["question_id"] for row in compared} == {"4"}
+
+
+def test_the_oracle_finds_nothing_without_a_subject(
+    open_study: Study, open_lake: Lake, log: logging.Logger
+) -> None:
+    passage = {
+        "passage_id": "Q1-0",
+        "entity_id": "Q1",
+        "title": "Ada Quill",
+        "position": 0,
+        "source": "sandbox",
+    }
+    nobody = {**passage, "passage_id": "x-0", "entity_id": None, "text": "Gold is here."}
+    open_lake.write("passages", [{**passage, "text": "A Weaver."}, nobody], fingerprint="passages")
+    retrieve_passages(open_study, open_lake, "oracle", log)
+    found = open_lake.read("retrieved_passages", "oracle").to_pylist()
+    assert [(row["question_id"], row["passage_id"]) for row in found] == [("4", "Q1-0")]
+
+
+def test_an_answer_shown_is_a_gold_answer_where_there_are_no_objects(
+    open_study: Study, open_lake: Lake
+) -> None:
+    questions = read_questions(open_study, open_lake)["open"]
+    assert [(question.relation, question.answer) for question in questions] == [
+        (None, "Gold"), ("occupation", "Gold"), ("tune", "Gold"), ("occupation", "Weaver"),
+    ]  # fmt: skip
+
+
+def test_lists_of_a_question_are_empty_and_never_null() -> None:
+    nullable = {column.name for column in TABLES["questions"].columns if column.nullable}
+    assert nullable == {"relation", "property_id", "subject_id", "subject"}
