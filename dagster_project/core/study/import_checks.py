@@ -27,7 +27,7 @@ def check(read: Reader, study: Study) -> None:
             " leave source out, or use wikidata or rdf_file",
         )
     naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
-    if study.popularity.measure == "imported" and not naming:
+    if study.popularity.measure == "imported" and not naming and kind != "none":
         raise read.fail(
             "popularity.measure",
             "imported goes with a dataset whose import brings entities, as format popqa does",

@@ -153,16 +153,11 @@ WORLD_TABLES = (
     ),
     Table(
         "questions",
-        "One row per (dataset, question). A question made from facts has a subject and a relation, others need neither.",
+        "One row per (dataset, question). A question that is not made from facts may lack subject and relation: null.",
         (
             DATASET,
             QUESTION_ID,
-            column(
-                "relation",
-                pa.string(),
-                "name of the relation that is asked about (SPEC §1), never all; null = the question has none",
-                null=True,
-            ),
+            column("relation", pa.string(), RELATION.description, null=True),
             column("property_id", pa.string(), "property id, P…; null = none", null=True),
             column(
                 "subject_id",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,30 @@ from hypothesis import strategies as st
 from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.inputs import read_questions
+from dagster_project.core.imports.dataset import ImportedDataset
+from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.questions import as_template, kept_questions
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import questions_of_file, relation_order
+from dagster_project.core.questions.build import build_questions, questions_of_file, relation_order
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.retrieval.retrieve import retrieve_passages
-from dagster_project.core.study.imports import DatasetImport, Place
+from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import, Place
+from dagster_project.core.study.lake_rows import STUDY_TABLES, describe_study
 from dagster_project.core.study.study import Dataset, Study
 from dagster_project.core.tables import TABLES
-from tests.lakes import LakePlan, make_study
+from tests.lakes import LakePlan
+from tests.lakes import make_study as make_synthetic_study
 
+OPEN_STUDY = """
+name: open
+description: Questions that have a text and answers
+datasets: [{name: open, import: {format: lines, path: questions.csv}}]
+prompts: [{name: zero_shot, asks: [questions, paraphrases]}]
+models: [{name: tiny, path: nowhere, backend: fake}]
+methods: [closed_book, oracle]
+popularity: {measure: imported}
+"""
 NAMES = st.one_of(st.none(), st.text(max_size=20), st.sampled_from(["all", "", "capital", "tune", "ALL"]))
 
 
@@ -38,15 +50,29 @@ def asked(relation: str | None, number: int, **columns: Any) -> dict[str, Any]:
     return {**blank, **lists, **own, **columns}
 
 
+def read_lines(place: Path, *_: object) -> ImportedDataset:
+    """A format of the tests: lines of a number and the name of a relation, if there is one."""
+    rows = [line.split(",") for line in place.read_text(encoding="utf-8").splitlines()]
+    questions = {number: asked(name or None, int(number)) for number, name in rows}
+    return ImportedDataset(questions={number: without(row, "dataset") for number, row in questions.items()})
+
+
+def without(row: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}
+
+
+FORMAT = QuestionFormat(read=read_lines)
+
+
 def dataset_of(
     limit: int | None = None, relations: tuple[str, ...] = (), path: str = "questions.csv"
 ) -> Dataset:
-    return Dataset("open", relations, limit, imported=DatasetImport("a format without a set", Place(path)))
+    return Dataset("open", relations, limit, imported=Import(QUESTIONS, "lines", Place(path)))
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return make_study(tmp_path_factory.mktemp("study"), LakePlan())
+    return make_synthetic_study(tmp_path_factory.mktemp("study"), LakePlan())
 
 
 def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -> Counter[str | None]:
@@ -102,10 +128,11 @@ def test_a_wording_without_its_subject_is_its_own_template(
 
 
 @pytest.fixture
-def open_study(hand_study: Study, tmp_path: Path) -> Study:
-    file = tmp_path / "questions.csv"
-    file.write_text("question,answer\n", encoding="utf-8")
-    return dataclasses.replace(hand_study, datasets=(dataset_of(path=str(file)),))
+def open_study(make_study: Callable[[str], Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study of one dataset, of a format that this module holds."""
+    monkeypatch.setitem(FORMATS[QUESTIONS], "lines", __name__)
+    (tmp_path / "questions.csv").write_text("1,tune\n2,\n3,all\n4,\n", encoding="utf-8")
+    return make_study(OPEN_STUDY)
 
 
 @pytest.fixture
@@ -119,6 +146,26 @@ def open_lake(hand_lake: Lake) -> Lake:
     ]
     hand_lake.write("questions", rows, fingerprint="open")
     return hand_lake
+
+
+def test_a_format_without_a_set_of_relations_is_asked_whole_and_what_lacks_is_counted(
+    open_study: Study, open_lake: Lake, log: logging.Logger
+) -> None:
+    assert open_study.datasets[0].relations == ()
+    outcome = build_questions(open_study, open_lake, log)
+    rows = [(row["question_id"], row["relation"]) for row in open_lake.read("questions").to_pylist()]
+    assert rows == [("1", "tune"), ("2", None), ("4", None)]
+    assert outcome.notes["open"] == {"not_asked": 1, "without_subject": 3, "without_relation": 2}
+    (aside,) = open_lake.read_all("quarantine").to_pylist()
+    assert (aside["row_key"], aside["reason"]) == (
+        "3",
+        "relation 'all': a name other than that of all relations together was expected",
+    )
+    described = {outcome.table for outcome in describe_study(open_study, open_lake)}
+    assert described == set(STUDY_TABLES)
+    assert open_lake.read("relations").num_rows == 0
+    (dataset,) = open_lake.read("datasets").to_pylist()
+    assert (dataset["relation_set"], dataset["relations"], dataset["source"]) == (None, [], "lines")
 
 
 def test_a_question_without_subject_or_templates_has_paraphrase_0_alone(
