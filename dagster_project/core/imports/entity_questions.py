@@ -1,8 +1,9 @@
 """EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1).
 
-What belongs here: the relations' templates, cutting the subject's mention out by them, and linking it to entities that
-are known from elsewhere. What does not: reading those entities (`questions.build`). The files name no entity: a
-mention is kept only where it is the label or an alias of exactly one.
+What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
+that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
+(`questions`). The files name no entity: a question is kept only if its subject's name is the label or an alias of
+exactly one entity.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def read_entity_questions(
 ) -> ImportedDataset:
     """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`).
 
-    Questions are put aside that name no entity or several, ask what another one asked, or are of a property without a
-    template. Notes hold the share linked. Errors: `SourceError` where the folder holds no file of the split, a
-    file is no JSON list, or no question could be linked.
+    Questions are put aside if they name no entity or several, if another question asks the same, or if their property
+    has no template. Notes have the share of linked questions. Errors: `SourceError` if the folder has no file of the
+    split, a file is no JSON list, or no question could be linked.
     """
     dataset = ImportedDataset()
     wanted = set(relations)
@@ -78,7 +79,7 @@ def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
 
 
 def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Label or alias → ids of the entities that bear it; rows with entity_id, label, aliases."""
+    """Label or alias → ids of the entities with this name. `entities` are rows with entity_id, label and aliases."""
     names: dict[str, set[str]] = {}
     for entity in entities:
         for name in (entity["label"], *entity["aliases"]):
@@ -88,7 +89,7 @@ def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def mention(question: str, template: str) -> str | None:
-    """The subject as the question names it; None where the question is not of the template."""
+    """The subject as the question names it; None if the question does not fit the template."""
     before, after = template.split(SUBJECT)
     if not (question.startswith(before) and question.endswith(after)):
         return None

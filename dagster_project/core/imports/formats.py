@@ -31,9 +31,9 @@ class QuestionFormat:
     """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
 
     `files` gives the files that are read at a place. `read` takes the place, the declaration, the relations that are
-    asked about (none: all), and names of entities to link subjects to. Files that `names_entities` is true of bring
-    entities, facts and popularity. A format that `links_subjects` links the subjects that its files name to entities
-    that are known from elsewhere. The questions of other formats have no subject.
+    asked about (none: all), and names of entities to link subjects to. With `names_entities`, the files bring
+    entities, facts and popularity. With `links_subjects`, the subjects that the files name are linked to entities that
+    are known from elsewhere. Without either, the questions have no subject.
     """
 
     read: Callable[[Path, Import, tuple[str, ...], Names], ImportedDataset]

@@ -41,7 +41,7 @@ _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 
 
 class _Refused(Exception):
-    """A row that cannot be used; says why."""
+    """A row cannot be used. The text says why."""
 
 
 def read_popqa(path: Path) -> ImportedDataset:
@@ -81,7 +81,7 @@ class _Reading:
         self._entity_of: dict[tuple[str, str], str] = {}
 
     def add(self, record: Record) -> None:
-        """Take a row in, all of it or nothing. Errors: `_Refused`."""
+        """Add a row, all of it or nothing. Errors: `_Refused`."""
         question_id = record.get("id").strip()
         if not _ID.fullmatch(question_id):
             raise _Refused("column id: a number or short name was expected")
@@ -105,7 +105,7 @@ class _Reading:
         self.dataset.facts.append((subject.entity_id, question["property_id"], obj.entity_id, relation))
 
     def _tell_of_cleaning(self, record: Record) -> None:
-        """The original of a row that is kept but for characters that no text may hold."""
+        """Put aside the original of a row that is kept without the characters that no text may have."""
         for column, longest in (
             ("subj", LONGEST_LABEL),
             ("obj", LONGEST_LABEL),
@@ -156,7 +156,7 @@ class _Reading:
         return ImportedEntity(entity_id, label, tuple(kept), title, popularity)
 
     def _keep(self, entity: ImportedEntity) -> None:
-        """Keep an entity; of one that several rows name the first row's texts, and what it lacks from the next."""
+        """Keep an entity. If several rows name it, the first row's texts count; later rows add what it lacks."""
         before = self.dataset.entities.get(entity.entity_id)
         if before is None:
             self.dataset.entities[entity.entity_id] = entity

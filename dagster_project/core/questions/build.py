@@ -3,7 +3,7 @@
 What belongs here: which questions a dataset has, and their gold answers. What does not: templates (`relations`),
 reading files (`imports`), popularity (joined in dbt), prompts (`generation.prompts`).
 
-A question needs no subject and no relation: an imported file may give neither. It then has nulls in their place.
+A question needs no subject and no relation, since an imported file may give neither. Both are null then.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 
 def one_line(text: str) -> str:
-    """`text` stripped, its line breaks turned into spaces: a question is one line, and so is an answer."""
+    """`text` in one line, stripped: line breaks become spaces. Questions and answers are one line each."""
     return " ".join(text.splitlines()).strip()
 
 
 def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
-    """Distinct answers in their order, stripped, none empty."""
+    """The distinct answers in their order, stripped. Empty ones are left out."""
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
 
 
 def draw(
     rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str
 ) -> list[Mapping[str, Any]]:
-    """The `limit` rows with the smallest hash of (seed, dataset, question_id), whatever their order."""
+    """The `limit` rows with the smallest hash of (seed, dataset, question_id). Their order does not matter."""
     if limit is None:
         return list(rows)
 
@@ -98,8 +98,8 @@ def questions_of_file(
 ) -> list[dict[str, Any]]:
     """The questions of a file that the dataset asks.
 
-    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn as those of
-    one relation are. Errors: `SourceError` where there is no question to ask.
+    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn like those
+    of one relation. Errors: `SourceError` where there is no question to ask.
     """
     by_relation: dict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
     for question in questions:
@@ -153,7 +153,7 @@ def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
 
 
 def relation_order(relation: str | None) -> tuple[int, str]:
-    """Where a relation stands: PopQA's first, in their order, then the others by name, then none."""
+    """The key that sorts relations: PopQA's in their order, then the others by name, then questions without one."""
     place = len(RELATION_ORDER) + (relation is None)
     return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
 

@@ -72,7 +72,7 @@ def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict
 
 
 def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of a question made from a fact: the relation's own template, then the others."""
+    """The wordings of a question made from a fact: the relation's own template first, then the others."""
     relation = question["relation"]
     templates = (BY_NAME[relation].template, *PARAPHRASES.get(relation, ()))
     return [
