@@ -22,6 +22,7 @@ from dagster_project.core.generation.prompts.build import block, text_as_read
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
@@ -112,13 +113,13 @@ def write_lake(study: Study, times: float, seed: int = 0) -> dict[str, int]:
 def _world(times: float, rng: np.random.Generator) -> World:
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(RELATIONS):
-        for i in range(max(1, round(times * relation.popqa_questions))):
+        for i in range(max(1, round(times * relation.published_questions))):
             subject_id = f"Q{1_000_000 * (number + 1) + i}"
             subject = f"Subject {subject_id}"
             rows.append({
                 "question_id": f"{subject_id}-{relation.property_id}", "relation": relation.name,
                 "property_id": relation.property_id, "subject_id": subject_id, "subject": subject,
-                "question": relation.question(subject), "n_paraphrases": relation.n_paraphrases,
+                "question": relation.question(subject), "n_paraphrases": len(PARAPHRASES[relation.name]),
             })  # fmt: skip
     n = len(rows)
     passage = {name: np.where(rng.random(n) < 0.8, np.arange(n), rng.integers(0, n, n))

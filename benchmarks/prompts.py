@@ -13,7 +13,7 @@ from dagster_project.core.generation.prompts.build import Question, build_prompt
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.prompt_formats import FORMATS
 from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.relations.popqa import SUBJECT
+from dagster_project.core.relations.relation import SUBJECT
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.study import Prompt
 

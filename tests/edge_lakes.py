@@ -1,10 +1,13 @@
-"""A lake where everything goes wrong at once.
+"""Two lakes: everything goes wrong at once; questions without Wikidata.
 
-What belongs here: the lake, built once a process. What does not: what it should give (`tests/dbt`).
+What belongs here: the lakes, each built once a process. What does not: what they should give (`tests/dbt`).
 
-Dataset `flat`, whose subjects are all equally popular; `unknown`, of whose subjects no views are known; a
+`EDGES`: dataset `flat`, whose subjects are all equally popular; `unknown`, whose subjects have no known views; a
 relation of one question; a model always right, one always wrong, one that lacks a partition and a question; rows that
 the lake holds twice, some with another text.
+
+`OPEN`: of its 8 questions, dataset `open` has 4 without subject and relation, and 4 of a relation of no set, whose
+subjects have a name and no id. Dataset `popqa` has one question without a relation, and one without a subject.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import atexit
 import functools
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +38,20 @@ EDGES = LakePlan(
     one_question_relation=True,
     share_missing=0,
 )
+OPEN = LakePlan(
+    n_relations=2,
+    n_questions_per_relation=4,
+    datasets=("popqa", "open"),
+    prompts=("few_shot",),
+    models=("right", "some"),
+    always_right=("right",),
+    share_missing=0,
+    share_zero=0,
+)
+ODD_RELATION = """who sang "it's {all}" | [subj]?"""
+UNRELATED, UNSUBJECTED = "Q1-P106", "Q2-P106"
+"""The questions of popqa without a relation, and without a subject."""
+
 FLAT, UNKNOWN = "Q800000001", "Q800000002"
 
 
@@ -46,6 +65,19 @@ def edges_folder() -> Path:
         lake = make_lake(study.home.lake, EDGES)
         _move_subjects(lake)
         _spoil_answers(lake)
+        build_warehouse(study, lake)
+    return folder
+
+
+@functools.cache
+def open_folder() -> Path:
+    """The same of `OPEN`."""
+    folder = _folder(OPEN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        study = make_study(folder, OPEN)
+        lake = make_lake(study.home.lake, OPEN)
+        _forget_wikidata(lake)
         build_warehouse(study, lake)
     return folder
 
@@ -95,3 +127,37 @@ def _spoil_answers(lake: Lake) -> None:
     lake.write("answers", doubled, fingerprint="doubled", partition="right|oracle_again")
     lacking = lake.read("answers", "partial|closed_book").to_pylist()
     lake.write("answers", lacking[1:], fingerprint="lacking", partition="partial|closed_book")
+
+
+def _forget_wikidata(lake: Lake) -> None:
+    """Take subjects and relations from questions, and what hangs on subjects: the oracle's passages, paraphrases."""
+    datasets = lake.read("datasets").to_pylist()
+    datasets[1] |= {"relation_set": None, "relations": []}
+    lake.write("datasets", datasets, fingerprint="open")
+    questions = [_forgotten(question) for question in lake.read("questions").to_pylist()]
+    lake.write("questions", questions, fingerprint="open")
+    named = {(q["dataset"], q["question_id"]) for q in questions if q["subject"]}
+    linked = {(q["dataset"], q["question_id"]) for q in questions if q["subject_id"]}
+    _keep(lake, "retrieved_passages", ["oracle"], lambda key, _: key in linked)
+    _keep(lake, "answers", [f"{model}|oracle" for model in OPEN.models], lambda key, _: key in linked)
+    for table, partitions in (("paraphrases", ["all"]), ("paraphrase_answers", list(OPEN.models))):
+        _keep(lake, table, partitions, lambda key, row: key in named or row["paraphrase_id"] == 0)
+
+
+def _forgotten(question: dict[str, Any]) -> dict[str, Any]:
+    nobody = {"subject_id": None, "subject": None}
+    nothing = {"relation": None, "property_id": None}
+    if question["dataset"] == "open":
+        unlinked = {"subject_id": None, "relation": ODD_RELATION, "property_id": None}
+        less = {**nobody, **nothing} if question["relation"] == "occupation" else unlinked
+        return {**question, **less, "object_ids": [], "objects": []}
+    return {**question, **{UNRELATED: nothing, UNSUBJECTED: nobody}.get(question["question_id"], {})}
+
+
+def _keep(
+    lake: Lake, table: str, partitions: list[str], keeps: Callable[[tuple[str, str], dict[str, Any]], bool]
+) -> None:
+    for partition in partitions:
+        rows = lake.read(table, partition).to_pylist()
+        kept = [row for row in rows if keeps((row["dataset"], row["question_id"]), row)]
+        lake.write(table, kept, fingerprint="open", partition=partition)

@@ -18,6 +18,7 @@ import yaml
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from tests.lake_rows import (
@@ -176,8 +177,28 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         lake,
         "datasets",
         [
-            {"dataset": name, "source": "sandbox", "relations": relation_names(plan), "snapshot": "2026-10"}
+            {
+                "dataset": name,
+                "source": "sandbox",
+                "relation_set": SOURCE_SET,
+                "relations": relation_names(plan),
+                "snapshot": "2026-10",
+            }
             for name in plan.datasets
+        ],
+    )
+    _put(
+        lake,
+        "relations",
+        [
+            {
+                "relation_set": SOURCE_SET,
+                "relation": relation.name,
+                "property_id": relation.property_id,
+                "template": relation.template,
+                "statement": relation.statement,
+            }
+            for relation in RELATION_SETS[SOURCE_SET]
         ],
     )
     _put(

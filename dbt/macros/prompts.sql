@@ -47,7 +47,7 @@
             select
                 shown.i,
                 {{ prompt_block('shown', 'questions.question') }}
-                || ' ' || coalesce(questions.objects[1], '') || chr(10) || chr(10) as block
+                || ' ' || coalesce(questions.objects[1], questions.gold_answers[1], '') || chr(10) || chr(10) as block
             from (
                 select
                     answers.dataset,

@@ -20,11 +20,11 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.months import newest_complete_month
+from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reference_questions import TagMe
 from dagster_project.core.study.study import (
-    RELATION_NAMES,
     Dataset,
     Model,
     Popularity,
@@ -163,7 +163,7 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         }
     )  # fmt: skip
     assert study.methods == ("closed_book", "bm25", "dense", "oracle")
-    assert study.datasets == (Dataset("facts", RELATION_NAMES, None),)
+    assert study.datasets == (Dataset("facts", relation_names("popqa"), None),)
     assert study.prompts == (Prompt("plain", "qa", 0, None, "other_relations", False, ("questions",)),)
     assert study.models == (Model(name="m", path="gpt2", family="m"),)
     model = study.models[0]

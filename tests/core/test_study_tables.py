@@ -46,7 +46,13 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     ]  # fmt: skip
     dataset = lake.read("datasets").to_pylist()[0]
     assert (dataset["dataset"], dataset["source"], dataset["snapshot"]) == ("facts", "sandbox", "2026-10")
-    assert len(dataset["relations"]) == 16
+    assert (dataset["relation_set"], len(dataset["relations"])) == ("popqa", 16)
+    father = next(row for row in lake.read("relations").to_pylist() if row["relation"] == "father")
+    assert father == {
+        "relation_set": "popqa", "relation": "father", "property_id": "P22",
+        "template": "Who is the father of [subj]?", "statement": "The father of [subj] is [obj].",
+    }  # fmt: skip
+    assert lake.read("relations").num_rows == 16
     assert lake.read("popularity_windows").to_pylist() == [
         {"measure": "page_views", "n_months": 12, "last_month": "2026-10", "redirects": "resolve"}
     ]

@@ -26,7 +26,7 @@ with dg.DagsterInstance.get() as instance:
         instance=instance,
         asset_selection=[
             dg.AssetKey(["lake", name])
-            for name in ("datasets", "methods", "model_prices", "models", "popularity_windows", "prompts")
+            for name in ("datasets", "methods", "model_prices", "models", "popularity_windows", "prompts", "relations")
         ],
     )
     context = dg.build_schedule_context(

@@ -4,7 +4,8 @@ What belongs here: lake table `paraphrase_similarities`. What does not: the enco
 dbt computes, and similarity of answers (`embedding.answers`).
 
 Within a relation, a wording differs from question to question only in the subject. So some questions are enough: a
-seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared.
+seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared, among the questions that have
+another wording. Questions without a relation are drawn like those of one relation.
 """
 
 from __future__ import annotations
@@ -40,13 +41,11 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
 
 
 def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
-    drawn = _drawn(study, lake)
     columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
-    wordings = [
-        row
-        for row in lake.read("paraphrases", columns=columns).to_pylist()
-        if (row["dataset"], row["question_id"]) in drawn
-    ]
+    found = lake.read("paraphrases", columns=columns).to_pylist()
+    reworded = {(row["dataset"], row["question_id"]) for row in found if row["paraphrase_id"] > 0}
+    drawn = _drawn(study, lake, reworded)
+    wordings = [row for row in found if (row["dataset"], row["question_id"]) in drawn]
     vectors = load_encoder().encode([row["paraphrase"] for row in wordings], log)
     keys = [(row["dataset"], row["question_id"]) for row in wordings]
     originals = {
@@ -66,11 +65,12 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     return Computed(rows, notes={"questions": len(originals), "questions_without_original": n_without})
 
 
-def _drawn(study: Study, lake: Lake) -> set[tuple[str, str]]:
-    """(dataset, question_id) of the questions whose wordings are compared."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+def _drawn(study: Study, lake: Lake, reworded: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """(dataset, question_id) of the questions whose wordings are compared; they are among `reworded`."""
+    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist():
-        groups[row["dataset"], row["relation"]].append(row)
+        if (row["dataset"], row["question_id"]) in reworded:
+            groups[row["dataset"], row["relation"]].append(row)
     return {
         (dataset, str(row["question_id"]))
         for (dataset, _), rows in groups.items()

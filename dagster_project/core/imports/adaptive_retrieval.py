@@ -1,4 +1,4 @@
-"""Result CSVs of the adaptive-retrieval reference (SPEC §1): file names that say how, rows of PopQA's columns and more.
+"""Result CSVs of the adaptive-retrieval reference (SPEC §1): what their names say, PopQA's columns and more.
 
 What belongs here: `model=…-input=…-method=…-shots=…-n=….csv` with `_int8bit` and `-worker=i.n`, which files belong
 together, and the rows. What does not: under which prompt of the study they stand (`answers`).
@@ -33,7 +33,7 @@ _EXPECTED = "model=…-input=…-method=vanilla|BM25|contriever|genread-shots=�
 
 @dataclass(frozen=True)
 class ResultFile:
-    """One file and what its name says; of a run by several workers `worker` of `workers`."""
+    """One file, and what its name says. If several workers wrote a run, the file is that of `worker` of `workers`."""
 
     path: Path
     model: str
@@ -52,7 +52,7 @@ class ResultFile:
 
 
 def result_file(path: Path) -> ResultFile | None:
-    """What a file's name says; None where it is of no such file."""
+    """What a file's name says; None if it is no such file."""
     found = _NAME.fullmatch(path.name)
     if not found:
         return None
@@ -70,10 +70,10 @@ def result_file(path: Path) -> ResultFile | None:
 
 
 def find_results(place: Path, declared: Results) -> list[ResultFile]:
-    """The files that the declaration means, those of one run together.
+    """The files that the declaration names; the files of one run are together.
 
-    Errors: `SourceError` where there is none, where its names do not say which model or input is meant, where two
-    runs are of the same method and shots, or where a worker's part is missing.
+    Errors: `SourceError` if there is none, if the names do not tell the model or input apart, if two runs have the same
+    method and shots, or if a worker's part is missing.
     """
     named = sorted(place.glob("*.csv")) if place.is_dir() else [place]
     files = [file for path in named if (file := result_file(path))]
@@ -88,7 +88,7 @@ def find_results(place: Path, declared: Results) -> list[ResultFile]:
 def read_result_file(file: ResultFile, questions: Questions, aside: Aside) -> Iterator[ImportedAnswer]:
     """The rows of a file whose question is in `questions`; the others go to `aside`.
 
-    A file with fewer or more rows than its name says is told there too. Errors: as `read_delimited`.
+    If a file has fewer or more rows than its name says, `aside` says so too. Errors: as `read_delimited`.
     """
     n_rows = 0
     for record in read_delimited(file.path, ",", COLUMNS, aside):
@@ -148,7 +148,7 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
     if question is None:
         return "column id: no question of the dataset has it"
     subject = record.get("s_uri").strip().rpartition("/")[2]
-    if subject and subject != question["subject_id"]:
+    if subject and question["subject_id"] not in (None, subject):
         return f"columns id and s_uri disagree: question {question_id} is about {question['subject_id']}"
     try:
         is_correct, has_answer = truth(record.get("is_correct")), truth(record.get("has_answer"))

@@ -23,9 +23,9 @@ from dagster_project.core.study.study import Model, Study
 
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
-    """Partition `model` of table imported_answers: all rows of the model's result files; of other models none.
+    """Write partition `model` of table imported_answers: all rows of the model's result files. Other models have none.
 
-    Errors: `SourceError` where a file is missing, is no such file, or stands under no prompt or method of the study.
+    Errors: `SourceError` if a file is missing, is no such file, or fits no prompt or method of the study.
     """
     model = study.model(model_name)
     prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
@@ -96,7 +96,7 @@ def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -
 
 
 def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
-    """The study's prompt that an answer stands under. Errors: `SourceError` where none, or several, fit its shots."""
+    """The study's prompt for an answer. Errors: `SourceError` if no prompt, or several, have its number of shots."""
     fitting = [
         prompt.name
         for prompt in study.answer_prompts
@@ -116,7 +116,7 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
 
 
 def _coverage(rows: Iterable[Mapping[str, Any]], questions: Mapping[str, Questions]) -> dict[str, Any]:
-    """Answers by dataset, prompt and method, and how many of the dataset's questions have none there."""
+    """The number of answers by dataset, prompt and method, and of the dataset's questions without one."""
     counts: dict[tuple[str, str, str], int] = {}
     for row in rows:
         key = row["dataset"], row["prompt"], row["method"]

@@ -1,4 +1,4 @@
-"""What reading a dataset's file comes to: questions, entities, facts and popularity, ready for the lake.
+"""What a dataset's file gives: questions, entities, facts and popularity, ready for the lake.
 
 What belongs here: the shape that all dataset formats share, and texts made fit for storing. What does not: the
 formats (one module each).
@@ -31,7 +31,7 @@ class ImportedEntity:
 
 @dataclass
 class LinkingCounts:
-    """Questions that a file holds, and those linked to an entity; the others by their reason."""
+    """How many questions a file has, how many of them are linked to an entity, and why the others are not."""
 
     n_questions: int = 0
     n_linked: int = 0
@@ -50,7 +50,7 @@ class ImportedDataset:
     """A file's content. `questions` are rows of lake table questions without `dataset`, by the file's own ids.
 
     `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
-    counts, by relation, what linking subjects by their names came to; empty where the file names entities.
+    counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
     """
 
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -71,10 +71,10 @@ class ImportedParaphrases:
 
 
 def clean(text: str, longest: int = LONGEST_LABEL) -> str:
-    """A text as it is stored: one line, without control characters, cut at `longest`."""
+    """The text as it is stored: in one line, without control characters, cut at `longest`."""
     return clean_term(text, longest).text
 
 
 def reasons(aside: Sequence[QuarantinedRow]) -> dict[str, int]:
-    """How often each kind of fault was put aside: its words up to the first colon."""
+    """How many rows were put aside for each reason: its words up to the first colon."""
     return dict(Counter(row.reason.split(":")[0] for row in aside).most_common(10))

@@ -1,8 +1,9 @@
 """EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1).
 
-What belongs here: the relations' templates, cutting the subject's mention out by them, and linking it to entities that
-are known from elsewhere. What does not: reading those entities (`questions.build`). The files name no entity: a
-mention is kept only where it is the label or an alias of exactly one.
+What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
+that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
+(`questions`). The files name no entity: a question is kept only if its subject's name is the label or an alias of
+exactly one entity.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.relations.entity_questions import RELATION_NAMES, SUBJECT, TEMPLATES
+from dagster_project.core.relations.entity_questions import RELATIONS
+from dagster_project.core.relations.relation import SUBJECT
 from dagster_project.core.study.imports import Import
 
 SPLITS = ("test", "dev", "train")
+_BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
 _FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json")
 _LARGEST_FILE = 1 << 28
 
@@ -37,17 +40,18 @@ def read_entity_questions(
 ) -> ImportedDataset:
     """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`).
 
-    Questions are put aside that name no entity or several, ask what another one asked, or are of a property without a
-    template. Notes hold the share linked. Errors: `SourceError` where the folder holds no file of the split, a
-    file is no JSON list, or no question could be linked.
+    Questions are put aside if they name no entity or several, if another question asks the same, or if their property
+    has no template. Notes have the share of linked questions. Errors: `SourceError` if the folder has no file of the
+    split, a file is no JSON list, or no question could be linked.
     """
     dataset = ImportedDataset()
     wanted = set(relations)
     for file in find_files(folder, split):
         property_id = file.name.split(".")[0]
-        name = TEMPLATES.get(property_id, ("", ""))[0]
-        if not name or name in wanted:
-            counts = dataset.linking.setdefault(name or property_id, LinkingCounts())
+        relation = _BY_PROPERTY.get(property_id)
+        if relation is None or relation.name in wanted:
+            name = relation.name if relation else property_id
+            counts = dataset.linking.setdefault(name, LinkingCounts())
             _add_file(dataset, file, property_id, entities, counts)
     total = _total(dataset.linking.values())
     if not dataset.questions:
@@ -75,7 +79,7 @@ def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
 
 
 def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Label or alias → ids of the entities that bear it; rows with entity_id, label, aliases."""
+    """Label or alias → ids of the entities with this name. `entities` are rows with entity_id, label and aliases."""
     names: dict[str, set[str]] = {}
     for entity in entities:
         for name in (entity["label"], *entity["aliases"]):
@@ -85,7 +89,7 @@ def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def mention(question: str, template: str) -> str | None:
-    """The subject as the question names it; None where the question is not of the template."""
+    """The subject as the question names it; None if the question does not fit the template."""
     before, after = template.split(SUBJECT)
     if not (question.startswith(before) and question.endswith(after)):
         return None
@@ -120,7 +124,7 @@ def _add_file(
     for number, item in enumerate(_load(file), 1):
         counts.n_questions += 1
         fault = _question_fault(item)
-        if not fault and property_id not in TEMPLATES:
+        if not fault and property_id not in _BY_PROPERTY:
             fault = f"no template is known of property {property_id}"
         if fault:
             counts.n_put_aside += 1
@@ -168,12 +172,12 @@ def _link(
     counts: LinkingCounts,
 ) -> str | None:
     """Add the question under its entity, or say why not."""
-    relation, template = TEMPLATES[property_id]
+    relation = _BY_PROPERTY[property_id]
     question = clean(item["question"], LONGEST_QUESTION)
-    name = mention(question, template)
+    name = mention(question, relation.template)
     if name is None:
         counts.n_put_aside += 1
-        return f"key question: not of the relation's template, {template}"
+        return f"key question: not of the relation's template, {relation.template}"
     ids = sorted(entities.get(name, ()))
     if not ids:
         counts.n_no_entity += 1
@@ -189,7 +193,7 @@ def _link(
     counts.n_linked += 1
     dataset.questions[question_id] = {
         "question_id": question_id,
-        "relation": relation,
+        "relation": relation.name,
         "property_id": property_id,
         "subject_id": ids[0],
         "subject": name,
@@ -207,7 +211,8 @@ def _read(place: Path, declared: Import, relations: tuple[str, ...], names: Name
 
 
 FORMAT = QuestionFormat(
-    relations=RELATION_NAMES,
+    relation_set="entity_questions",
+    links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
     keys={"split": lambda read, key: read.choice(key, SPLITS, "test")},

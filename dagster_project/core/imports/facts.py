@@ -27,7 +27,7 @@ PARTITION = IMPORTED
 
 
 def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
-    """Partition `imported` of table triples; nothing where no dataset is, or was, an import of facts."""
+    """Write partition `imported` of table triples, if a dataset is, or was, an import of facts."""
 
     def compute() -> Computed:
         known = _known(lake, "triples", ("subject_id", "property_id", "object_id"))
@@ -44,7 +44,7 @@ def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcom
 
 
 def import_entities(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
-    """Partition `imported` of table entities; nothing where no dataset is, or was, an import of facts."""
+    """Write partition `imported` of table entities, if a dataset is, or was, an import of facts."""
 
     def compute() -> Computed:
         known = _known(lake, "entities", ("entity_id",))
@@ -58,7 +58,7 @@ def import_entities(study: Study, lake: Lake, log: logging.Logger) -> list[Outco
 
 
 def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Table imported_popularity; of an entity that several datasets give a number, the first dataset's."""
+    """Write table imported_popularity. If several datasets give a number for an entity, the first dataset's counts."""
 
     def compute() -> Computed:
         rows = [
@@ -107,7 +107,7 @@ def format_of(declared: Import) -> QuestionFormat:
 
 
 def file_slice(study: Study, dataset: Dataset) -> list[Any]:
-    """What of a dataset's files decides its rows: their bytes, and how they are read."""
+    """What decides the rows of a dataset's files: their bytes, and how they are read."""
     return [
         [slice_of(declared), file_hashes(_files_of(study, declared))]
         for declared in (dataset.imported, dataset.paraphrases)
@@ -116,7 +116,7 @@ def file_slice(study: Study, dataset: Dataset) -> list[Any]:
 
 
 def _files_of(study: Study, declared: Import) -> list[Path]:
-    """The files that a declaration has read, and no others of their folder."""
+    """The files that a declaration reads, and no other files of their folder."""
     found: list[Path] = load_format(declared.kind, declared.format).files(
         declared.place.find(study.path), declared
     )

@@ -28,17 +28,19 @@ def the_file(place: Path, _declared: Import | Results) -> list[Path]:
 
 @dataclass(frozen=True)
 class QuestionFormat:
-    """Questions of others. `relations` are all that its files may ask about.
+    """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
 
     `files` gives the files that are read at a place. `read` takes the place, the declaration, the relations that are
-    asked about, and names of entities to link subjects to. Files that `name_entities` bring entities, facts and
-    popularity; the subjects of others are linked to entities that are known from elsewhere.
+    asked about (none: all), and names of entities to link subjects to. With `names_entities`, the files bring
+    entities, facts and popularity. With `links_subjects`, the subjects that the files name are linked to entities that
+    are known from elsewhere. Without either, the questions have no subject.
     """
 
-    relations: tuple[str, ...]
     read: Callable[[Path, Import, tuple[str, ...], Names], ImportedDataset]
     files: Callable[[Path, Import], list[Path]] = the_file
+    relation_set: str | None = None
     names_entities: bool = False
+    links_subjects: bool = False
     keys: Keys = field(default_factory=dict, hash=False)
 
 

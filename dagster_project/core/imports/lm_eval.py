@@ -26,7 +26,7 @@ METRICS = ("exact_match", "em", "acc")
 
 
 def find_log(place: Path) -> Path:
-    """The log that is meant. Errors: `SourceError` where a folder holds none or several."""
+    """The log at `place`. Errors: `SourceError` if a folder has none or several."""
     if place.is_file():
         return place
     logs = sorted(place.glob("samples_*.jsonl"))
@@ -41,8 +41,8 @@ def find_log(place: Path) -> Path:
 def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
     """The lines of a log whose document is in `questions`; the others go to `aside`.
 
-    Errors: `SourceError` where the file cannot be read, has several filters and the declaration names none, or not
-    the one that it names, or not its metric.
+    Errors: `SourceError` if the file cannot be read, if it has several filters and the declaration names none, or if it
+    lacks the filter or metric that the declaration names.
     """
     lines = list(read_json_lines(path, aside))
     filter_ = _filter(path, declared.option("filter"), {str(line.get("filter", "none")) for _, line in lines})
@@ -111,7 +111,7 @@ def _answer(
 
 
 def _text(line: Mapping[str, Any]) -> str | None:
-    """The answer after the log's filter; where there is no such key, the first response."""
+    """The answer after the log's filter. Without that key: the first response."""
     found = line.get("filtered_resps", line.get("resps"))
     while isinstance(found, list) and found:
         found = found[0]
@@ -119,7 +119,7 @@ def _text(line: Mapping[str, Any]) -> str | None:
 
 
 def _prompt(arguments: object) -> str | None:
-    """The prompt: first of the first argument list, in both shapes that versions of the harness write."""
+    """The prompt: the first of the first argument list. Versions of the harness write two shapes; both are read."""
     if isinstance(arguments, dict):
         first = next(iter(arguments.values()), None)
         found = first.get("arg_0") if isinstance(first, dict) else None

@@ -22,7 +22,7 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.records import Aside, Record, json_texts, read_delimited
-from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.popqa import BY_NAME
 from dagster_project.core.terms import LONGEST_LABEL, clean_term
 
 COLUMNS = (
@@ -36,13 +36,12 @@ PROPERTY_NUMBERS = {
 }  # fmt: skip
 """The dataset's own numbers of its relations (column prop_id), which are no Wikidata identifiers."""
 
-_RELATIONS = {relation.name: relation for relation in RELATIONS}
 _ENTITY = re.compile(r"https?://www\.wikidata\.org/(?:entity|wiki)/(Q[1-9]\d{0,11})")
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 
 
 class _Refused(Exception):
-    """A row that cannot be used; says why."""
+    """A row cannot be used. The text says why."""
 
 
 def read_popqa(path: Path) -> ImportedDataset:
@@ -82,7 +81,7 @@ class _Reading:
         self._entity_of: dict[tuple[str, str], str] = {}
 
     def add(self, record: Record) -> None:
-        """Take a row in, all of it or nothing. Errors: `_Refused`."""
+        """Add a row, all of it or nothing. Errors: `_Refused`."""
         question_id = record.get("id").strip()
         if not _ID.fullmatch(question_id):
             raise _Refused("column id: a number or short name was expected")
@@ -106,7 +105,7 @@ class _Reading:
         self.dataset.facts.append((subject.entity_id, question["property_id"], obj.entity_id, relation))
 
     def _tell_of_cleaning(self, record: Record) -> None:
-        """The original of a row that is kept but for characters that no text may hold."""
+        """Put aside the original of a row that is kept without the characters that no text may have."""
         for column, longest in (
             ("subj", LONGEST_LABEL),
             ("obj", LONGEST_LABEL),
@@ -121,7 +120,7 @@ class _Reading:
 
     def _relation(self, record: Record) -> str:
         name = record.get("prop").strip()
-        if name not in _RELATIONS:
+        if name not in BY_NAME:
             raise _Refused(f"column prop: one of the sixteen relations was expected: {clean(name)[:60]!r}")
         if record.get("prop_id").strip() != PROPERTY_NUMBERS[name]:
             raise _Refused(f"columns prop and prop_id disagree: {name} is {PROPERTY_NUMBERS[name]}")
@@ -157,7 +156,7 @@ class _Reading:
         return ImportedEntity(entity_id, label, tuple(kept), title, popularity)
 
     def _keep(self, entity: ImportedEntity) -> None:
-        """Keep an entity; of one that several rows name the first row's texts, and what it lacks from the next."""
+        """Keep an entity. If several rows name it, the first row's texts count; later rows add what it lacks."""
         before = self.dataset.entities.get(entity.entity_id)
         if before is None:
             self.dataset.entities[entity.entity_id] = entity
@@ -183,7 +182,7 @@ def _question(
     return {
         "question_id": question_id,
         "relation": relation,
-        "property_id": _RELATIONS[relation].property_id,
+        "property_id": BY_NAME[relation].property_id,
         "subject_id": subject.entity_id,
         "subject": subject.label,
         "subject_aliases": list(subject.aliases),
@@ -212,6 +211,4 @@ def _finite(value: float, column: str) -> float:
     return value
 
 
-FORMAT = QuestionFormat(
-    relations=tuple(_RELATIONS), read=lambda place, *_: read_popqa(place), names_entities=True
-)
+FORMAT = QuestionFormat(relation_set="popqa", read=lambda place, *_: read_popqa(place), names_entities=True)

@@ -1,7 +1,7 @@
 """PopQA-TP's CSV: one wording of a question a row, joined to a popqa dataset by `id` (SPEC §1).
 
 What belongs here: columns `id`, `template_id` (0 = the question itself) and `paraphrase`. What does not: the
-questions (`popqa`). The rest of the file's columns repeat PopQA's; where it has `prop`, it must agree.
+questions (`popqa`). The other columns of the file repeat PopQA's; column `prop`, if it is there, must agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_TEMPLATES = 1_000
 def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedParaphrases:
     """Read a PopQA-TP CSV over `questions` (by id, as the popqa file has them).
 
-    Errors: `SourceError` naming file and column where it is no such file, or where no row fits any question.
+    Errors: `SourceError` naming file and column if it is no such file, or if no row fits any question.
     """
     aside = Aside(path.name)
     found = ImportedParaphrases()
@@ -46,7 +46,7 @@ def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> Imp
 def _add(
     found: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
 ) -> str | None:
-    """Take a row in, or say why not."""
+    """Add a row, or say why not."""
     question_id = record.get("id").strip()
     if question_id not in questions:
         return f"column id: no question of the dataset has it: {clean(question_id)[:60]!r}"

@@ -1,13 +1,13 @@
 """Questions and wordings of imported datasets, as rows of lake tables questions and paraphrases.
 
-What belongs here: which format's reader is asked, and rows in the tables' columns. What does not: the formats, the
-draw and the tables' writers (`questions.build`).
+What belongs here: choosing the format's reader, and rows in the tables' columns. What does not: the formats, the draw
+and the writers of the tables (`questions.build`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dagster_project.core.errors import StudyError
@@ -15,14 +15,14 @@ from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaph
 from dagster_project.core.imports.entity_questions import by_name
 from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.imports.formats import ParaphraseFormat
-from dagster_project.core.lake import Lake
-from dagster_project.core.relations.popqa import SUBJECT
+from dagster_project.core.lake import Lake, QuarantinedRow
+from dagster_project.core.relations.relation import ALL, SUBJECT
 from dagster_project.core.study.imports import PARAPHRASES, load_format
 from dagster_project.core.study.study import Dataset, Study
 
 
 def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Logger) -> ImportedDataset:
-    """A dataset's questions out of its file; those of relations that it does not ask about are among them.
+    """A dataset's questions from its file, also those of relations that the dataset does not ask about.
 
     Errors: `SourceError` where the file is missing, is no such file, or holds nothing that can be used.
     """
@@ -40,6 +40,22 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
     return found
 
 
+def kept_questions(
+    questions: Iterable[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[QuarantinedRow]]:
+    """The questions that can be asked, and those put aside: marts call all relations together `all`."""
+    kept: list[Mapping[str, Any]] = []
+    aside: list[QuarantinedRow] = []
+    for question in questions:
+        relation = question["relation"]
+        if relation in ("", ALL):
+            reason = f"relation {relation!r}: a name other than that of all relations together was expected"
+            aside.append(QuarantinedRow(question["question_id"], reason, question["question"]))
+        else:
+            kept.append(question)
+    return kept, aside
+
+
 def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
     """The content of a dataset's files; subjects that they only name are linked to the lake's entities.
 
@@ -53,7 +69,7 @@ def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedData
 
 
 def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> ImportedParaphrases:
-    """A dataset's wordings out of its PopQA-TP file. Errors: `SourceError`."""
+    """A dataset's wordings from its file of paraphrases. Errors: `SourceError`."""
     declared = dataset.paraphrases
     if declared is None:
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
@@ -66,11 +82,11 @@ def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) ->
 
 
 def wordings(question: Mapping[str, Any], imported: Mapping[int, str]) -> Iterator[tuple[int, str, str]]:
-    """(number, template, wording) of a question: 0 = the question itself, then the imported ones by their number."""
+    """(number, template, wording) of a question: number 0 is the question itself, then come the imported ones."""
     for number, wording in sorted({**imported, 0: question["question"]}.items()):
         yield number, as_template(wording, question["subject"]), wording
 
 
-def as_template(wording: str, subject: str) -> str:
-    """The wording with [subj] for its subject, where that stands in it exactly once; else the wording itself."""
-    return wording.replace(subject, SUBJECT) if wording.count(subject) == 1 else wording
+def as_template(wording: str, subject: str | None) -> str:
+    """The wording with [subj] for its subject. Without a subject that stands in it exactly once: the wording itself."""
+    return wording.replace(subject, SUBJECT) if subject and wording.count(subject) == 1 else wording

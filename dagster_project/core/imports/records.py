@@ -1,11 +1,11 @@
 """Files of others as records: CSV and TSV row by row, JSON lines, whatever their line ends and encoding.
 
-What belongs here: bytes to records, each with its number, and what is wrong with those that are none. What does not:
-what the columns mean (one module a format). A file is read a line at a time; one bad row is put aside with its
-reason, a file that cannot be one of these at all is refused.
+What belongs here: turning bytes into numbered records, and saying what is wrong with bad rows. What does not: what the
+columns mean (one module per format). A file is read line by line. A bad row is put aside with its reason; a file of
+another kind is refused.
 
-Lines end as the file's first one does: in LF (CRLF with it), or, where there is no LF at all, in CR. In a file with LF
-a CR that ends no line is a character of its field like any other, quoted or not, so that no row is torn in two.
+All lines end like the file's first line: in LF or CRLF, or in CR if the file begins without an LF. In a file with LF, a
+CR that ends no line is an ordinary character of its field, quoted or not, so that no row is torn in two.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Aside:
     rows: list[QuarantinedRow] = field(default_factory=list)
 
     def put(self, row: int | str, reason: str, raw: object = "") -> None:
-        """Put a row aside; `row` as numbered in messages: the first below the header is row 1."""
+        """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
         text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
         self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
 
@@ -90,7 +90,7 @@ def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: A
 
 
 def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and the objects of a JSON lines file; lines that hold none go to `aside`."""
+    """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`."""
     try:
         with path.open("rb") as stream:
             _refuse_other_encodings(path, stream)
@@ -111,7 +111,7 @@ def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, A
 
 
 def json_texts(text: str) -> list[str] | None:
-    """A column that holds a JSON list of texts; None where it does not."""
+    """The texts of a JSON list; None if the column has something else."""
     try:
         loaded = json.loads(text)
     except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ def _refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """Lines, bytes that are not UTF-8 kept as surrogates; of an overlong line only the beginning."""
+    """The lines. Bytes that are not UTF-8 are kept as surrogates; only the beginning of an overlong line is kept."""
     is_cr = _ends_in_cr(stream)
     lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
     end = b"\r" if is_cr else b"\n"
@@ -217,7 +217,7 @@ def _rows(path: Path, reader: Any, aside: Aside) -> Iterator[tuple[int, list[str
 
 
 def _fault(values: Sequence[str], columns: Sequence[str]) -> str | None:
-    """Why a row cannot be used whatever its columns mean."""
+    """Why a row cannot be used, whatever its columns mean; None if it can."""
     if len(values) != len(columns):
         has_cr = any("\r" in value.replace("\r\n", "") for value in values)
         hint = "; a CR in it is no end of a row, as the file's rows end in LF" if has_cr else ""

@@ -19,11 +19,11 @@ _MISSING = frozenset({"", "nan", "none", "null"})
 
 @dataclass(frozen=True)
 class ImportedAnswer:
-    """One row: the text that a model wrote to a question, and what the file says of it; None = it does not say.
+    """One row: the text that a model wrote for a question, and what the file says about it. None = it does not say.
 
     `shots` is the number of demonstrations; `passage` identifies a retrieved passage in the file's own terms,
-    `background` is the text of a generated one. Of prompts only the
-    SHA-256 is kept: with retrieved passages before 15 demonstrations they are long. `place` is file and row, for people.
+    `background` is the text of a generated one. Only the SHA-256 of a prompt is
+    kept, because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
     """
 
     question_id: str
@@ -45,7 +45,7 @@ Questions = Mapping[str, Mapping[str, Any]]
 
 
 def truth(value: object) -> bool | None:
-    """True or false as files write it, None where it is missing. Errors: `ValueError` where it is neither."""
+    """True or false as files write it; None if it is missing. Errors: `ValueError` if it is neither."""
     text = str("" if value is None else value).strip().lower()
     if text in _MISSING:
         return None
@@ -55,7 +55,7 @@ def truth(value: object) -> bool | None:
 
 
 def given(value: str) -> str | None:
-    """A text, or None where the file leaves it out."""
+    """The text, or None if the file leaves it out."""
     return None if value.strip().lower() in _MISSING else value
 
 

@@ -1,8 +1,9 @@
-"""Questions, built from the lake's facts or out of imported files (SPEC §1).
+"""Questions, built from the lake's facts or read from imported files (SPEC §1).
 
-What belongs here: which questions a dataset has, their gold answers, and filled templates. What does not: the
-templates (`relations`, `paraphrases`), reading files (`imports`), popularity (joined in dbt), prompts
-(`generation.prompts`).
+What belongs here: which questions a dataset has, and their gold answers. What does not: templates (`relations`),
+reading files (`imports`), popularity (joined in dbt), prompts (`generation.prompts`).
+
+A question needs no subject and no relation, since an imported file may give neither. Both are null then.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
 from dagster_project.core.imports.facts import file_slice
-from dagster_project.core.imports.questions import imported_questions
+from dagster_project.core.imports.questions import imported_questions, kept_questions
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.relations.popqa import RELATIONS, SUBJECT, Relation
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.study.study import Dataset, Study
 from dagster_project.core.wikimedia.asked import asked_entities, asked_facts, sample_content
 
@@ -39,7 +41,7 @@ class _Entity:
 
 @dataclass
 class _Built:
-    """Questions by relation, what was put aside, and how many objects had no label."""
+    """Questions by relation, the facts that were put aside, and how many objects had no label."""
 
     questions: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     quarantined: list[QuarantinedRow] = field(default_factory=list)
@@ -47,7 +49,10 @@ class _Built:
 
 
 def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `questions`: one question per (subject, relation) of each dataset's relations."""
+    """Write lake table `questions`: one question per (subject, relation) of the source's facts, and those of files.
+
+    Errors: `LakeError` where no question can be made from the facts, `SourceError` where a file has none to ask.
+    """
     slices = [
         (dataset.name, dataset.relations, dataset.max_questions_per_relation) for dataset in study.datasets
     ]
@@ -64,26 +69,20 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
 
 
-def fill(template: str, subject: str) -> str:
-    """`template` with its one `[subj]` replaced; the label is never read as a template itself."""
-    before, after = template.split(SUBJECT)
-    return before + subject + after
-
-
 def one_line(text: str) -> str:
-    """`text` stripped, its line breaks turned into spaces: a question is one line, and so is an answer."""
+    """`text` in one line, stripped: line breaks become spaces. Questions and answers are one line each."""
     return " ".join(text.splitlines()).strip()
 
 
 def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
-    """Distinct answers in their order, stripped, none empty."""
+    """The distinct answers in their order, stripped. Empty ones are left out."""
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
 
 
 def draw(
     rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str
 ) -> list[Mapping[str, Any]]:
-    """The `limit` rows with the smallest hash of (seed, dataset, question_id), whatever their order."""
+    """The `limit` rows with the smallest hash of (seed, dataset, question_id). Their order does not matter."""
     if limit is None:
         return list(rows)
 
@@ -92,6 +91,32 @@ def draw(
         return hashlib.sha256(key.encode()).hexdigest(), row["question_id"]
 
     return sorted(rows, key=place)[:limit]
+
+
+def questions_of_file(
+    dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study
+) -> list[dict[str, Any]]:
+    """The questions of a file that the dataset asks.
+
+    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn like those
+    of one relation. Errors: `SourceError` where there is no question to ask.
+    """
+    by_relation: dict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
+    for question in questions:
+        by_relation[question["relation"]].append(question)
+    there = sorted(by_relation, key=relation_order)
+    asked = [
+        {"dataset": dataset.name, **row}
+        for relation in dataset.relations or there
+        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
+    ]
+    if not asked:
+        names = ", ".join("questions without a relation" if name is None else name for name in there)
+        raise SourceError(
+            f"{study.path}: dataset {dataset.name}: its file has no question of"
+            f" {', '.join(dataset.relations) or 'any relation'}; it has: {names or 'none'}"
+        )
+    return asked
 
 
 def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
@@ -106,23 +131,35 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in study.datasets_of_files:
         found = imported_questions(study, dataset, lake, log)
-        asked = _of_file(dataset, found.questions.values(), study)
-        notes[dataset.name] = {**found.notes, "not_asked": len(found.questions) - len(asked)}
+        kept, refused = kept_questions(found.questions.values())
+        asked = questions_of_file(dataset, kept, study)
+        notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
         rows += asked
-        built.quarantined += found.aside
+        built.quarantined += [*found.aside, *refused]
     rows.sort(key=_order)
     log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))
     return Computed(rows, built.quarantined, notes)
 
 
+def _counts(n_in_file: int, asked: list[dict[str, Any]]) -> dict[str, int]:
+    """How many questions of a file are not asked, and how many of those asked lack a subject or a relation."""
+    lacking = {name: sum(row[name] is None for row in asked) for name in ("subject_id", "relation")}
+    missing = {f"without_{name.removesuffix('_id')}": n for name, n in lacking.items() if n}
+    return {"not_asked": n_in_file - len(asked), **missing}
+
+
 def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
-    relation = row["relation"]
-    place = RELATION_ORDER.get(relation, len(RELATION_ORDER))
-    return row["dataset"], place, relation, row["question_id"]
+    return row["dataset"], *relation_order(row["relation"]), row["question_id"]
+
+
+def relation_order(relation: str | None) -> tuple[int, str]:
+    """The key that sorts relations: PopQA's in their order, then the others by name, then questions without one."""
+    place = len(RELATION_ORDER) + (relation is None)
+    return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
 
 
 def imports_slice(study: Study, lake: Lake) -> list[Any]:
-    """What of imported files decides rows; what is linked to them depends on all entities."""
+    """What decides the rows of imported files: the files, and the entities that questions are linked to."""
     if not study.datasets_of_files:
         return []
     files = [[dataset.name, file_slice(study, dataset)] for dataset in study.datasets_of_files]
@@ -182,7 +219,7 @@ def _add_question(
             "subject_id": subject_id,
             "subject": subject.label,
             "subject_aliases": list(subject.aliases),
-            "question": fill(relation.template, subject.label),
+            "question": relation.question(subject.label),
             "object_ids": known,
             "objects": [entities[o].label for o in known],
             "gold_answers": gold_answers(t for o in known for t in (entities[o].label, *entities[o].aliases)),
@@ -196,21 +233,3 @@ def _of_dataset(dataset: Dataset, built: _Built, seed: int) -> list[dict[str, An
         for relation in dataset.relations
         for row in draw(built.questions[relation], dataset.max_questions_per_relation, seed, dataset.name)
     ]
-
-
-def _of_file(dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study) -> list[dict[str, Any]]:
-    """The questions of a file that the dataset asks. Errors: `SourceError` where there is none."""
-    by_relation: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for question in questions:
-        by_relation[question["relation"]].append(question)
-    asked = [
-        {"dataset": dataset.name, **row}
-        for relation in dataset.relations
-        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
-    ]
-    if not asked:
-        raise SourceError(
-            f"{study.path}: dataset {dataset.name}: its file has no question of {', '.join(dataset.relations)};"
-            f" it has: {', '.join(sorted(name for name in by_relation if by_relation[name]))}"
-        )
-    return asked

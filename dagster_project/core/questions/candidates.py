@@ -1,7 +1,7 @@
 """The candidates of a study's sample of facts, and what became of each (SPEC §1).
 
 What belongs here: lake table candidate_triples. What does not: the rule (`sampling`), how frequent subjects are
-(`frequencies`), what the sample leaves to ask (`asked`).
+(`frequencies`), which questions the sample leads to (`wikimedia.asked`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from dagster_project.core.wikimedia.asked import KEPT
 
 
 def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table candidate_triples: nothing without a sample of facts.
+    """Write lake table candidate_triples. It has no rows if the study samples no facts.
 
-    Errors: `LakeError` without triples, entities and frequencies; `SourceError` where the median candidate has no
-    popularity that others could be related to.
+    Errors: `LakeError` without triples, entities and frequencies; `SourceError` if the median candidate has no
+    popularity above 0, to which the others are related.
     """
     sample = study.source.sample
     if sample is None:
@@ -87,7 +87,7 @@ def _factor(popularity: pa.ChunkedArray, study: Study, measure: str) -> float:
 
 
 def _notes(sampled: pa.Table, factor: float) -> dict[str, Any]:
-    """Outcomes in all and by relation."""
+    """The number of candidates by outcome: over all relations, and by relation."""
     counts = sampled.group_by(["relation", "outcome"]).aggregate([([], "count_all")]).to_pylist()
     outcomes: Counter[str] = Counter()
     relations: dict[str, dict[str, int]] = {}

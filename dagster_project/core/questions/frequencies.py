@@ -1,10 +1,10 @@
 """How frequent the subjects of facts are: what a sample of facts is weighted by (SPEC §1).
 
 What belongs here: lake table subject_frequencies. What does not: what frequency decides (`sampling`), counting in texts
-(`text_matches`), fetching page views (`wikimedia.views`).
+(`text_matches`), fetching page views (`wikimedia.page_views`).
 
-A subject's names are its label and its aliases, white space at their ends left out. Their occurrences are added up, so
-a text's "New York City" counts twice for who is called both "New York" and "New York City".
+A subject's names are its label and its aliases, without white space at their ends. Their occurrences are added up. If a
+subject is called both "New York" and "New York City", the words "New York City" in a text count twice.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _TEXT_BYTES = 800_000_000  # what counts are rescaled to
 
 
 def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: date | None = None) -> Outcome:
-    """Write lake table subject_frequencies: nothing without a sample of facts.
+    """Write lake table subject_frequencies. It has no rows if the study samples no facts.
 
-    Errors: `LakeError` without triples and entities; `SourceError` where text or page views cannot be had.
+    Errors: `LakeError` without triples and entities; `SourceError` if text or page views are missing.
     """
     sample = study.source.sample
     if sample is None:
@@ -146,7 +146,7 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
 
 
 def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
-    """(subject's row, name's place) of each distinct pair, and the distinct names; blank ones are left out."""
+    """Each distinct pair (row of the subject, place of the name), and the distinct names. Blank names are left out."""
     aliases = subjects["aliases"].combine_chunks()
     owners = np.concatenate([np.arange(len(aliases)), pc.list_parent_indices(aliases).to_numpy()])
     texts = pa.concat_arrays(

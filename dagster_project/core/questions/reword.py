@@ -1,7 +1,7 @@
-"""Paraphrases of questions: templates filled with their subjects, or the wordings of imported files (SPEC §1).
+"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1).
 
-What belongs here: lake table `paraphrases`. What does not: the templates (`paraphrases`), the questions (`build`),
-reading files (`imports`), how close a wording is to its question (`embedding.paraphrases`).
+What belongs here: lake table `paraphrases`. What does not: the templates (`relations.paraphrases`), the questions
+(`build`), reading files (`imports`), how close a wording is to its question (`embedding.paraphrases`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.questions import imported_paraphrases, wordings
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.questions.build import RELATION_ORDER, fill, imports_slice
+from dagster_project.core.questions.build import imports_slice
 from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.popqa import BY_NAME
+from dagster_project.core.relations.relation import fill
 from dagster_project.core.study.study import Study
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `paraphrases`: 0 is the question itself, then its relation's templates, filled.
+    """Write lake table `paraphrases`: paraphrase 0 is the question itself, then come its relation's templates, filled.
 
-    A dataset with imported paraphrases has those instead; one that is imported without any has our templates, where
-    its relation is one of the sixteen.
+    A dataset with imported paraphrases has those instead of our templates. A question without a subject, or of a
+    relation without our templates, has paraphrase 0 alone.
     """
     stamp = fingerprint(
         lake.content("questions"),
@@ -39,9 +40,11 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         for question in lake.read("questions", columns=columns).to_pylist():
             name = question["dataset"]
             if name in found:
-                rows += _imported_wordings(question, found[name].wordings.get(question["question_id"], {}))
+                rows += _rows(question, found[name].wordings.get(question["question_id"], {}))
+            elif name in imported:
+                rows += _rows(question, _wordings_of_templates(question))
             else:
-                rows += _paraphrases(question, is_imported=name in imported)
+                rows += _paraphrases(question)
         log.info("paraphrases: %d", len(rows))
         aside = [row for paraphrases in found.values() for row in paraphrases.aside]
         return Computed(rows, aside, {name: paraphrases.notes for name, paraphrases in found.items()})
@@ -49,7 +52,13 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("paraphrases", stamp, compute)
 
 
-def _imported_wordings(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
+def _wordings_of_templates(question: Mapping[str, Any]) -> dict[int, str]:
+    """Our templates of the question's relation, filled, by their number."""
+    templates = PARAPHRASES.get(question["relation"], ()) if question["subject"] else ()
+    return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
+
+
+def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
     return [
         {
             "dataset": question["dataset"],
@@ -62,13 +71,10 @@ def _imported_wordings(question: Mapping[str, Any], imported: Mapping[int, str])
     ]
 
 
-def _paraphrases(question: Mapping[str, Any], *, is_imported: bool) -> list[dict[str, Any]]:
+def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The wordings of a question made from a fact: the relation's own template first, then the others."""
     relation = question["relation"]
-    templates = PARAPHRASES.get(relation, ())
-    if is_imported:
-        own = {i: fill(template, question["subject"]) for i, template in enumerate(templates, 1)}
-        return _imported_wordings(question, own)
-    templates = (RELATIONS[RELATION_ORDER[relation]].template, *templates)
+    templates = (BY_NAME[relation].template, *PARAPHRASES.get(relation, ()))
     return [
         {
             "dataset": question["dataset"],

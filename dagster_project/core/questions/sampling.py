@@ -3,12 +3,12 @@
 What belongs here: draws, the rule, the cap, as pure functions of tables and arrays. What does not: where frequencies
 come from (`frequencies`), reading and writing the lake (`candidates`).
 
-What is sampled is a triple (subject, property, object). A question is about (subject, property): it is asked where at
-least one of its triples is kept, and all its objects are answers, kept or not.
+Triples (subject, property, object) are sampled. A question is about (subject, property). It is asked if at least one of
+its triples is kept, and the objects of all its triples are answers.
 
-Both draws are SHA-256 hashes, so that everyone can compute them: of the UTF-8 text `<seed>:<purpose>:<subject>
-<property> <object>` the first eight bytes as a big-endian number, purpose `draw` for R and `cap` for the cap. What is
-kept therefore hangs on the triples alone, never on the order in which they came.
+Both draws are SHA-256 hashes, so that everyone can compute them. The hash of the UTF-8 text `<seed>:<purpose>:<subject>
+<property> <object>` gives its first eight bytes as a big-endian number; the purpose is `draw` for R and `cap` for the
+cap. The result therefore depends on the triples alone, never on their order.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def draws(triples: pa.Table, seed: int) -> np.ndarray:
 
 
 def known(popularity: np.ndarray) -> np.ndarray:
-    """`popularity` with NaN for what is no popularity: NaN, infinities, and negative numbers (SPEC §1). Zero is one."""
+    """`popularity`, with NaN in the place of infinities and negative numbers (SPEC §1). Zero is a popularity."""
     values = np.asarray(popularity, np.float64)
     return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
 
 
 def median_factor(popularity: np.ndarray) -> float | None:
-    """The factor that gives the median candidate f = 1 (SPEC §1), over those of known popularity.
+    """The factor that gives the median candidate of known popularity f = 1 (SPEC §1).
 
-    None where there is no such factor: no popularity is known, or the median is zero.
+    None if there is no such factor, because no popularity is known or the median is zero.
     """
     values = known(popularity)
     values = values[~np.isnan(values)]
@@ -75,8 +75,8 @@ def sample_triples(candidates: pa.Table, per_relation: int, seed: int) -> pa.Tab
     """What becomes of each candidate, sorted by triple: its columns, then `draw`, `threshold` and `outcome`.
 
     `candidates` has the columns of a triple, `relation`, `is_labelled` and `frequency` (f; null = unknown), and no
-    triple twice. A candidate is accepted if and only if f > exp(8R - 6); of a relation's accepted ones the
-    `per_relation` with the smallest second hash are kept.
+    triple twice. A candidate is accepted if and only if f > exp(8R - 6). The `per_relation` accepted
+    candidates of a relation with the smallest second hash are kept.
     """
     ordered = candidates.sort_by([(name, "ascending") for name in TRIPLE])
     draw = draws(ordered, seed)
@@ -96,7 +96,7 @@ def sample_triples(candidates: pa.Table, per_relation: int, seed: int) -> pa.Tab
 
 
 def _beyond(accepted: pa.Table, per_relation: int, seed: int) -> np.ndarray:
-    """Which rows are not among their relation's `per_relation` smallest hashes; equal ones stay in their order."""
+    """Whether each row is not among the `per_relation` smallest hashes of its relation. Equal hashes keep their order."""
     places = hash_triples(accepted, seed, "cap")
     relations = accepted["relation"].combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.lexsort((places, relations))

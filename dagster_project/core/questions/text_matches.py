@@ -1,10 +1,10 @@
 """How often names occur in text files of any size, by one Aho-Corasick pass over them.
 
-What belongs here: what an exact match is, and counting. What does not: whose names they are, and the lake
+What belongs here: what an exact match is, and counting matches. What does not: whose names they are, and the lake
 (`frequencies`).
 
-A match is the name's UTF-8 bytes in the text, case and accents as they are, a space matching only a space. Every
-occurrence counts, also those that overlap another name's or the same name's. Two readings are counted: `anywhere`, and
+The UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches only a space.
+Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and matches as
 `whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the name's edge
 has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
 """
@@ -48,7 +48,7 @@ class NameCounts:
 
 
 def text_files(place: Path) -> list[Path]:
-    """The file `place`, or all files below the folder `place` but hidden ones, sorted. Errors: `SourceError`."""
+    """The file `place`, or all files below the folder `place` except hidden ones, sorted. Errors: `SourceError`."""
     if place.is_file():
         return [place]
     if not place.is_dir():
@@ -69,7 +69,7 @@ def count_names(
     """Occurrences of `names` (distinct, none empty) in `files`: plain or compressed text, or JSON lines (key `text`).
 
     Text comes in pieces of `block` bytes; names that together exceed `names_at_once` bytes are searched for in several
-    passes: memory is bounded.
+    passes, so that memory is bounded.
     Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all files are empty.
     """
     counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, Aside())
@@ -205,7 +205,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _json_texts(stream: IO[bytes], path: Path, aside: Aside) -> Iterator[bytes]:
-    """Key `text` of each line, as C4 has it; lines without one are put aside."""
+    """Key `text` of each line, as in C4. Lines without it are put aside."""
     held, size, number = [], 0, 0
     while line := stream.readline(_LONGEST_LINE):
         number += 1

@@ -27,7 +27,7 @@ _ASIDE = f"reference_mentions|{WHOLE}"
 
 def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write table entity_linking. Errors: `LakeError` without entities, reference_questions or reference_mentions."""
-    datasets = [d for d in study.datasets_of_files if d.imported and not format_of(d.imported).names_entities]
+    datasets = [d for d in study.datasets_of_files if d.imported and format_of(d.imported).links_subjects]
     files = [[d.name, d.relations, file_slice(study, d)] for d in datasets]
     entities = [lake.content("entities", part) for part in lake.partitions("entities")] if datasets else []
     references = [lake.content("reference_questions"), lake.content("reference_mentions")]

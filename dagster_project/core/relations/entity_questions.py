@@ -1,37 +1,36 @@
 """The 24 relations of EntityQuestions, with the templates of that dataset's questions (SPEC §1).
 
-What belongs here: names and templates. What does not: reading the dataset's files (`imports.entity_questions`).
+What belongs here: names, properties and templates. What does not: reading the dataset's files
+(`imports.entity_questions`). Some names are PopQA's too: they mean the same property, under another template.
 """
 
 from __future__ import annotations
 
-SUBJECT = "[X]"
-TEMPLATES: dict[str, tuple[str, str]] = {
-    "P17": ("country", "Which country is [X] located in?"),
-    "P19": ("place of birth", "Where was [X] born?"),
-    "P20": ("place of death", "Where did [X] die?"),
-    "P26": ("spouse", "Who is [X] married to?"),
-    "P36": ("capital", "What is the capital of [X]?"),
-    "P40": ("child", "Who is [X]'s child?"),
-    "P50": ("author", "Who is the author of [X]?"),
-    "P69": ("educated at", "Where was [X] educated?"),
-    "P106": ("occupation", "What kind of work does [X] do?"),
-    "P112": ("founder", "Who founded [X]?"),
-    "P127": ("owner", "Who owns [X]?"),
-    "P131": ("administrative unit", "Where is [X] located?"),
-    "P136": ("genre", "What type of music does [X] play?"),
-    "P159": ("headquarters", "Where is the headquarter of [X]?"),
-    "P170": ("creator", "Who was [X] created by?"),
-    "P175": ("performer", "Who performed [X]?"),
-    "P176": ("manufacturer", "Which company is [X] produced by?"),
-    "P264": ("record label", "What music label is [X] represented by?"),
-    "P276": ("location", "Where is [X] located?"),
-    "P407": ("language", "Which language was [X] written in?"),
-    "P413": ("position played", "What position does [X] play?"),
-    "P495": ("country of origin", "Which country was [X] created in?"),
-    "P740": ("place of formation", "Where was [X] founded?"),
-    "P800": ("notable work", "What is [X] famous for?"),
-}
-"""Property → name of the relation here, and the dataset's question with [X] in the subject's place."""
+from dagster_project.core.relations.relation import Relation
 
-RELATION_NAMES = tuple(name for name, _ in TEMPLATES.values())
+RELATIONS: tuple[Relation, ...] = (
+    Relation("country", "P17", "Which country is [subj] located in?"),
+    Relation("place of birth", "P19", "Where was [subj] born?"),
+    Relation("place of death", "P20", "Where did [subj] die?"),
+    Relation("spouse", "P26", "Who is [subj] married to?"),
+    Relation("capital", "P36", "What is the capital of [subj]?"),
+    Relation("child", "P40", "Who is [subj]'s child?"),
+    Relation("author", "P50", "Who is the author of [subj]?"),
+    Relation("educated at", "P69", "Where was [subj] educated?"),
+    Relation("occupation", "P106", "What kind of work does [subj] do?"),
+    Relation("founder", "P112", "Who founded [subj]?"),
+    Relation("owner", "P127", "Who owns [subj]?"),
+    Relation("administrative unit", "P131", "Where is [subj] located?"),
+    Relation("genre", "P136", "What type of music does [subj] play?"),
+    Relation("headquarters", "P159", "Where is the headquarter of [subj]?"),
+    Relation("creator", "P170", "Who was [subj] created by?"),
+    Relation("performer", "P175", "Who performed [subj]?"),
+    Relation("manufacturer", "P176", "Which company is [subj] produced by?"),
+    Relation("record label", "P264", "What music label is [subj] represented by?"),
+    Relation("location", "P276", "Where is [subj] located?"),
+    Relation("language", "P407", "Which language was [subj] written in?"),
+    Relation("position played", "P413", "What position does [subj] play?"),
+    Relation("country of origin", "P495", "Which country was [subj] created in?"),
+    Relation("place of formation", "P740", "Where was [subj] founded?"),
+    Relation("notable work", "P800", "What is [subj] famous for?"),
+)

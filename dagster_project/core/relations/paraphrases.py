@@ -1,8 +1,8 @@
-"""Other wordings of the sixteen question templates: our own, in the numbers of PopQA-TP (SPEC §1).
+"""Other wordings of PopQA's sixteen question templates: our own, as many as PopQA-TP has (SPEC §1).
 
-Here: the templates, and which of them the sandbox's reference models never saw. Not here: the questions
-made from them (`build.py`). Where a relation has several kinds of subjects (a genre of a film, a book or a
-band; the sport of a player or a team), the wordings together cover them and each fits all of them.
+What belongs here: the templates, and which of them the sandbox's reference models never saw. What does not: the
+questions made from them (`questions.reword`). Some relations have several kinds of subjects (a genre is a film's, a
+book's or a band's; a sport is a player's or a team's). The wordings together cover them, and each fits all of them.
 """
 
 from __future__ import annotations

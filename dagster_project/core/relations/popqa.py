@@ -1,51 +1,13 @@
-"""The sixteen relations that are asked about, each with its question and its statement.
+"""PopQA's sixteen relations, each with its question and its statement.
 
-Here: names, properties, templates, and which kinds of sandbox entities a relation joins. The counts are
-those of PopQA (Table 2) and PopQA-TP (Table 1), see SPEC §1. Not here: other wordings of the questions
-(`paraphrases.py`) and the questions themselves (`build.py`).
+What belongs here: names, properties, templates, and which kinds of sandbox entities a relation joins. The counts are
+PopQA's (Table 2, SPEC §1). What does not: other wordings of the questions (`paraphrases`), and the questions themselves
+(`questions.build`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from dagster_project.core.errors import LongtailError
-
-SUBJECT = "[subj]"
-OBJECT = "[obj]"
-
-
-class UnknownRelationError(LongtailError):
-    """A relation was asked for that is none of the sixteen."""
-
-
-@dataclass(frozen=True)
-class Relation:
-    """One relation: `name` is the value of column `relation` everywhere, `property_id` Wikidata's.
-
-    `template` holds `[subj]` once; `statement` holds `[subj]` and `[obj]` once each, `[obj]` last but for
-    the full stop, so that its beginning is a cloze prompt. `popqa_questions` and `n_paraphrases` are the
-    published counts. `subject_kinds` and `object_kind` are kinds of the sandbox's entities.
-    """
-
-    name: str
-    property_id: str
-    template: str
-    statement: str
-    popqa_questions: int
-    n_paraphrases: int
-    subject_kinds: tuple[str, ...]
-    object_kind: str
-
-    def question(self, subject: str) -> str:
-        """The question about `subject` (a label)."""
-        return self.template.replace(SUBJECT, subject)
-
-    def sentence(self, subject: str, obj: str) -> str:
-        """The triple as a sentence, from the labels of its two ends."""
-        before, after = self.statement.split(OBJECT)
-        return before.replace(SUBJECT, subject) + obj + after.replace(SUBJECT, subject)
-
+from dagster_project.core.relations.relation import Relation
 
 RELATIONS: tuple[Relation, ...] = (
     Relation(
@@ -54,7 +16,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What is [subj]'s occupation?",
         "The occupation of [subj] is [obj].",
         532,
-        5,
         ("person",),
         "occupation",
     ),
@@ -64,7 +25,6 @@ RELATIONS: tuple[Relation, ...] = (
         "In what city was [subj] born?",
         "[subj] was born in [obj].",
         584,
-        6,
         ("person",),
         "city",
     ),
@@ -74,7 +34,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What genre is [subj]?",
         "The genre of [subj] is [obj].",
         1619,
-        6,
         ("film", "book"),
         "genre",
     ),
@@ -84,7 +43,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who is the father of [subj]?",
         "The father of [subj] is [obj].",
         570,
-        4,
         ("person",),
         "person",
     ),
@@ -94,7 +52,6 @@ RELATIONS: tuple[Relation, ...] = (
         "In what country is [subj]?",
         "[subj] is in [obj].",
         838,
-        9,
         ("city", "region"),
         "country",
     ),
@@ -104,7 +61,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who was the producer of [subj]?",
         "The producer of [subj] was [obj].",
         1520,
-        10,
         ("film",),
         "person",
     ),
@@ -114,7 +70,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who was the director of [subj]?",
         "The director of [subj] was [obj].",
         1999,
-        10,
         ("film",),
         "person",
     ),
@@ -124,7 +79,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What is [subj] the capital of?",
         "[subj] is the capital of [obj].",
         363,
-        3,
         ("city",),
         "region",
     ),
@@ -134,7 +88,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who was the screenwriter for [subj]?",
         "The screenwriter for [subj] was [obj].",
         1999,
-        10,
         ("film",),
         "person",
     ),
@@ -144,7 +97,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who was the composer of [subj]?",
         "The composer of [subj] was [obj].",
         978,
-        5,
         ("film",),
         "person",
     ),
@@ -154,7 +106,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What color is [subj]?",
         "The color of [subj] is [obj].",
         34,
-        5,
         ("cultivar",),
         "color",
     ),
@@ -164,7 +115,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What is the religion of [subj]?",
         "The religion of [subj] is [obj].",
         338,
-        5,
         ("person",),
         "religion",
     ),
@@ -174,7 +124,6 @@ RELATIONS: tuple[Relation, ...] = (
         "What sport does [subj] play?",
         "The sport that [subj] plays is [obj].",
         547,
-        6,
         ("person",),
         "sport",
     ),
@@ -184,7 +133,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who is the author of [subj]?",
         "The author of [subj] is [obj].",
         1514,
-        5,
         ("book",),
         "person",
     ),
@@ -194,7 +142,6 @@ RELATIONS: tuple[Relation, ...] = (
         "Who is the mother of [subj]?",
         "The mother of [subj] is [obj].",
         187,
-        5,
         ("person",),
         "person",
     ),
@@ -204,30 +151,9 @@ RELATIONS: tuple[Relation, ...] = (
         "What is the capital of [subj]?",
         "The capital of [subj] is [obj].",
         645,
-        6,
         ("region",),
         "city",
     ),
 )
 
-_BY_NAME = {relation.name: relation for relation in RELATIONS}
-_BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
-
-
-def relation_by_name(name: str) -> Relation:
-    """The relation called `name`; `UnknownRelationError` lists the names there are."""
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise UnknownRelationError(
-            f"unknown relation {name!r}: use one of {', '.join(sorted(_BY_NAME))}"
-        ) from None
-
-
-def relation_by_property(property_id: str) -> Relation:
-    """The relation of a Wikidata property such as `P19`; `UnknownRelationError` lists those there are."""
-    try:
-        return _BY_PROPERTY[property_id]
-    except KeyError:
-        known = ", ".join(relation.property_id for relation in RELATIONS)
-        raise UnknownRelationError(f"no relation for property {property_id!r}: use one of {known}") from None
+BY_NAME = {relation.name: relation for relation in RELATIONS}

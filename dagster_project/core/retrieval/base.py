@@ -38,12 +38,13 @@ class Passage:
 
 @dataclass(frozen=True)
 class Query:
-    """One question to find passages for. Only an upper bound may read `subject_id` and `gold_answers`."""
+    """One question to find passages for. Only an upper bound may read `subject_id`, which may be unknown, and
+    `gold_answers`."""
 
     dataset: str
     question_id: str
     text: str
-    subject_id: str
+    subject_id: str | None
     gold_answers: tuple[str, ...]
 
     @property

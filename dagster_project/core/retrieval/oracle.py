@@ -1,6 +1,7 @@
 """The oracle: the first passage of the subject's own article that holds a gold answer, else none (SPEC §4).
 
-An upper bound for retrieval, not a retriever that could be used: it knows the subject and the answers.
+An upper bound for retrieval, not a retriever that could be used: it knows the subject and the answers. For a question
+without a subject it finds nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Oracle(Retriever):
                 articles[passage.entity_id].append(passage)
         for article in articles.values():
             article.sort(key=lambda passage: passage.position)
-        return [_first_with_answer(articles.get(query.subject_id, []), query) for query in queries]
+        return [_first_with_answer(articles.get(query.subject_id or "", []), query) for query in queries]
 
 
 def _first_with_answer(article: Sequence[Passage], query: Query) -> list[Hit]:

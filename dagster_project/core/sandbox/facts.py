@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dagster_project.core.relations.popqa import RELATIONS, Relation
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.sandbox.labels import Labels, skewed
 from dagster_project.core.sandbox.population import Population
 from dagster_project.core.sandbox.randomness import Permutation, mix, uniform

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.relations.popqa import RELATIONS, Relation
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.sandbox.articles import Article, article_text
 from dagster_project.core.sandbox.facts import FactDraw
 from dagster_project.core.sandbox.labels import Labels

@@ -35,6 +35,7 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.statistics.builds import read_build, seed_of
 from dagster_project.core.statistics.held_out_gains import (
+    NO_RELATION,
     SCOPES,
     SEARCHES,
     Ladder,
@@ -136,9 +137,10 @@ def _questions(rows: Columns, edges: Columns, pair_id: int) -> Questions:
     relation, popularity, difference = (
         np.repeat(rows[name][mine], rows["n"][mine]) for name in ("relation", "popularity", "difference")
     )
+    relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
         name: edges["threshold"][(edges["pair_id"] == pair_id) & (edges["relation"] == name)]
-        for name in {"all", *relation}
+        for name in {"all", *relation} - {NO_RELATION}
     }
     return questions_of(relation, popularity.astype(float), difference, candidates)
 
@@ -148,7 +150,7 @@ def questions_of(relation: Values, popularity: Values, difference: Values, edges
     own = np.empty(len(popularity))
     for name in set(relation):
         of = relation == name
-        own[of] = _above(edges[name], popularity[of])
+        own[of] = _above(edges[name if name != NO_RELATION else "all"], popularity[of])
     return Questions(
         relation, popularity, difference, {"per_relation": own, "all": _above(edges["all"], popularity)}
     )

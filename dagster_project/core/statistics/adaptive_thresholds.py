@@ -38,7 +38,8 @@ SCHEMA = pa.schema([
     pa.field("n_retrieval", pa.int64()),
 ])  # fmt: skip
 
-_READ = ("relation", "popularity", "parametric", "retrieval")
+NO_RELATION = ""
+_READ = ("popularity", "parametric", "retrieval")
 
 Values = npt.NDArray[Any]
 
@@ -47,8 +48,9 @@ Values = npt.NDArray[Any]
 class PairRows:
     """The questions of one pair of methods: arrays of equal length, one element per question.
 
-    `parametric` and `retrieval` are 1 if that answer is right. `training` (splits × questions) says which questions a
-    split fits on. `edges`: the candidates of binned10 for each relation and for `all`, ascending.
+    `relation` is empty if a question has none. `parametric` and `retrieval` are 1 if that answer is right. `training`
+    (splits × questions) says which questions a split fits on. `edges`: the candidates of binned10 for each relation and
+    for `all`, ascending.
     """
 
     relation: Values
@@ -89,7 +91,8 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
         for pair_id in pc.unique(mine["pair_id"]).to_pylist():
             own = mine.filter(pc.field("pair_id") == pair_id)
             asked = pc.index_in(own["question_id"], value_set=questions).to_numpy()
-            relation, popularity, parametric, retrieval = (own[name].to_numpy() for name in _READ)
+            relation = own["relation"].fill_null(NO_RELATION).to_numpy()
+            popularity, parametric, retrieval = (own[name].to_numpy() for name in _READ)
             candidates = _edges(edges.filter(pc.field("pair_id") == pair_id))
             pair = PairRows(relation, popularity, parametric, retrieval, training[:, asked], candidates)
             tables += [_table(pair_id, numbers, fitted) for fitted in fit_pair(pair)]
@@ -133,11 +136,15 @@ def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
 
 
 def fit_pair(pair: PairRows) -> Iterator[Fitted]:
-    """The thresholds of one pair: for each relation and for all, by each search."""
+    """The thresholds of one pair: for each relation and for all, by each search.
+
+    Questions without a relation have no threshold of their own; they count in the one for all.
+    """
     order = np.lexsort((pair.popularity, pair.relation))
     names, starts = np.unique(pair.relation[order], return_index=True)
     for name, rows in zip(names, np.split(order, starts[1:]), strict=True):
-        yield from _fit(pair, str(name), rows)
+        if name != NO_RELATION:
+            yield from _fit(pair, str(name), rows)
     yield from _fit(pair, "all", np.argsort(pair.popularity, kind="stable"))
 
 

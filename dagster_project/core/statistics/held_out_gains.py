@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 SEARCHES = ("exact", "binned10")
 SCOPES = ("all", "per_relation")
+NO_RELATION = ""
 
 Values = npt.NDArray[Any]
 Variant = tuple[str, str]
@@ -29,8 +30,9 @@ Variant = tuple[str, str]
 class Questions:
     """The questions of one pair of methods: arrays of equal length, one element per question.
 
-    `difference` is 1 if only retrieval is right, -1 if only memory is right, else 0. `binned_step` has, for each
-    threshold scope, the lowest candidate of binned10 above the popularity.
+    `relation` is empty if a question has none; its threshold is the one for all. `difference` is 1 if only retrieval is
+    right, -1 if only memory is right, else 0. `binned_step` has, for each threshold scope, the lowest candidate of
+    binned10 above the popularity.
     """
 
     relation: Values
@@ -46,7 +48,8 @@ class Ladder:
     `order`: the questions; the other arrays are by position in it. `first` and `last`: first and last position of the
     same popularity. `starts` and `stops`: positions of each group. `told`: positions of the questions with a
     difference; `sign`: their differences; `below`: how many of them are before each position, and before the end.
-    `steps`: by search, for each group, the possible numbers of such questions below a threshold.
+    `steps`: by search, for each group, the possible numbers of such questions below a threshold. `is_unfitted`: whether
+    a group has no threshold of its own, as questions without a relation.
     """
 
     order: Values
@@ -60,6 +63,7 @@ class Ladder:
     sign: Values
     below: Values
     steps: dict[str, list[Values]]
+    is_unfitted: Values
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,8 @@ def ladders(questions: Questions) -> dict[str, Ladder]:
 
 def _ladder(questions: Questions, scope: str) -> Ladder:
     n = len(questions.popularity)
-    group = (
-        np.unique(questions.relation, return_inverse=True)[1] if scope == "per_relation" else np.zeros(n, int)
-    )
+    relation = questions.relation if scope == "per_relation" else np.full(n, "all")
+    names, group = np.unique(relation, return_inverse=True)
     order = np.lexsort((questions.popularity, group))
     group, popularity, step = group[order], questions.popularity[order], questions.binned_step[scope][order]
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
@@ -114,7 +117,7 @@ def _ladder(questions: Questions, scope: str) -> Ladder:
     }
     return Ladder(
         order, popularity, step, firsts[level], (np.append(firsts[1:], n) - 1)[level], starts, stops, told,
-        questions.difference[order][told].astype(np.int16), below, steps,
+        questions.difference[order][told].astype(np.int16), below, steps, names == NO_RELATION,
     )  # fmt: skip
 
 
@@ -142,7 +145,7 @@ def fit(ladder_of: dict[str, Ladder], weights: Values, folds: Values, n_folds: i
             if scope == "all":
                 limits[search] = _limits(ladder, search, places, counts[search])
             else:
-                _fall_back(ladder, counts[search], is_unknown, limits[search])
+                _fall_back(ladder, counts[search], is_unknown | ladder.is_unfitted, limits[search])
             scored = (
                 np.take_along_axis(held, counts[search], axis=2) - held[:, :, ladder.below[ladder.starts]]
             )
@@ -203,7 +206,7 @@ def _limits(ladder: Ladder, search: str, places: Values, counts: Values) -> Valu
 
 
 def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Values) -> None:
-    """A relation without a fitted question uses the threshold for all."""
+    """A relation without a fitted question uses the threshold for all, and so do questions without a relation."""
     popularity = ladder.popularity[ladder.told]
     for group in np.flatnonzero(is_unknown.any(axis=(0, 1))):
         start, stop = ladder.below[ladder.starts[group]], ladder.below[ladder.stops[group]]

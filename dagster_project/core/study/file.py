@@ -15,9 +15,10 @@ from typing import Any
 from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import METHODS
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
+from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks
 from dagster_project.core.study.backends import IMPORTED
-from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, load_format, read_import
+from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, read_import
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
@@ -30,7 +31,6 @@ from dagster_project.core.study.study import (
     NO_SOURCE,
     PROMPT_FORMATS,
     REDIRECTS,
-    RELATION_NAMES,
     Dataset,
     FactSample,
     Popularity,
@@ -38,6 +38,7 @@ from dagster_project.core.study.study import (
     Sampling,
     Source,
     Study,
+    relation_set_of,
 )
 from dagster_project.core.study.yaml_text import read_yaml
 
@@ -167,10 +168,10 @@ def _month_number(month: str) -> int:
 def _dataset(read: Reader) -> Dataset:
     read.only("name", "relations", "max_questions_per_relation", "import", "paraphrases")
     imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
-    relations = load_format(QUESTIONS, imported.format).relations if imported else RELATION_NAMES
+    names = relation_names(relation_set_of(imported))
     return Dataset(
         name=read.slug("name"),
-        relations=read.choices("relations", relations, relations),
+        relations=read.choices("relations", names, names) if names or "relations" in read.raw else (),
         max_questions_per_relation=read.optional(
             "max_questions_per_relation", lambda key: read.number(key, 1, 1)
         ),

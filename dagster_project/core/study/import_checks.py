@@ -27,7 +27,7 @@ def check(read: Reader, study: Study) -> None:
             " leave source out, or use wikidata or rdf_file",
         )
     naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
-    if study.popularity.measure == "imported" and not naming:
+    if study.popularity.measure == "imported" and not naming and kind != "none":
         raise read.fail(
             "popularity.measure",
             "imported goes with a dataset whose import brings entities, as format popqa does",
@@ -55,7 +55,7 @@ def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_
                 f"datasets[{i}].paraphrases",
                 f"goes with an import of format {wanted}, whose ids it is joined by",
             )
-    if name and not _names_entities(name) and not has_entities:
+    if name and load_format(QUESTIONS, name).links_subjects and not has_entities:
         raise read.fail(
             f"datasets[{i}].import",
             f"the files of {name} name no entity; add a dataset of the source, or an import with entities (as format"

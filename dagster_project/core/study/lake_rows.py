@@ -1,4 +1,4 @@
-"""The lake tables that only restate the study: models, model_prices, methods, prompts, datasets, popularity_windows.
+"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others listed here.
 
 What belongs here: turning a `Study` into rows, so that the warehouse can join the study's declarations. What does not:
 what the keys mean (`study.study`), and anything that reads facts or answers.
@@ -21,11 +21,12 @@ from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, METHODS, memory_method
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
 from dagster_project.core.study.prices import prices_of
 from dagster_project.core.study.study import Model, Study
 
-STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "popularity_windows")
+STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "relations", "popularity_windows")
 
 _SANDBOX = "sandbox:"
 # Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.
@@ -41,6 +42,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
         describe_methods(study, lake),
         describe_prompts(study, lake),
         describe_datasets(study, lake),
+        describe_relations(study, lake),
         describe_popularity_windows(study, lake),
     )
 
@@ -129,12 +131,31 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
         {
             "dataset": dataset.name,
             "source": dataset.imported.format if dataset.imported else study.source.kind,
+            "relation_set": dataset.relation_set,
             "relations": list(dataset.relations),
             "snapshot": None if dataset.imported else study.source.snapshot,
         }
         for dataset in study.datasets
     ]
     return _write(lake, "datasets", rows)
+
+
+def describe_relations(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `relations`: the sets that the study's datasets choose from, whole."""
+    names = {dataset.relation_set for dataset in study.datasets}
+    rows = [
+        {
+            "relation_set": name,
+            "relation": relation.name,
+            "property_id": relation.property_id,
+            "template": relation.template,
+            "statement": relation.statement or None,
+        }
+        for name, relations in RELATION_SETS.items()
+        if name in names
+        for relation in relations
+    ]
+    return _write(lake, "relations", rows)
 
 
 def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:

@@ -13,9 +13,9 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS
-from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
-from dagster_project.core.study.imports import Import, Place, Results
+from dagster_project.core.study.imports import Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -32,7 +32,6 @@ DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
 REDIRECTS = ("ignore", "resolve", "sum")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
-RELATION_NAMES = tuple(relation.name for relation in RELATIONS)
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,28 @@ class Dataset:
     """A set of questions about all facts of `relations`, at most `max_questions_per_relation` each (a seeded draw).
 
     With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
-    `paraphrases` their other wordings also do.
+    `paraphrases` their other wordings also do. Left out, `relations` are all of the dataset's `relation_set`. A dataset
+    without a set then asks all questions of its file, also those that have no relation.
     """
 
     name: str
-    relations: tuple[str, ...] = RELATION_NAMES
+    relations: tuple[str, ...] = relation_names(SOURCE_SET)
     max_questions_per_relation: int | None = None
     imported: Import | None = None
     paraphrases: Import | None = None
+
+    @property
+    def relation_set(self) -> str | None:
+        """The set that its relations are of; None where its format has none."""
+        return relation_set_of(self.imported)
+
+
+def relation_set_of(imported: Import | None) -> str | None:
+    """The set of relations that goes with a dataset's source, or with its import's format; None without one."""
+    if imported is None:
+        return SOURCE_SET
+    relation_set: str | None = load_format(imported.kind, imported.format).relation_set
+    return relation_set
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, TEXTS, Table, column
+from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, RELATION, TEXTS, Table, column
 
 STUDY_TABLES = (
     Table(
@@ -137,14 +137,42 @@ STUDY_TABLES = (
                 "where the facts come from: sandbox, wikidata or rdf_file; for an import, the format of the file",
             ),
             column(
+                "relation_set",
+                pa.string(),
+                "set that its relations are chosen from, as in table relations; null if its file's format has none",
+                null=True,
+            ),
+            column(
                 "relations",
                 TEXTS,
-                "relations that the dataset asks about; for an import, those that it may ask about",
+                "relations that the dataset asks about; for an import, those that it may ask about, empty = all of its"
+                " file",
             ),
             column(
                 "snapshot",
                 pa.string(),
                 "month of the facts, as pinned in the study; null for an import",
+                null=True,
+            ),
+        ),
+    ),
+    Table(
+        "relations",
+        "One row per (relation set, relation), of the sets that the study's datasets choose from.",
+        (
+            column("relation_set", pa.string(), "popqa, or entity_questions"),
+            RELATION,
+            column("property_id", pa.string(), "property id, P…; null = no property of Wikidata", null=True),
+            column(
+                "template",
+                pa.string(),
+                "question of the relation, [subj] in the subject's place; null = none",
+                null=True,
+            ),
+            column(
+                "statement",
+                pa.string(),
+                "sentence of the relation, [subj] and [obj] in the places of its ends; null = the set has none",
                 null=True,
             ),
         ),

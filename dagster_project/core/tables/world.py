@@ -153,15 +153,20 @@ WORLD_TABLES = (
     ),
     Table(
         "questions",
-        "One row per (dataset, question): one question per (subject, relation).",
+        "One row per (dataset, question). A question that is not made from facts may lack subject and relation: null.",
         (
             DATASET,
             QUESTION_ID,
-            RELATION,
-            PROPERTY_ID,
-            SUBJECT_ID,
-            column("subject", pa.string(), "label of the subject"),
-            column("subject_aliases", TEXTS, "aliases of the subject"),
+            column("relation", pa.string(), RELATION.description, null=True),
+            column("property_id", pa.string(), "property id, P…; null = none", null=True),
+            column(
+                "subject_id",
+                pa.string(),
+                "entity id of the subject, Q…; null = no subject, or not linked to an entity",
+                null=True,
+            ),
+            column("subject", pa.string(), "label of the subject; null = the question has none", null=True),
+            column("subject_aliases", TEXTS, "aliases of the subject; empty without any"),
             column(
                 "question",
                 pa.string(),
@@ -171,7 +176,7 @@ WORLD_TABLES = (
             column(
                 "object_ids",
                 TEXTS,
-                "entity ids of all right objects, sorted; for an import, those that its file names",
+                "entity ids of all right objects, sorted; for an import, those that its file names; empty without any",
             ),
             column("objects", TEXTS, "labels of the right objects, in the order of object_ids"),
             column("gold_answers", TEXTS, "labels and aliases of all right objects, distinct, none empty"),

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.relations.popqa import Relation
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import truthy_dump
 from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms

@@ -17,7 +17,8 @@ from dagster_project.core.columns import with_constants
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.relations.popqa import RELATIONS, Relation
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.origins import facts_code, source_slice

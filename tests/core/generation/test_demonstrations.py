@@ -139,3 +139,32 @@ def test_seed_and_dataset_change_the_draw() -> None:
         for seed in (0, 1)
     }
     assert len(draws) == 4
+
+
+@pytest.mark.parametrize("draw", ["per_question", "per_relation"])
+@pytest.mark.parametrize("demonstrations_from", DEMONSTRATION_POOLS)
+def test_a_question_without_a_relation_draws_from_all_others(draw: str, demonstrations_from: str) -> None:
+    unrelated = [Question(f"open {i}", None, f"Who is number {i}?", "Gold") for i in range(4)]
+    questions = [*pool([2, 3]), *unrelated]
+    demonstrations = Demonstrations("d", questions, seed=1)
+    for question in unrelated:
+        drawn = demonstrations.draw(question, shots(20, draw, demonstrations_from))
+        assert {d.question_id for d in drawn} == {q.question_id for q in questions} - {question.question_id}
+    few = Counter(
+        demonstrations.draw(question, shots(1, "per_question", demonstrations_from))[0].relation
+        for question in (Question(f"x{i}", None, f"Is it {i}?", "") for i in range(300))
+    )
+    assert few["r0"] < few["r1"] < few[None]  # 2, 3 and 4 of 9: each question as often as any other
+
+
+def test_questions_without_a_relation_count_as_one_more_relation_in_the_draws_of_others() -> None:
+    questions = [*pool([1, 5]), *(Question(f"open {i}", None, f"Who is {i}th?", "Gold") for i in range(9))]
+    drawn = Demonstrations("d", questions, seed=1).draw(questions[0], shots(4, "per_question"))
+    assert Counter(d.relation for d in drawn) == {"r1": 2, None: 2}
+
+
+def test_per_relation_questions_without_a_relation_share_a_draw() -> None:
+    unrelated = [Question(f"open {i}", None, f"Who is number {i}?", "Gold") for i in range(40)]
+    demonstrations = Demonstrations("d", unrelated, seed=1)
+    drawn = [demonstrations.draw(question, shots(3, "per_relation")) for question in unrelated]
+    assert len(set(drawn)) == 1 + 3  # each of the three that are shown gets a draw of its own

@@ -26,7 +26,7 @@ ROWS = [
 ]
 
 
-def _read(place: Path, declared: Import, relations: tuple[str, ...], _names: Names) -> ImportedDataset:
+def _read(place: Path, declared: Import, _relations: tuple[str, ...], _names: Names) -> ImportedDataset:
     """A JSON list of questions about births; one without an answer is put aside."""
     dataset = ImportedDataset()
     for row in json.loads(place.read_text()):
@@ -36,9 +36,9 @@ def _read(place: Path, declared: Import, relations: tuple[str, ...], _names: Nam
         subject, born = f"S{row['id']}", f"O{row['id']}"
         dataset.entities[subject] = ImportedEntity(subject, row["subject"], popularity=row["views"])
         dataset.entities[born] = ImportedEntity(born, row["answer"])
-        dataset.facts.append((subject, "P19", born, relations[0]))
+        dataset.facts.append((subject, "P19", born, "place of birth"))
         dataset.questions[row["id"]] = {
-            "question_id": row["id"], "relation": relations[0], "property_id": "P19", "subject_id": subject,
+            "question_id": row["id"], "relation": "place of birth", "property_id": "P19", "subject_id": subject,
             "subject": row["subject"], "subject_aliases": [], "question": row["question"] + declared.option("sign"),
             "object_ids": [born], "objects": [row["answer"]], "gold_answers": [row["answer"]],
         }  # fmt: skip
@@ -47,7 +47,6 @@ def _read(place: Path, declared: Import, relations: tuple[str, ...], _names: Nam
 
 
 FORMAT = QuestionFormat(
-    relations=("place of birth",),
     read=_read,
     names_entities=True,
     keys={"sign": lambda read, key: read.text(key, "!")},

@@ -20,7 +20,7 @@ from dagster_project.core.imports.popqa_tp import read_popqa_tp
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.reference.nq_open import read_nq_open
-from dagster_project.core.relations.entity_questions import RELATION_NAMES, TEMPLATES
+from dagster_project.core.relations.sets import RELATION_SETS, relation_names
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -37,6 +37,8 @@ from tests.imported_files import (
 ROWS = popqa_rows(("occupation",), 3)
 RIGHT = [True, False, True]
 Kept = tuple[int, list[QuarantinedRow]]
+
+BORN = next(r for r in RELATION_SETS["entity_questions"] if r.property_id == "P19")
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +142,10 @@ def test_every_item_of_entity_questions_is_counted_once(
     tmp_path_factory: pytest.TempPathFactory, items: list[object]
 ) -> None:
     folder = tmp_path_factory.mktemp("eq")
-    good = {"question": TEMPLATES["P19"][1].replace("[X]", "Di"), "answers": ["Oslo"]}
+    good = {"question": BORN.question("Di"), "answers": ["Oslo"]}
     (folder / "P19.test.json").write_text(json.dumps([good, *items]), encoding="utf-8")
     names = {"Ann": {"Q1"}, "Bo": {"Q2", "Q3"}, "Di": {"Q4"}}
-    found = read_entity_questions(folder, "test", RELATION_NAMES, names)
+    found = read_entity_questions(folder, "test", relation_names("entity_questions"), names)
     counts = found.linking["place of birth"]
     assert counts.n_questions == 1 + len(items) == len(found.questions) + len(found.aside)
     assert counts.n_linked == len(found.questions)

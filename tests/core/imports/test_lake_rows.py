@@ -119,7 +119,7 @@ def test_questions_are_filtered_by_relation_and_drawn(tmp_path: Path) -> None:
     assert {row["question_id"] for row in rows} < {row["id"] for row in ROWS}
     assert build_questions(study, lake, LOG).was_current
     datasets[0]["relations"] = ["sport"]
-    with pytest.raises(SourceError, match="its file has no question of sport; it has: capital, occupation"):
+    with pytest.raises(SourceError, match="its file has no question of sport; it has: occupation, capital"):
         imported(tmp_path, datasets=datasets)
 
 

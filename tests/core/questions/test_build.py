@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import build_questions, draw, fill, gold_answers
+from dagster_project.core.questions.build import build_questions, draw, gold_answers
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.relations.popqa import RELATIONS, SUBJECT
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.relations.relation import SUBJECT, fill
 from dagster_project.core.study.study import Study
 
 TEMPLATES = [r.template for r in RELATIONS] + [t for ts in PARAPHRASES.values() for t in ts]

@@ -14,7 +14,7 @@ from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.questions.reword import build_paraphrases
-from dagster_project.core.relations.popqa import relation_by_name
+from dagster_project.core.relations.popqa import BY_NAME
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
@@ -127,7 +127,7 @@ def test_a_sample_of_one_fact_a_relation_and_a_relation_without_any_kept(
     ingest_triples(study, lake, log)
     ingest_entities(study, lake, log)
     measure_frequencies(study, lake, log, TODAY)
-    colours = relation_by_name("color").property_id
+    colours = BY_NAME["color"].property_id
     subjects = {r["subject_id"] for r in lake.read("triples").to_pylist() if r["property_id"] == colours}
     rows = lake.read("subject_frequencies").to_pylist()
     nobody = [

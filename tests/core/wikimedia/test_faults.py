@@ -17,7 +17,7 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.http import RetryPolicy
-from dagster_project.core.relations.popqa import relation_by_name
+from dagster_project.core.relations.popqa import BY_NAME
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.wikimedia.protocols.entities import fetch_entities
@@ -162,7 +162,7 @@ def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) ->
             small.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert len(server.requests) == 1
         server.faults.add("/sparql", Fault(200, body, "application/sparql-results+json"))
-        occupations = relation_by_name("occupation")
+        occupations = BY_NAME["occupation"]
         found, _ = fetch_statements(small, f"{server.base_url}/sparql", occupations, log)
     whole, _ = fetch_statements(client, f"{server.base_url}/sparql", occupations, log)
     assert found == whole  # divided into slices instead
@@ -244,18 +244,18 @@ def test_one_fault_of_each_kind_loses_no_row_of_any_service(world, server, patie
     entities, *_ = fetch_entities(client, base + API, ids, log)
     resolved = resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True)
     views = fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log)
-    statements = fetch_statements(client, f"{base}/sparql", relation_by_name("genre"), log)
+    statements = fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log)
     for prefix in (API, "/en/", ROUTE, "/sparql"):
         server.faults.add(prefix, *ANY)
     assert fetch_entities(client, base + API, ids, log)[0] == entities
     assert resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True) == resolved
     assert fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log) == views
-    assert fetch_statements(client, f"{base}/sparql", relation_by_name("genre"), log) == statements
+    assert fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log) == statements
 
 
 def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
     """A run that ends between slices continues with the slices; a run that gave up starts again."""
-    url, relation = f"{server.base_url}/sparql", relation_by_name("occupation")
+    url, relation = f"{server.base_url}/sparql", BY_NAME["occupation"]
 
     def run() -> object:
         answers = FinishedAnswers(tmp_path, "stage")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.relations.popqa import RELATIONS, relation_by_name
+from dagster_project.core.relations.popqa import BY_NAME, RELATIONS
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
@@ -25,7 +25,7 @@ from dagster_project.core.wikimedia.protocols.wikidata import (
 
 TOO_SLOW = faults.server_error(500, b"java.util.concurrent.TimeoutException: Query timeout limit reached")
 WD = "http://www.wikidata.org/entity/"
-OCCUPATION = relation_by_name("occupation")
+OCCUPATION = BY_NAME["occupation"]
 
 
 def _expected(world: World, property_id: str) -> list[tuple[str, str, str]]:

@@ -22,10 +22,10 @@ _BLANK_LINE = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a dataset; `answer`, its first object's label, is for demonstrations."""
+    """One question of a dataset; `answer` is for demonstrations: its first object's label, else its first gold answer."""
 
     question_id: str
-    relation: str
+    relation: str | None
     question: str
     answer: str
     gold_answers: tuple[str, ...] = ()

@@ -2,9 +2,12 @@
 
 What belongs here: the draw. What does not: how a demonstration is written down (`build`).
 
-A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come:
-`key` is the question's id under `per_question`, its relation's name under `per_relation`. The question itself, and
-questions of the same wording, are never drawn.
+A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come: `key` is
+the question's id under `per_question`, and its relation's name under `per_relation`. The question itself and questions
+of the same wording are never drawn.
+
+The demonstrations of a question without a relation are drawn from all other questions of its dataset. Under
+`per_relation` such questions share one draw. In the draws of the others they count as questions of one more relation.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.study.study import Prompt
 
 _WHOLE_POOL = "all questions"
+_NO_RELATION = ""
 
 
 class Demonstrations:
@@ -27,23 +31,24 @@ class Demonstrations:
         self._all = sorted(questions, key=lambda q: q.question_id)
         self._by_relation: dict[str, list[Question]] = {}
         for question in self._all:
-            self._by_relation.setdefault(question.relation, []).append(question)
+            self._by_relation.setdefault(question.relation or _NO_RELATION, []).append(question)
         self._shared: dict[tuple[str, int, str], tuple[Question, ...]] = {}
 
     def draw(self, question: Question, prompt: Prompt) -> tuple[Question, ...]:
         """The prompt's `shots` demonstrations for a question, shuffled; fewer only where the dataset holds no more.
 
         From `other_relations` they are spread evenly over them (15 shots and 16 relations: one each), and come from
-        the question's own relation only when the others are used up. From `all_questions` they are a simple random
-        sample of the dataset.
+        the question's own relation only when the others are used up. From `all_questions`, and for a question without
+        a relation, they are a simple random sample of the dataset.
         """
         if not prompt.shots:
             return ()
+        relation = question.relation or _NO_RELATION
         if prompt.draw == "per_question":
-            return self._draw(question.question_id, question.relation, prompt, question)
-        shared = self._shared_draw(question.relation, prompt)
+            return self._draw(question.question_id, relation, prompt, question)
+        shared = self._shared_draw(relation, prompt)
         if any(_is_same(drawn, question) for drawn in shared):
-            return self._draw(question.relation, question.relation, prompt, question)
+            return self._draw(relation, relation, prompt, question)
         return shared
 
     def _shared_draw(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
@@ -55,7 +60,7 @@ class Demonstrations:
 
     def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:
         chance = _Chance(f"{self._stem}\n{key}")
-        if prompt.demonstrations_from == "all_questions":
+        if prompt.demonstrations_from == "all_questions" or relation == _NO_RELATION:
             chosen = list(islice(_stream(self._all, chance, _WHOLE_POOL, barred), prompt.shots))
         else:
             others = [name for name in self._by_relation if name != relation]

@@ -32,7 +32,7 @@ def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
                     row["question_id"],
                     row["relation"],
                     row["question"],
-                    next(iter(row["objects"]), ""),
+                    next(iter(row["objects"] or row["gold_answers"]), ""),
                     tuple(row["gold_answers"]),
                 )
             )

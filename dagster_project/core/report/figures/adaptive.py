@@ -139,7 +139,8 @@ THRESHOLDS = Figure(
     shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
     "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
     "means that nearly all questions are retrieved for, at the left edge nearly none. Pairs that retrieve for all or "
-    "for no questions have no point; the table says `always` or `never`.",
+    "for no questions have no point; the table says `always` or `never`. A question without a relation takes the "
+    "threshold for all.",
     source="PopQA, section 6.1",
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,

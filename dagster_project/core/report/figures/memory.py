@@ -82,7 +82,7 @@ BY_POPULARITY_AND_RELATION = Figure(
     title="Accuracy against popularity, by relation",
     shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions "
     f"are left out. {WILSON} With so few questions per bin the intervals are wide: read the direction of a curve, not "
-    "its single points.",
+    "its single points. Questions without a relation are left out.",
     source="PopQA, Figures 6, 20 and 21",
     tables=("fct_accuracy_by_popularity",),
     sql=f"""select dataset, prompt, model, method, relation, bin_low, bin_high,
@@ -102,7 +102,7 @@ BY_RELATION = Figure(
     section="memory",
     title="Accuracy by relation",
     shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 "
-    "% interval of every cell.",
+    "% interval of every cell. Questions without a relation count under `all` alone.",
     source="PopQA, Figures 4 (right), 16 and 18",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high

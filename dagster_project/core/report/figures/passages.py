@@ -24,7 +24,8 @@ _EXAMPLES = """with examples as (
         and effects.model = generated.model and effects.passage_id = generated.passage_id
     where effects.effect = '{effect}'
 )
-select dataset, prompt, model, parametric_method, retrieval_method, relation, question,
+select dataset, prompt, model, parametric_method, retrieval_method,
+    coalesce(relation, 'no relation') as relation, question,
     list_slice(gold_answers, 1, 5) as gold_answers,
     parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
     length(passage_text) > {characters} as is_cut, subject_popularity

@@ -9,6 +9,30 @@ from dagster_project.core.report.marks import fixed, panels, popularity_x, serie
 
 _QUESTIONS_OF = Column("questions_of", "questions of")
 
+DATASETS = Figure(
+    key="datasets",
+    section="questions",
+    title="What the questions lack",
+    shows="Questions by dataset, whatever is picked above. Those without popularity are left out of every analysis of "
+    "popularity. Those without a relation count under `all` alone. The oracle finds nothing for those without a subject.",
+    source="SPEC §1",
+    tables=("dim_datasets",),
+    sql="""select dataset as questions_of, source, n_questions,
+    n_questions - n_questions_with_popularity as n_without_popularity,
+    n_questions_without_subject, n_questions_without_relation
+from marts.dim_datasets
+order by dataset""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("source", "source"),
+        Column("n_questions", "n", "count"),
+        Column("n_without_popularity", "without popularity", "count"),
+        Column("n_questions_without_subject", "without subject", "count"),
+        Column("n_questions_without_relation", "without relation", "count"),
+    ),
+    kind="table",
+)
+
 DISTRIBUTION = Figure(
     key="popularity_distribution",
     section="questions",
@@ -260,4 +284,4 @@ order by dataset, prompt, model, retrieval_method, month""",
     plot_on="fct_popularity_drift",
 )
 
-FIGURES = (DISTRIBUTION, QUANTILES, DRIFT, SAMPLING, LINKING)
+FIGURES = (DATASETS, DISTRIBUTION, QUANTILES, DRIFT, SAMPLING, LINKING)

@@ -124,15 +124,18 @@ inner join marts.dim_methods as methods on accuracy.method = methods.method
 where methods.kind = 'memory'
 union all by name
 select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
-    baselines.n, share_answer_in_subject as accuracy,
+    baselines.n_with_subject as n, share_answer_in_subject as accuracy,
     share_answer_in_subject_ci_low as ci_low, share_answer_in_subject_ci_high as ci_high
 from marts.fct_guessing_baselines as baselines
 inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
+where share_answer_in_subject is not null
 union all by name
 select keys.dataset, keys.prompt, keys.model, baselines.relation, 'most frequent answer' as guess,
-    baselines.n, accuracy_majority as accuracy, accuracy_majority_ci_low as ci_low, accuracy_majority_ci_high as ci_high
+    baselines.n_with_relation as n, accuracy_majority as accuracy, accuracy_majority_ci_low as ci_low,
+    accuracy_majority_ci_high as ci_high
 from marts.fct_guessing_baselines as baselines
 inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
+where accuracy_majority is not null
 order by dataset, prompt, model, relation, guess""",
     columns=(*KEY[:3], Column("relation", "relation"), Column("guess", "way"), N, ACCURACY),
     spec=single(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
-from dagster_project.core.relations.popqa import OBJECT, SUBJECT, Relation
+from dagster_project.core.relations.relation import OBJECT, SUBJECT, Relation
 
 FORMS = ("qa", "question", "bare", "cloze", "lower_qa", "lower_bare")
 _SHARES = (0.60, 0.14, 0.07, 0.10, 0.06, 0.03)

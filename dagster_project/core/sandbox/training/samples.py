@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from dagster_project.core.relations.popqa import Relation
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_form, draw_template, fill
 from dagster_project.core.sandbox.training.tokenizer import BREAK, END, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World

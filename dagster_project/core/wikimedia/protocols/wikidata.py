@@ -15,7 +15,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.progress import Progress
-from dagster_project.core.relations.popqa import Relation
+from dagster_project.core.relations.relation import Relation
 from dagster_project.core.wikimedia.protocols.slices import Slice
 from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
 from dagster_project.core.wikimedia.transport.http import HttpClient

@@ -9,7 +9,7 @@ by_relation as (
 
     select
         pair_id,
-        unnest([relation, 'all']) as relation,
+        {{ relation_groups() }} as relation,
         popularity
     from adaptive_rows
 

@@ -1,8 +1,15 @@
--- Split -1 fits all rows: the gain of thresholds per relation is the sum of the gains of the relations.
+-- Split -1 fits all rows: the gain of thresholds per relation is the sum of the gains of the relations. A question without
+-- a relation takes the threshold for all, and adds what that threshold gains for it.
 with thresholds as (
 
     select * from {{ ref('int_adaptive_thresholds') }}
     where split = -1
+
+),
+
+adaptive_rows as (
+
+    select * from {{ ref('int_adaptive_rows') }}
 
 ),
 
@@ -18,15 +25,37 @@ fixed as (
 
 ),
 
-by_scope as (
+gains as (
 
     select
         pair_id,
         search,
         if(relation = 'all', 'all', 'per_relation') as threshold_scope,
-        sum(gain) as gain
+        gain
     from thresholds
-    group by all
+    union all
+    select
+        thresholds.pair_id,
+        thresholds.search,
+        'per_relation' as threshold_scope,
+        if(
+            adaptive_rows.popularity < thresholds.threshold, adaptive_rows.retrieval - adaptive_rows.parametric, 0
+        ) as gain
+    from adaptive_rows
+    inner join thresholds on adaptive_rows.pair_id = thresholds.pair_id
+    where adaptive_rows.relation is null and thresholds.relation = 'all'
+
+),
+
+by_scope as (
+
+    select
+        pair_id,
+        search,
+        threshold_scope,
+        sum(gain) as gain
+    from gains
+    group by pair_id, search, threshold_scope
 
 ),
 

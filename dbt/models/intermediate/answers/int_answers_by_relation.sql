@@ -14,7 +14,7 @@ final as (
         model,
         method,
         question_id,
-        unnest([relation, 'all']) as relation,
+        {{ relation_groups() }} as relation,
         subject_popularity,
         is_correct
     from answers

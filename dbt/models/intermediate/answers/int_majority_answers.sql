@@ -13,6 +13,7 @@ objects as (
         question_id,
         unnest(list_distinct(case when len(objects) > 0 then objects else gold_answers end)) as answer
     from questions
+    where relation is not null
 
 ),
 

@@ -9,7 +9,7 @@ final as (
     select
         dataset,
         question_id,
-        unnest([relation, 'all']) as relation,
+        {{ relation_groups() }} as relation,
         subject_popularity
     from questions
 

@@ -47,7 +47,8 @@ described as (
 ),
 
 -- A title that distinguishes an article from its namesakes has a part in brackets or, for places, after a comma. If the
--- passage names no entity, titles decide. If the subject's title is not known either, the result is null.
+-- passage names no entity, titles decide. If the subject's title is not known either, the result is null. It is also null
+-- for a question without a subject.
 final as (
 
     select
@@ -57,6 +58,7 @@ final as (
         entity_id as passage_entity_id,
         title as passage_title,
         case
+            when subject_id is null then null
             when entity_id = subject_id or (entity_id is null and title = subject_title) then 'subject'
             when entity_id is null and subject_title is null then null
             when

@@ -30,7 +30,7 @@ counted as (
 -- First by relation: the row for all relations is then the sum of a few rows.
 by_relation as (
 
-    select * replace (unnest([relation, 'all']) as relation) from counted
+    select * replace ({{ relation_groups() }} as relation) from counted
 
 ),
 

@@ -25,7 +25,10 @@ counted as (
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero,
         count(*) filter (where positions.question_id is null) as n_missing,
-        count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
+        count(*) filter (where positions.subject_popularity > 0 and answers.relation is null) as n_unrelated,
+        count(*) filter (
+            where positions.subject_popularity > 0 and positions.relative_popularity is null and answers.relation is not null
+        ) as n_flat
     from answers
     left join positions
         on answers.dataset = positions.dataset and answers.question_id = positions.question_id
@@ -35,7 +38,7 @@ counted as (
 
 by_relation as (
 
-    select * replace (unnest([relation, 'all']) as relation) from counted
+    select * replace ({{ relation_groups() }} as relation) from counted
 
 ),
 
@@ -49,7 +52,8 @@ binned as (
         coalesce(sum(n_correct) filter (where bin is not null), 0)::bigint as n_correct,
         sum(sum(n_zero)) over (partition by {{ key }})::bigint as n_zero_popularity,
         sum(sum(n_missing)) over (partition by {{ key }})::bigint as n_missing_popularity,
-        sum(sum(n_flat)) over (partition by {{ key }})::bigint as n_without_variance
+        sum(sum(n_flat)) over (partition by {{ key }})::bigint as n_without_variance,
+        sum(sum(n_unrelated)) over (partition by {{ key }})::bigint as n_without_relation
     from by_relation
     group by {{ key }}, bin
     qualify bin is not null or count(bin) over (partition by {{ key }}) = 0
@@ -68,6 +72,7 @@ final as (
         case
             when n > 0 then null
             when n_without_variance > 0 then 'no variance of popularity'
+            when n_without_relation > 0 then 'no relation'
             when n_zero_popularity > 0 then 'popularity is 0'
             else 'popularity is missing'
         end as undefined

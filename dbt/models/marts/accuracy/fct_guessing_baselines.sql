@@ -23,7 +23,8 @@ golds as (
 
 ),
 
--- Both guesses, the subject's name and the relation's most frequent answer, are judged like any other answer.
+-- Both guesses, the subject's name and the relation's most frequent answer, are judged like any other answer. A question
+-- without a subject, or without a relation, is left out of the share of that guess.
 judged as (
 
     select
@@ -40,8 +41,10 @@ counted as (
 
     select
         questions.dataset,
-        unnest([questions.relation, 'all']) as relation,
+        {{ relation_groups('questions.relation') }} as relation,
         count(*) as n,
+        count(questions.subject) as n_with_subject,
+        count(questions.relation) as n_with_relation,
         count(*) filter (where judged.is_in_subject) as n_answer_in_subject,
         count(*) filter (where judged.is_majority) as n_correct_majority
     from questions
@@ -56,6 +59,8 @@ summed as (
         dataset,
         relation,
         sum(n)::bigint as n,
+        sum(n_with_subject)::bigint as n_with_subject,
+        sum(n_with_relation)::bigint as n_with_relation,
         sum(n_answer_in_subject)::bigint as n_answer_in_subject,
         sum(n_correct_majority)::bigint as n_correct_majority
     from counted
@@ -68,8 +73,8 @@ final as (
     select
         summed.*,
         majority_answers.majority_answer,
-        {{ rate('n_answer_in_subject', 'n', 'share_answer_in_subject') }},
-        {{ rate('n_correct_majority', 'n', 'accuracy_majority') }}
+        {{ rate('n_answer_in_subject', 'n_with_subject', 'share_answer_in_subject') }},
+        {{ rate('n_correct_majority', 'n_with_relation', 'accuracy_majority') }}
     from summed
     left join majority_answers using (dataset, relation)
 

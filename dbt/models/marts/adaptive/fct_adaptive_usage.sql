@@ -1,6 +1,6 @@
 with test_sums as (
 
-    select * replace (unnest([relation, 'all']) as relation)
+    select * replace ({{ relation_groups() }} as relation)
     from {{ ref('int_adaptive_test_sums') }}
 
 ),

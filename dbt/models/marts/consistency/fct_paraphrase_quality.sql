@@ -29,7 +29,8 @@ by_relation as (
 
 ),
 
--- All relations have equal weight, whatever their number of questions and paraphrases.
+-- All relations have equal weight, whatever their number of questions and paraphrases. Questions without a relation have
+-- together the weight of one relation.
 of_all as (
 
     select
@@ -48,6 +49,7 @@ of_all as (
 final as (
 
     select * from by_relation
+    where relation is not null
     union all by name
     select * from of_all
 

@@ -1,4 +1,4 @@
-{%- set key = 'dataset, prompt, question_id, relation, model' -%}
+{%- set key = 'dataset, prompt, question_id, model' -%}
 with asked_paraphrases as (
 
     select
@@ -28,6 +28,7 @@ answered as (
 
     select
         {{ key }},
+        any_value(relation) as relation,
         count(*) as n_answers,
         count(*) filter (where prediction = '') as n_empty_answers,
         bool_or(is_correct) filter (where paraphrase_id = 0) as is_correct
@@ -40,6 +41,7 @@ sampled as (
 
     select
         {{ key }},
+        any_value(relation) as relation,
         count(*) as n_samples,
         min(n_samples) as n_samples_asked
     from {{ ref('int_sampled_answers') }}
@@ -50,7 +52,11 @@ sampled as (
 final as (
 
     select
-        {{ key }},
+        dataset,
+        prompt,
+        question_id,
+        coalesce(answered.relation, sampled.relation) as relation,
+        model,
         coalesce(answered.n_answers, 0) as n_answers,
         coalesce(answered.n_empty_answers, 0) as n_empty_answers,
         answered.is_correct,

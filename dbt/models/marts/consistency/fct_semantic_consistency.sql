@@ -8,7 +8,7 @@ by_relation as (
 
     select
         * exclude (relation),
-        unnest([relation, 'all']) as relation
+        {{ relation_groups() }} as relation
     from question_consistency
 
 ),

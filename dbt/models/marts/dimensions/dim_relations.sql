@@ -10,15 +10,27 @@ paraphrases as (
 
 ),
 
+datasets as (
+
+    select * from {{ ref('stg_study__datasets') }}
+
+),
+
+declared as (
+
+    select * from {{ ref('stg_study__relations') }}
+
+),
+
 wordings as (
 
     select
         questions.relation,
-        min(paraphrases.template) filter (where paraphrases.paraphrase_id = 0) as template,
-        count(distinct paraphrases.template) filter (where paraphrases.paraphrase_id > 0) as n_paraphrases
+        count(distinct paraphrases.template) as n_paraphrases
     from paraphrases
     inner join questions
         on paraphrases.dataset = questions.dataset and paraphrases.question_id = questions.question_id
+    where paraphrases.paraphrase_id > 0
     group by questions.relation
 
 ),
@@ -27,25 +39,33 @@ counted as (
 
     select
         relation,
+        dataset,
         min(property_id) as property_id,
         count(*) as n_questions,
         count(subject_popularity) as n_questions_with_popularity
     from questions
-    group by relation
+    where relation is not null
+    group by relation, dataset
 
 ),
 
+-- Sets may have a relation of the same name: PopQA's template is shown then, else that of the first set by name.
 final as (
 
     select
         counted.relation,
-        counted.property_id,
-        wordings.template,
-        coalesce(wordings.n_paraphrases, 0) as n_paraphrases,
-        counted.n_questions,
-        counted.n_questions_with_popularity
+        coalesce(min(counted.property_id), min(declared.property_id)) as property_id,
+        arg_min(declared.template, (declared.relation_set != 'popqa', declared.relation_set)) as template,
+        arg_min(declared.statement, (declared.relation_set != 'popqa', declared.relation_set)) as statement,
+        coalesce(any_value(wordings.n_paraphrases), 0) as n_paraphrases,
+        sum(counted.n_questions)::bigint as n_questions,
+        sum(counted.n_questions_with_popularity)::bigint as n_questions_with_popularity
     from counted
+    left join datasets using (dataset)
+    left join declared
+        on datasets.relation_set = declared.relation_set and counted.relation = declared.relation
     left join wordings on counted.relation = wordings.relation
+    group by counted.relation
 
 )
 

@@ -9,6 +9,7 @@ final as (
     select
         dataset,
         source,
+        relation_set,
         relations,
         snapshot
     from source
