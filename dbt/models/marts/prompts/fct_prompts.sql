@@ -1,13 +1,7 @@
 {{ config(materialized='view') }}
 
 -- A view that reads only published tables. Each query builds the texts.
-with prompts as (
-
-    select * from {{ published('dim_prompts') }}
-
-),
-
-passages as (
+with passages as (
 
     select
         *,
@@ -24,7 +18,7 @@ answers as (
         methods.cuts_last_sentence,
         {{ demonstration_blocks() }} as demonstrations
     from {{ published('fct_answers') }} as answers
-    inner join prompts on answers.prompt = prompts.prompt
+    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
     inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
     where answers.engine != 'imported'  -- their prompts were built elsewhere and cannot be rebuilt
 
@@ -71,7 +65,7 @@ built as (
         answers.prompt_hash,
         {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
-    inner join prompts on answers.prompt = prompts.prompt
+    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
 
