@@ -2,7 +2,7 @@
 
 What belongs here: the keys of a model and of its service, their defaults, and which keys exclude each other. What does
 not: which keys a backend understands (`study.backends`), and what a study needs from a backend
-(`generation.backends.capabilities`).
+(`generation.tasks`).
 """
 
 from __future__ import annotations
