@@ -1,5 +1,5 @@
--- Split -1 fits all rows: the gain of thresholds per relation is the sum of the gains of the relations. A question without
--- a relation takes the threshold for all, and adds what that threshold gains for it.
+-- Split -1 fits all rows: the gain of thresholds per relation is the sum of the gains of the relations. A question
+-- without a relation takes the threshold for all, and adds what that threshold gains for it.
 with thresholds as (
 
     select * from {{ ref('int_adaptive_thresholds') }}

@@ -1,7 +1,7 @@
 {{ config(materialized='view') }}
 
--- A relation without training questions uses the threshold for all, and so does a question without a relation. Without any
--- training question nothing is retrieved.
+-- A relation without training questions uses the threshold for all, and so does a question without a relation. Without
+-- any training question nothing is retrieved.
 with adaptive_rows as (
 
     select * from {{ ref('int_adaptive_rows') }}

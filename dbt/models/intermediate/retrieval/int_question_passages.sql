@@ -47,8 +47,8 @@ described as (
 ),
 
 -- A title that distinguishes an article from its namesakes has a part in brackets or, for places, after a comma. If the
--- passage names no entity, titles decide. If the subject's title is not known either, the result is null. It is also null
--- for a question without a subject.
+-- passage names no entity, titles decide. If the subject's title is not known either, the result is null. It is also
+-- null for a question without a subject.
 final as (
 
     select

@@ -26,12 +26,9 @@ counted as (
         count(*) filter (where positions.subject_popularity = 0) as n_zero,
         count(*) filter (where positions.question_id is null) as n_missing,
         count(*) filter (where positions.subject_popularity > 0 and answers.relation is null) as n_unrelated,
-        count(*) filter (
-            where positions.subject_popularity > 0 and positions.relative_popularity is null and answers.relation is not null
-        ) as n_flat
+        count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
     from answers
-    left join positions
-        on answers.dataset = positions.dataset and answers.question_id = positions.question_id
+    left join positions using (dataset, question_id)
     group by answers.dataset, answers.prompt, answers.model, answers.method, answers.relation, bin
 
 ),
@@ -52,7 +49,7 @@ binned as (
         coalesce(sum(n_correct) filter (where bin is not null), 0)::bigint as n_correct,
         sum(sum(n_zero)) over (partition by {{ key }})::bigint as n_zero_popularity,
         sum(sum(n_missing)) over (partition by {{ key }})::bigint as n_missing_popularity,
-        sum(sum(n_flat)) over (partition by {{ key }})::bigint as n_without_variance,
+        sum(sum(n_flat - n_unrelated)) over (partition by {{ key }})::bigint as n_without_variance,
         sum(sum(n_unrelated)) over (partition by {{ key }})::bigint as n_without_relation
     from by_relation
     group by {{ key }}, bin

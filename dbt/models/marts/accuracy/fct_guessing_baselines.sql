@@ -23,8 +23,7 @@ golds as (
 
 ),
 
--- Both guesses, the subject's name and the relation's most frequent answer, are judged like any other answer. A question
--- without a subject, or without a relation, is left out of the share of that guess.
+-- Both guesses, the subject's name and the relation's most frequent answer, are judged like any other answer.
 judged as (
 
     select
@@ -37,45 +36,42 @@ judged as (
 
 ),
 
-counted as (
+grouped as (
 
     select
-        questions.dataset,
-        {{ relation_groups('questions.relation') }} as relation,
-        count(*) as n,
-        count(questions.subject) as n_with_subject,
-        count(questions.relation) as n_with_relation,
-        count(*) filter (where judged.is_in_subject) as n_answer_in_subject,
-        count(*) filter (where judged.is_majority) as n_correct_majority
+        questions.*,
+        judged.is_in_subject,
+        judged.is_majority,
+        {{ relation_groups('questions.relation') }} as relation_group
     from questions
     left join judged using (dataset, question_id)
-    group by questions.dataset, questions.relation
 
 ),
 
-summed as (
+-- A question without a subject, or without a relation, is left out of the share of that guess.
+counted as (
 
     select
         dataset,
-        relation,
-        sum(n)::bigint as n,
-        sum(n_with_subject)::bigint as n_with_subject,
-        sum(n_with_relation)::bigint as n_with_relation,
-        sum(n_answer_in_subject)::bigint as n_answer_in_subject,
-        sum(n_correct_majority)::bigint as n_correct_majority
-    from counted
-    group by dataset, relation
+        relation_group as relation,
+        count(*) as n,
+        count(subject) as n_with_subject,
+        count(relation) as n_with_relation,
+        count(*) filter (where is_in_subject) as n_answer_in_subject,
+        count(*) filter (where is_majority) as n_correct_majority
+    from grouped
+    group by dataset, relation_group
 
 ),
 
 final as (
 
     select
-        summed.*,
+        counted.*,
         majority_answers.majority_answer,
         {{ rate('n_answer_in_subject', 'n_with_subject', 'share_answer_in_subject') }},
         {{ rate('n_correct_majority', 'n_with_relation', 'accuracy_majority') }}
-    from summed
+    from counted
     left join majority_answers using (dataset, relation)
 
 )

@@ -29,8 +29,8 @@ by_relation as (
 
 ),
 
--- All relations have equal weight, whatever their number of questions and paraphrases. Questions without a relation have
--- together the weight of one relation.
+-- All relations have equal weight, whatever their number of questions and paraphrases. Questions without a relation
+-- have together the weight of one relation.
 of_all as (
 
     select
