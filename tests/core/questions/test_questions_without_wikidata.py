@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster_project.core.generation.inputs import read_questions
+from dagster_project.core.generation.prompts.inputs import read_questions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
