@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster_project.core.generation.prompts.inputs import read_questions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.questions import as_template, kept_questions

@@ -14,7 +14,8 @@ DATASETS = Figure(
     section="questions",
     title="What the questions lack",
     shows="Questions by dataset, whatever is picked above. Those without popularity are left out of every analysis of "
-    "popularity. Those without a relation count under `all` alone. An upper bound finds no passage for those without a subject.",
+    "popularity. Those without a relation count under `all` alone. An upper bound finds no passage for those without a "
+    "subject.",
     source="SPEC §1",
     tables=("dim_datasets",),
     sql="""select dataset as questions_of, source, n_questions,
