@@ -106,7 +106,7 @@ def _of_group(
             first, last = kind.split(" ")
             yield Stage(f"{title} by {', '.join(study.retrievers)}", some, first, last)
         else:
-            yield Stage(title, some)
+            yield Stage(title if len(some) > 1 else _title(kinds[kind][0]), some)
 
 
 def _in_order(graph: dg.AssetGraph, kinds: Mapping[str, list[dg.AssetKey]]) -> Iterator[str]:
@@ -128,8 +128,7 @@ def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) 
             first = last = model.name
             if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
                 first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
-            title = f"{_name(key).replace('_', ' ')} of {model.name}"
-            yield Stage(title, (key.to_user_string(),), first, last)
+            yield Stage(f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last)
 
 
 def _needs(study: Study, model: Model, table: str) -> bool:
@@ -174,6 +173,10 @@ def _generates(study: Study) -> bool:
 
 def _name(key: dg.AssetKey) -> str:
     return key.path[-1]
+
+
+def _title(key: dg.AssetKey) -> str:
+    return _name(key).replace("_", " ")
 
 
 def _multi_key(model: str, method: str) -> str:

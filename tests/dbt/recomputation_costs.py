@@ -104,7 +104,10 @@ def savings(lake: Lake, adaptive: pd.DataFrame) -> pd.DataFrame:
     by_way = {key: group for key, group in times.groupby(["model", "prompt", "method"])}
     rows = []
     for row in adaptive.itertuples():
-        both = [by_way.get((row.model, row.prompt, name)) for name in (row.parametric_method, row.retrieval_method)]
+        both = [
+            by_way.get((row.model, row.prompt, name))
+            for name in (row.parametric_method, row.retrieval_method)
+        ]
         if both[0] is None or both[1] is None:
             continue
         pairs = both[0].merge(both[1], on=["dataset", "question_id", "round_number"])
@@ -113,5 +116,9 @@ def savings(lake: Lake, adaptive: pd.DataFrame) -> pd.DataFrame:
         claim = "saves" if saved[1] > 0 else "takes_longer" if saved[2] < 0 else "undecided"
         names = {name: getattr(row, name) for name in (*PAIR, "search", "threshold_scope")}
         rows.append((*names.values(), len(pairs), *saved, claim))
-    columns = ["n_timed", *(f"single_latency_ms_saved{end}" for end in ("", "_low", "_high")), "latency_claim"]
+    columns = [
+        "n_timed",
+        *(f"single_latency_ms_saved{end}" for end in ("", "_low", "_high")),
+        "latency_claim",
+    ]
     return pd.DataFrame(rows, columns=[*PAIR, "search", "threshold_scope", *columns])

@@ -90,12 +90,16 @@ def test_no_question_drops_a_key_of_what_it_reads(published: duckdb.DuckDBPyConn
     grains = dict(published.execute("select table_name, grain from catalogue").fetchall())
     for file in ANALYSES:
         name, query = file.stem, re.sub(r"\nlimit 100\s*$", "", queries()[file.stem])
-        facts = {table for table in _REFERENCE.findall(file.read_text(encoding="utf-8")) if table[:4] == "fct_"}
+        facts = {
+            table for table in _REFERENCE.findall(file.read_text(encoding="utf-8")) if table[:4] == "fct_"
+        }
         keys = {key for table in facts for key in grains[table].split(", ")} - AGGREGATED.get(name, set())
         found = published.execute(query)
         columns = [column[0] for column in found.description or ()]
         shown = {STANDS_FOR.get((name, key), key) for key in keys}
-        dropped = {key for key in shown - {*columns} if not re.search(rf"\b{key} (= ['\d]|in \(\s*select)", query)}
+        dropped = {
+            key for key in shown - {*columns} if not re.search(rf"\b{key} (= ['\d]|in \(\s*select)", query)
+        }
         assert dropped == set(), name
         identity = [i for i, column in enumerate(columns) if column in shown | {"link", "passage_of"}]
         told = [tuple(row[i] for i in identity) for row in found.fetchall()]
@@ -118,7 +122,9 @@ def test_who_moved_most_is_no_empty_month_and_no_handful_of_readers() -> None:
             "create table dim_entities as select unnest($ids) as entity_id, 'a name' as label, unnest($facts) as n_facts",
             {"ids": list(views), "facts": [int(entity != "Q_object") for entity in views]},
         )
-        connection.execute("create table fct_popularity_history (entity_id text, measure text, month text, popularity double)")
+        connection.execute(
+            "create table fct_popularity_history (entity_id text, measure text, month text, popularity double)"
+        )
         connection.executemany(
             "insert into fct_popularity_history values (?, 'page_views', ?, ?)",
             [(entity, month, n) for entity in views for month, n in zip(months, views[entity], strict=False)],

@@ -98,7 +98,9 @@ def test_examples_readme_and_ready_questions_run_for_any_client(
 ) -> None:
     """A plain connection without a search path, and one that attaches the file under another name."""
     readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
-    of_readme = re.findall(r'\bQ="([^"]+)"', readme) + re.findall(r"^    (select\b.+?);$", readme, re.M | re.S)
+    of_readme = re.findall(r'\bQ="([^"]+)"', readme) + re.findall(
+        r"^    (select\b.+?);$", readme, re.M | re.S
+    )
     assert len(of_readme) >= 4
     examples = [row[0] for row in published.execute("select example_query from catalogue").fetchall()]
     questions = [
@@ -107,17 +109,19 @@ def test_examples_readme_and_ready_questions_run_for_any_client(
     ]
     published.close()
     with duckdb.connect(str(file), read_only=True) as bare, duckdb.connect() as attaching:
-        attaching.execute(f"attach {literal(str(file))} as \"another name\" (read_only)")
+        attaching.execute(f'attach {literal(str(file))} as "another name" (read_only)')
         attaching.execute('use "another name"')
         for query in [*of_readme, *examples, *questions]:
             rows = bare.execute(query).fetchall()
             assert len(attaching.execute(query).fetchall()) == len(rows)
         for schema in ("main", "marts"):
-            assert bare.execute(
-                "select count(*), count(comment) from duckdb_columns() where schema_name = ? and not internal", [schema]
-            ).fetchone() == bare.execute(
-                "select sum(n_columns), sum(n_columns) from catalogue"
-            ).fetchone()
+            assert (
+                bare.execute(
+                    "select count(*), count(comment) from duckdb_columns() where schema_name = ? and not internal",
+                    [schema],
+                ).fetchone()
+                == bare.execute("select sum(n_columns), sum(n_columns) from catalogue").fetchone()
+            )
 
 
 def test_every_value_reaches_a_python_client_that_has_duckdb_alone(file: Path) -> None:

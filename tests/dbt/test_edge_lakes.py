@@ -119,7 +119,9 @@ def test_one_answer_without_a_price_leaves_its_group_without_one(
     unpriced = next(row for row in rows if row["dataset"] == "popqa" and row["prompt"] == "zero_shot")
     unpriced["cost_usd"] = None
     lake.write("answers", rows, fingerprint="changed", partition="large|bm25")
-    invoke_dbt(study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+")
+    invoke_dbt(
+        study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+"
+    )
     costs = mart(study, "fct_costs").query("model == 'large' and method == 'bm25'")
     without = costs[costs.cost_usd_per_1000.isna()]
     assert list(zip(without.dataset, without.prompt, strict=True)) == [("popqa", "zero_shot")]

@@ -8,7 +8,7 @@ import pytest
 
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
+from tests.edge_lakes import ODD_RELATION, UNSUBJECTED, open_folder
 from tests.warehouses import mart
 
 MAY_LACK_A_RELATION = {
@@ -30,7 +30,9 @@ def open_study(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 def of_right(study: Study, name: str, method: str = "closed_book") -> pd.DataFrame:
     """Rows of the model that is always right."""
-    return mart(study, name).query("model == 'right' and method == @method").set_index(["dataset", "relation"])
+    return (
+        mart(study, name).query("model == 'right' and method == @method").set_index(["dataset", "relation"])
+    )
 
 
 def test_datasets_count_the_questions_that_lack_something(open_study: Study) -> None:
@@ -103,7 +105,9 @@ def test_thresholds_per_relation_leave_questions_without_one_to_the_threshold_fo
         ("popqa", "place of birth"): 4,
         ("popqa", "all"): 7,
     }
-    accuracy = mart(open_study, "fct_adaptive_accuracy").query("retrieval_method == 'bm25' and model == 'right'")
+    accuracy = mart(open_study, "fct_adaptive_accuracy").query(
+        "retrieval_method == 'bm25' and model == 'right'"
+    )
     assert accuracy.groupby("dataset")[["n_questions", "n_missing_popularity"]].first().to_dict("index") == {
         "open": {"n_questions": 0, "n_missing_popularity": 8},
         "popqa": {"n_questions": 7, "n_missing_popularity": 1},
@@ -146,7 +150,11 @@ def test_every_prompt_is_rebuilt_exactly_where_demonstrations_have_no_objects(op
     prompts = mart(open_study, "fct_prompts")
     assert set(prompts.dataset) == {"popqa", "open"}
     assert prompts.is_exact.all()
-    assert prompts.query("dataset == 'open' and table_name == 'answers'").prompt_text.str.contains("A: Gold").all()
+    assert (
+        prompts.query("dataset == 'open' and table_name == 'answers'")
+        .prompt_text.str.contains("A: Gold")
+        .all()
+    )
 
 
 def test_marts_by_relation_have_no_relation_that_is_null(open_study: Study) -> None:

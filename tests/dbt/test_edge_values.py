@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dagster_project.core.study.study import Study
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from tests.edge_lakes import edges_folder
 from tests.warehouses import lake_of, mart
 
@@ -75,7 +75,9 @@ def test_equal_popularity_gives_one_bin_and_thresholds_of_always_or_never(edges:
     assert set(rows_of(edges, "fct_accuracy_by_popularity", "dataset == 'flat' and n > 0").bin) == {0}
     thresholds = rows_of(edges, "fct_adaptive_thresholds", "dataset == 'flat'")
     assert set(thresholds.threshold_popularity) <= {500.0, float("inf")}
-    assert (thresholds.decision == thresholds.threshold_popularity.map({500.0: "never"}).fillna("always")).all()
+    assert (
+        thresholds.decision == thresholds.threshold_popularity.map({500.0: "never"}).fillna("always")
+    ).all()
 
 
 def test_a_relation_of_one_question_that_is_never_tested_says_so(edges: Study) -> None:

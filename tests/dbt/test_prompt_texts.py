@@ -13,9 +13,9 @@ import yaml
 from dagster_project.core.generation.engine.task import Plan, Scope
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Study
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
+from dagster_project.core.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study

@@ -56,7 +56,9 @@ def test_sums_of_seconds_and_dollars_are_what_was_spent(awkward: Study, model: s
 def test_what_oracle_has_of_bm25_is_counted_as_reused(awkward: Study) -> None:
     lake = lake_of(awkward).read_all("answers").to_pandas()
     oracle = mart(awkward, "fct_costs").query("method == 'oracle' and model == 'small'")
-    told = lake.query("method == 'oracle' and model == 'small'").groupby(["dataset", "prompt"]).is_reused.sum()
+    told = (
+        lake.query("method == 'oracle' and model == 'small'").groupby(["dataset", "prompt"]).is_reused.sum()
+    )
     assert oracle.set_index(["dataset", "prompt"]).n_reused.to_dict() == told.to_dict()
     assert (oracle.n_reused > 0.5 * oracle.n).all()
     assert (oracle.device_seconds < 0.9 * oracle.device_seconds_per_1000 * oracle.n / 1000).all()

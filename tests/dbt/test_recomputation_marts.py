@@ -17,9 +17,9 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.report.figures.overview import HEADLINE
 from dagster_project.core.scoring.match import matches_popqa
 from dagster_project.core.study.study import Study
-from tests.in_process_dbt import invoke_dbt
 from tests.dbt import recomputation_marts as again
 from tests.dbt.recomputation import GROUP, PAIR
+from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
 Recompute = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
@@ -67,7 +67,9 @@ def test_every_dataset_has_a_winner_and_nobody_is_left_out(awkward: Study) -> No
 def test_a_pair_and_a_method_show_one_number_wherever_they_stand(awkward: Study) -> None:
     shown = {
         (row.dataset, row.prompt, row.model, row.method, row.retrieval_method or ""): row.accuracy
-        for row in mart(awkward, "fct_leaderboard").fillna({"retrieval_method": "", "search": "exact"}).itertuples()
+        for row in mart(awkward, "fct_leaderboard")
+        .fillna({"retrieval_method": "", "search": "exact"})
+        .itertuples()
         if row.search == "exact" and row.parametric_method != "genread"
     }
     with duckdb.connect(str(awkward.home.build_warehouse), read_only=True) as connection:

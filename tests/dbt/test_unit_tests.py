@@ -15,6 +15,8 @@ def test_every_unit_test_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     listed = invoke_dbt(study, "list", "--resource-type", "unit_test")
     assert len(listed) > 70
     done = invoke_dbt(study, "test", "--select", "test_type:unit").results
-    tested = [result for result in done if result.node.resource_type.value == "unit_test"]  # hooks have results too
+    tested = [
+        result for result in done if result.node.resource_type.value == "unit_test"
+    ]  # hooks have results too
     assert {result.status.value for result in tested} == {"pass"}
     assert len(tested) == len(listed)

@@ -5,7 +5,7 @@ import dagster as dg
 from dagster_project.core.reference.linking import describe_linking
 from dagster_project.core.reference.mentions import link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
-from dagster_project.core.reference.views import ingest_reference_page_views
+from dagster_project.core.reference.page_views import ingest_reference_page_views
 from dagster_project.defs.ingest.assets import entities
 from dagster_project.defs.partitions import months
 from dagster_project.defs.questions.assets import questions

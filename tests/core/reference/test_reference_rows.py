@@ -10,8 +10,8 @@ from dagster_project.core.errors import LakeError, SourceError, StudyError
 from dagster_project.core.reference.linking import describe_linking
 from dagster_project.core.reference.mentions import by_names, by_titles, link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
+from dagster_project.core.reference.page_views import ingest_reference_page_views
 from dagster_project.core.reference.tagme import Annotation
-from dagster_project.core.reference.views import ingest_reference_page_views
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.reference_questions import TagMe
 from tests.core.reference.conftest import LOG, MONTHS, Make

@@ -14,7 +14,7 @@ import pytest
 from dagster_project.core.errors import SourceError, StudyError
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.reference.views import ingest_reference_page_views
+from dagster_project.core.reference.page_views import ingest_reference_page_views
 from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import literal, write_ntriples
 from dagster_project.core.sandbox.world import World
