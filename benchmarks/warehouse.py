@@ -38,7 +38,7 @@ from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, dbt_command
+from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, dbt_command
 from dagster_project.core.warehouse.publish import publish_warehouse
 
 _LOG = logging.getLogger("longtail")
@@ -93,7 +93,7 @@ def generate(folder: Path, times: float, n_models: int) -> dict[str, int]:
 
 def build(folder: Path, selection: list[str]) -> str:
     """Run one pass of dbt with its tests; returns its last line. A failure ends the benchmark."""
-    done = dbt_command(_study(folder), ["build", *selection])
+    done = dbt_command(_study(folder), [*STUDY_BUILD, *selection])
     if done.returncode:
         sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
     return done.stdout.strip().splitlines()[-1]

@@ -52,7 +52,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 @pytest.fixture
 def changing(small: Small, tmp_path: Path) -> Iterator[Small]:
     """The same, for a test that changes it: put back as it was, times of files included."""
-    kept = shutil.copytree(small.folder, tmp_path / "kept")
+    kept = shutil.copytree(small.folder, tmp_path / "kept", symlinks=True)
     yield small
     shutil.rmtree(small.folder)
     shutil.move(kept, small.folder)
