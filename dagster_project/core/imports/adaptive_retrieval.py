@@ -13,13 +13,12 @@ from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.imports.formats import AnswerFormat
+from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, Record, read_delimited
 from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import BACKGROUND, METHODS, RETRIEVAL
 from dagster_project.core.study.imports import Results
-from dagster_project.core.study.reader import Reader
 
 METHODS_OF_FILES = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
 COLUMNS = ("id", "pred", "is_correct")
@@ -171,10 +170,6 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
     )
 
 
-def _text_or_none(read: Reader, key: str) -> str | None:
-    return read.optional(key, read.text)
-
-
 def _read(
     place: Path, declared: Results, questions: Questions
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
@@ -191,6 +186,6 @@ FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, declared: [file.path for file in find_results(place, declared)],
     tells_shots=True,
-    keys={"model": _text_or_none, "input": _text_or_none},
+    keys={"model": optional_text, "input": optional_text},
 )
 """`model` and `input` choose among the files of a folder, as the files' names write them."""

@@ -21,6 +21,11 @@ Names = Callable[[], Mapping[str, set[str]]]
 """Gives the ids of the entities that bear a name."""
 
 
+def optional_text(read: Reader, key: str) -> str | None:
+    """How a format reads a key that holds a text, or None where the key is missing."""
+    return read.optional(key, read.text)
+
+
 def the_file(place: Path, _declared: Import | Results) -> list[Path]:
     """The files of a format whose place is one file."""
     return [place]

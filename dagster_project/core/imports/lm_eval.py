@@ -13,13 +13,12 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.imports.formats import AnswerFormat
+from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.study.imports import Results
-from dagster_project.core.study.reader import Reader
 
 METRICS = ("exact_match", "em", "acc")
 """Metrics that say right or wrong, in the order of choice where results name none."""
@@ -132,10 +131,6 @@ def _prompt(arguments: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _text_or_none(read: Reader, key: str) -> str | None:
-    return read.optional(key, read.text)
-
-
 def _read(
     place: Path, declared: Results, questions: Questions
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
@@ -150,8 +145,8 @@ FORMAT = AnswerFormat(
     keys={
         "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),
-        "filter": _text_or_none,
-        "metric": _text_or_none,
+        "filter": optional_text,
+        "metric": optional_text,
     },
 )
 """`method` says how the model was asked, `id_field` which key of `doc` holds the question's id, `filter` and `metric`

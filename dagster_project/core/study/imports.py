@@ -69,14 +69,10 @@ class Place:
         return found
 
 
-@dataclass(frozen=True)
-class Import:
-    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values."""
+class _WithOptions:
+    """A declaration with keys that only its format has."""
 
-    kind: str
-    format: str
-    place: Place
-    options: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, Any], ...]
 
     def option(self, key: str) -> Any:
         """The value of one of the format's own keys."""
@@ -84,7 +80,17 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Results:
+class Import(_WithOptions):
+    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values."""
+
+    kind: str
+    format: str
+    place: Place
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Results(_WithOptions):
     """Imported answers of a model to the questions of one dataset; a model may have several such entries.
 
     The rows belong to the study's `prompt`; None: to the prompt with the file's number of demonstrations.
@@ -96,10 +102,6 @@ class Results:
     prompt: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
     kind = ANSWERS
-
-    def option(self, key: str) -> Any:
-        """The value of one of the format's own keys."""
-        return dict(self.options)[key]
 
 
 def load_format(kind: str, name: str) -> Any:
@@ -128,9 +130,9 @@ def read_results(read: Reader) -> Results:
 def _format(read: Reader, kind: str, shared: tuple[str, ...]) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """The format's name, and the values of its own keys."""
     name = read.choice("format", tuple(FORMATS[kind]))
-    keys: Mapping[str, Callable[[Reader, str], Any]] = load_format(kind, name).keys
-    read.only(*shared, *keys)
-    return name, tuple((key, value(read, key)) for key, value in keys.items())
+    format_: Format = load_format(kind, name)
+    read.only(*shared, *format_.keys)
+    return name, tuple((key, value(read, key)) for key, value in format_.keys.items())
 
 
 def slice_of(declared: Import | Results) -> list[Any]:
