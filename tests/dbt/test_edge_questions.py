@@ -8,7 +8,7 @@ import pytest
 
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from tests.edge_lakes import ODD_RELATION, UNSUBJECTED, open_folder
+from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
 from tests.warehouses import mart
 
 MAY_LACK_A_RELATION = {
@@ -126,7 +126,7 @@ def test_a_question_without_templates_has_one_wording_and_no_consistency(open_st
         assert (rows.n_paraphrases == 1).all()
         assert (rows.n_answers == 1).all()
         assert rows.scons.isna().all()
-    unrelated = found.query("dataset == 'popqa' and question_id == @UNRELATED")
+    unrelated = found[(found.dataset == "popqa") & (found.question_id == UNRELATED)]
     assert unrelated.n_paraphrases.tolist() == [3]
     assert set(mart(open_study, "fct_semantic_consistency").query("dataset == 'open'").relation) == {
         ODD_RELATION,
