@@ -167,10 +167,12 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         "prompts",
         [
             *(
-                _prompt_row(name, "qa", ["questions"], shots=SHOTS * (name == "few_shot"))
+                _prompt_row(name, "qa", ["questions"], plan.methods, shots=SHOTS * (name == "few_shot"))
                 for name in plan.prompts
             ),
-            _prompt_row("popqa_tp", "question_answer", ["paraphrases", "samples"], n_samples=plan.n_samples),
+            _prompt_row(
+                "popqa_tp", "question_answer", ["paraphrases", "samples"], (), n_samples=plan.n_samples
+            ),
         ],
     )
     _put(
@@ -229,7 +231,12 @@ def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
 
 
 def _prompt_row(
-    name: str, format_name: str, asks: list[str], shots: int = 0, n_samples: int | None = None
+    name: str,
+    format_name: str,
+    asks: list[str],
+    methods: Sequence[str],
+    shots: int = 0,
+    n_samples: int | None = None,
 ) -> dict[str, Any]:
     return {
         "prompt": name,
@@ -240,6 +247,7 @@ def _prompt_row(
         "demonstrations_from": "other_relations",
         "max_new_tokens": 15,
         "asks": asks,
+        "methods": list(methods),
         "n_samples": n_samples,
         "temperature": SAMPLE_TEMPERATURE if n_samples else None,
     }

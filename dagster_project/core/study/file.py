@@ -102,6 +102,7 @@ def _check_whole(read: Reader, study: Study) -> None:
             )
     if not study.answer_prompts:
         raise read.fail("prompts", "at least one must ask questions")
+    _check_methods_of_prompts(read, study)
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
     if study.source.kind == NO_SOURCE and study.popularity.measure != IMPORTED:
@@ -112,6 +113,24 @@ def _check_whole(read: Reader, study: Study) -> None:
         _check_sample(read, study, study.source.sample)
     if study.popularity.measure == "page_views":
         _check_window(read, study)
+
+
+def _check_methods_of_prompts(read: Reader, study: Study) -> None:
+    """Prompts name methods of the study, and every method has a prompt."""
+    for i, prompt in enumerate(study.prompts):
+        unknown = [method for method in prompt.methods if method not in study.methods]
+        if unknown:
+            raise read.fail(
+                f"prompts[{i}].methods",
+                f"{unknown[0]!r} is not one of the study's: {', '.join(study.methods)}",
+            )
+        if prompt.methods and "questions" not in prompt.asks:
+            raise read.fail(f"prompts[{i}].methods", "goes with asks: [questions]")
+    for method in study.methods:
+        if not study.prompts_of(method):
+            raise read.fail(
+                "prompts", f"none asks questions by method {method!r}; add it under methods of a prompt"
+            )
 
 
 def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
@@ -197,6 +216,7 @@ def _prompt(read: Reader) -> Prompt:
         demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
         reference_demos=read.flag("reference_demos"),
         asks=read.choices("asks", ASKS, ("questions",)),
+        methods=read.choices("methods", tuple(METHODS), ()) if "methods" in read.raw else (),
     )
 
 

@@ -117,6 +117,7 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "reference_demos": prompt.reference_demos,
             "max_new_tokens": study.max_new_tokens,
             "asks": list(prompt.asks),
+            "methods": [method for method in study.methods if prompt in study.prompts_of(method)],
             "n_samples": study.sampling.n if "samples" in prompt.asks else None,
             "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
         }

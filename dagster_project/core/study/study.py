@@ -120,7 +120,8 @@ class Prompt:
     the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
     are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
     the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
-    `paraphrases` (paraphrase_answers), `samples` (sampled_answers).
+    `paraphrases` (paraphrase_answers), `samples` (sampled_answers). `methods` are those by which it asks questions;
+    empty: all of the study's.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Prompt:
     demonstrations_from: str = "other_relations"
     reference_demos: bool = False
     asks: tuple[str, ...] = ("questions",)
+    methods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,12 @@ class Study:
     def answer_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table answers."""
         return tuple(prompt for prompt in self.prompts if "questions" in prompt.asks)
+
+    def prompts_of(self, method: str) -> tuple[Prompt, ...]:
+        """The prompts that ask questions by a method."""
+        return tuple(
+            prompt for prompt in self.answer_prompts if not prompt.methods or method in prompt.methods
+        )
 
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:

@@ -122,6 +122,7 @@ STUDY_TABLES = (
             ),
             column("max_new_tokens", pa.int32(), "the study's limit of new tokens for an answer"),
             column("asks", TEXTS, "what the prompt is used for: questions, paraphrases, samples"),
+            column("methods", TEXTS, "methods by which the prompt asks questions; empty if it asks none"),
             column("n_samples", pa.int32(), "samples per question; null if the prompt draws none", null=True),
             column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),
         ),

@@ -60,6 +60,16 @@ def seeds(items: Iterable[Item]) -> dict[tuple[object, ...], int | None]:
     }
 
 
+def test_a_prompt_asks_by_its_methods_alone(lake: Lake, tmp_path: Path) -> None:
+    only = Prompt("from_memory", methods=("closed_book",))
+    study = hand_study(tmp_path, ZERO, only)
+    for method, prompts in (("closed_book", {"zero", "from_memory"}), ("bm25", {"zero"})):
+        assert {columns(row)["prompt"] for row in answers(study, lake, method).items} == prompts
+    scopes = [Scope(s, lake, study.models[0], "bm25") for s in (study, hand_study(tmp_path, ZERO))]
+    with_it, without = (TASKS["answers"].decisive(scope) for scope in scopes)
+    assert with_it == without, "a prompt of other methods changes nothing"
+
+
 def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
     study = hand_study(tmp_path, ZERO, SHOTS, Prompt("not_asked", asks=("samples",)))
     found = answers(study, lake, "closed_book")

@@ -46,7 +46,7 @@ VALID: dict[str, Any] = {
         {"name": "plain", "format": "qa", "shots": 0, "asks": ["questions", "paraphrases"]},
         {
             "name": "shots", "shots": 15, "draw": "per_relation", "demonstrations_from": "all_questions",
-            "reference_demos": True,
+            "reference_demos": True, "methods": ["closed_book"],
         },
         {"name": "bare", "format": "question", "asks": ["samples"]},
     ],
@@ -116,7 +116,9 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
     assert study.prompts == (
         Prompt("plain", asks=("questions", "paraphrases")),
-        Prompt("shots", "qa", 15, "per_relation", "all_questions", reference_demos=True),
+        Prompt(
+            "shots", "qa", 15, "per_relation", "all_questions", reference_demos=True, methods=("closed_book",)
+        ),
         Prompt("bare", "question", asks=("samples",)),
     )
     assert study.models[0] == Model(
@@ -138,6 +140,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
 def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     assert [p.name for p in study.answer_prompts] == ["plain", "shots"]
+    assert [p.name for p in study.prompts_of("closed_book")] == ["plain", "shots"]
+    assert [p.name for p in study.prompts_of("oracle")] == ["plain"]
     assert [p.name for p in study.paraphrase_prompts] == ["plain"]
     assert [p.name for p in study.sample_prompts] == ["bare"]
 
@@ -218,6 +222,10 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),
         ("prompts.1.asks", ["paraphrases"], "prompts[1].asks: paraphrases and samples are asked without demonstrations"),
         ("prompts.1.asks", ["questions", "samples"], "paraphrases and samples are asked without demonstrations (SPEC"),
+        ("prompts.1.methods", ["bm25"], "prompts[1].methods: 'bm25' is not one of the study's: closed_book, gen"),
+        ("prompts.1.methods", [], "prompts[1].methods: must be a list of at least one of: closed_book"),
+        ("prompts.2.methods", ["oracle"], "prompts[2].methods: goes with asks: [questions]"),
+        ("prompts.0.methods", ["oracle"], "prompts: none asks questions by method 'genread'; add it under methods"),
         ("prompts.2.asks", ["answers"], "prompts[2].asks: 'answers' is not one of: questions, paraphrases, samples"),
         ("prompts.1.demonstrations_from", "all", "prompts[1].demonstrations_from: 'all' is not one of: other_relation"),
         ("prompts.0.demonstrations_from", "all_questions", "prompts[0].demonstrations_from: goes with shots above 0"),

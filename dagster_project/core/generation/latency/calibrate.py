@@ -77,7 +77,12 @@ class _Calibration:
         """The study; the method of memory asks questions with the prompts of paraphrases and samples too."""
         if METHODS[method].kind != MEMORY or self.model.service:
             return self.study
-        prompts = tuple(dataclasses.replace(prompt, asks=("questions",)) for prompt in self.study.prompts)
+        prompts = tuple(
+            prompt
+            if prompt.asks == ("questions",)
+            else dataclasses.replace(prompt, asks=("questions",), methods=())
+            for prompt in self.study.prompts
+        )
         return dataclasses.replace(self.study, prompts=prompts)
 
     def scope(self, method: str) -> Scope:

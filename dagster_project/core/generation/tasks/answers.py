@@ -81,7 +81,7 @@ class Answers(Task):
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         method = METHODS[_method(scope)]
-        prompts = [_decisive(prompt, method) for prompt in by_name(scope.study.answer_prompts)]
+        prompts = [_decisive(prompt, method) for prompt in by_name(scope.study.prompts_of(_method(scope)))]
         return decisive_keys(
             scope.study,
             *prompts,
@@ -96,7 +96,8 @@ class Answers(Task):
         by_method = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        n_all = len(study.answer_prompts) * sum(map(len, by_dataset.values()))
+        prompts = by_name(study.prompts_of(_method(scope)))
+        n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(f"{scope.method}: prompts planned", n_all, n_all, scope.log)
         items: list[AskedQuestion] = []
         n_without = 0
@@ -104,7 +105,7 @@ class Answers(Task):
             found = None if by_method is None else by_method.get(dataset, {})
             asked = [question for question in questions if found is None or question.question_id in found]
             pool = Demonstrations(dataset, questions, study.seed)
-            for prompt in by_name(study.answer_prompts):
+            for prompt in prompts:
                 passages = None
                 if found is not None:
                     passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)

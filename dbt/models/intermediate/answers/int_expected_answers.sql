@@ -5,10 +5,11 @@ with variants as (
 
     select
         models.model,
-        prompts.prompt
+        prompts.prompt,
+        unnest(prompts.methods) as method
     from {{ ref('stg_study__models') }} as models
     cross join {{ ref('stg_study__prompts') }} as prompts
-    where models.backend != 'imported' and list_contains(prompts.asks, 'questions')
+    where models.backend != 'imported'
 
 ),
 
@@ -54,7 +55,7 @@ final as (
         variants.model,
         asked_of_all.method
     from asked_of_all
-    cross join variants
+    inner join variants using (method)
     union all
     select
         passages.dataset,
@@ -65,7 +66,8 @@ final as (
     from {{ ref('int_generated_passages') }} as passages
     inner join {{ ref('stg_questions__questions') }} using (dataset, question_id)
     inner join variants using (model)
-    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
+    inner join {{ ref('stg_study__methods') }} as methods using (method)
+    where methods.kind = 'background'
     union all
     select
         dataset,

@@ -16,6 +16,7 @@ final as (
         reference_demos,
         max_new_tokens,
         asks,
+        methods,
         n_samples,
         temperature
     from prompts
