@@ -196,7 +196,7 @@ def test_a_path_beside_a_variable_is_inside_the_folder_that_the_variable_names(
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner/data.tsv").write_text("x")
     place = Place("inner/data.tsv", "FOLDER")
-    with pytest.raises(SourceError, match="FOLDER is not set; set it to the folder with inner/data.tsv"):
+    with pytest.raises(SourceError, match=r"FOLDER is not set; set it to the folder with inner/data.tsv"):
         place.find(tmp_path / "study.yaml")
     monkeypatch.setenv("FOLDER", str(tmp_path))
     assert place.find(Path("elsewhere.yaml")) == tmp_path / "inner/data.tsv"
