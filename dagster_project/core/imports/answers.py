@@ -15,6 +15,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.formats import AnswerFormat
+from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
@@ -50,7 +51,7 @@ def _format(results: Results) -> AnswerFormat:
 
 
 def _place(study: Study, results: Results) -> Path:
-    return results.place.find(study.path)
+    return find_file(results.place, study)
 
 
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:

@@ -17,6 +17,7 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
 from dagster_project.core.imports.formats import Names, QuestionFormat
+from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import IMPORTED
@@ -81,7 +82,7 @@ def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> Impor
     declared = dataset.imported
     if declared is None:
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no file to import")
-    place, format_ = declared.place.find(study.path), format_of(declared)
+    place, format_ = find_file(declared.place, study), format_of(declared)
     if not format_.names_entities:
         return format_.read(place, declared, dataset.relations, names)
     files = [(str(file), file.stat()) for file in format_.files(place, declared)]
@@ -118,7 +119,7 @@ def file_slice(study: Study, dataset: Dataset) -> list[Any]:
 def _files_of(study: Study, declared: Import) -> list[Path]:
     """The files that a declaration reads, and no other files of their folder."""
     found: list[Path] = load_format(declared.kind, declared.format).files(
-        declared.place.find(study.path), declared
+        find_file(declared.place, study), declared
     )
     return found
 

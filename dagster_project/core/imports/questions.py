@@ -15,6 +15,7 @@ from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaph
 from dagster_project.core.imports.entity_questions import by_name
 from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.imports.formats import ParaphraseFormat
+from dagster_project.core.imports.places import find_file
 from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.relations.relation import ALL, SUBJECT
 from dagster_project.core.study.imports import PARAPHRASES, load_format
@@ -74,7 +75,7 @@ def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) ->
     if declared is None:
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
     format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
-    found = format_.read(declared.place.find(study.path), read_questions(study, dataset).questions)
+    found = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
     if found.aside:
         reasons = found.notes["paraphrase_reasons"]
         log.warning("%s: %d wordings put aside, see quarantine: %s", dataset.name, len(found.aside), reasons)

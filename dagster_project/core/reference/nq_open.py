@@ -14,6 +14,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, clean, reasons
+from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import Aside, file_hashes, read_json_lines
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.study import Study
@@ -24,7 +25,7 @@ def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) ->
 
     Errors: `SourceError` where a file is missing, has another format, or has no usable question.
     """
-    places = {one.name: one.place.find(study.path) for one in study.reference_questions}
+    places = {one.name: find_file(one.place, study) for one in study.reference_questions}
     files = [[name, file_hashes([path])] for name, path in places.items()]
 
     def compute() -> Computed:

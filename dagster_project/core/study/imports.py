@@ -29,7 +29,7 @@ FORMATS: dict[str, dict[str, str]] = {
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 
-_PLACE_KEYS = ("format", "path", "path_env")
+PLACE_KEYS = ("path", "path_env", "url", "sha256")
 
 
 class Format(Protocol):
@@ -40,33 +40,62 @@ class Format(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """A file or folder: `path`, relative to the study file, or the value of environment variable `path_env`."""
+    """A file or folder: `path`, relative to the study file, or the value of environment variable `path_env`.
+
+    With both, `path` is inside the folder that the variable names. `url` is a file's address: it is fetched where the
+    variable is not set, or, without a variable, where `path` names nothing (`imports.places`). `sha256` is the fetched
+    file's checksum in hexadecimal digits; a file of the user's own may differ from it.
+    """
 
     path: str | None = None
     path_env: str | None = None
+    url: str | None = None
+    sha256: str | None = None
+
+    def is_fetched(self, study_path: Path) -> bool:
+        """Whether the file comes from `url`, since the user has no copy. Errors: as `find`."""
+        if self.url is None:
+            return False
+        if self.path_env:
+            return not os.environ.get(self.path_env, "").strip()
+        return self.path is None or not self._named(study_path, "to import").exists()
 
     def find(self, study_path: Path, purpose: str = "to import") -> Path:
-        """The absolute path. Errors: `SourceError` where the variable is not set or nothing exists there."""
-        named = self.path
-        if self.path_env:
-            named = os.environ.get(self.path_env, "").strip()
-            if not named:
-                raise SourceError(
-                    f"{study_path}: environment variable {self.path_env} is not set; set it to the file {purpose}"
-                )
-        by = f" ({self.path_env} names it)" if self.path_env else ""
-        try:
-            found = study_path.parent / Path(named or "").expanduser()
-            is_there = found.exists()
-        except (OSError, RuntimeError) as error:  # the name is too long, or its home folder is unknown
+        """The absolute path on this machine, `url` left aside.
+
+        Errors: `SourceError` where the variable is not set or nothing exists there.
+        """
+        found = self._named(study_path, purpose)
+        if not found.exists():
             raise SourceError(
-                f"{named}: names no file or folder {purpose}{by}: {error}; named in {study_path}"
-            ) from None
-        if not is_there:
-            raise SourceError(
-                f"{found}: there is no such file or folder {purpose}{by}; named in {study_path}"
+                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}"
             )
         return found
+
+    def _named(self, study_path: Path, purpose: str) -> Path:
+        named = self.path or ""
+        if self.path_env:
+            value = os.environ.get(self.path_env, "").strip()
+            if not value:
+                what = f"folder with {self.path}" if self.path else f"file {purpose}"
+                raise SourceError(
+                    f"{study_path}: environment variable {self.path_env} is not set; set it to the {what}"
+                )
+            named = str(Path(value) / named)
+        try:
+            found = study_path.parent / Path(named).expanduser()
+            found.exists()
+        except (OSError, RuntimeError) as error:  # the name is too long, or its home folder is unknown
+            raise SourceError(
+                f"{named}: names no file or folder {purpose}{self._by}: {error}; named in {study_path}"
+            ) from None
+        return found
+
+    @property
+    def _by(self) -> str:
+        if self.path_env and self.path:
+            return f" ({self.path_env} names the folder)"
+        return f" ({self.path_env} names it)" if self.path_env else ""
 
 
 class _WithOptions:
@@ -111,13 +140,13 @@ def load_format(kind: str, name: str) -> Any:
 
 def read_import(read: Reader, kind: str) -> Import:
     """The mapping under `import` or `paraphrases` of a dataset."""
-    format_, options = _format(read, kind, _PLACE_KEYS)
+    format_, options = _format(read, kind)
     return Import(kind, format_, read_place(read), options)
 
 
 def read_results(read: Reader) -> Results:
     """One entry of the list under `results` of a model."""
-    format_, options = _format(read, ANSWERS, (*_PLACE_KEYS, "dataset", "prompt"))
+    format_, options = _format(read, ANSWERS, "dataset", "prompt")
     return Results(
         format=format_,
         place=read_place(read),
@@ -127,11 +156,11 @@ def read_results(read: Reader) -> Results:
     )
 
 
-def _format(read: Reader, kind: str, shared: tuple[str, ...]) -> tuple[str, tuple[tuple[str, Any], ...]]:
+def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """The format's name, and the values of its own keys."""
     name = read.choice("format", tuple(FORMATS[kind]))
     format_: Format = load_format(kind, name)
-    read.only(*shared, *format_.keys)
+    read.only("format", *PLACE_KEYS, *shared, *format_.keys)
     return name, tuple((key, value(read, key)) for key, value in format_.keys.items())
 
 
@@ -142,8 +171,17 @@ def slice_of(declared: Import | Results) -> list[Any]:
 
 
 def read_place(read: Reader) -> Place:
-    """Keys path and path_env; exactly one of them must be given."""
-    path, variable = read.optional("path", read.text), read.optional("path_env", read.environment_name)
-    if (path is None) == (variable is None):
-        raise read.fail("path", "exactly one of path and path_env must name the file to import")
-    return Place(path, variable)
+    """Keys path, path_env, url and sha256: at least one of the first three must be given, and sha256 goes with url."""
+    place = Place(
+        path=read.optional("path", read.text),
+        path_env=read.optional("path_env", read.environment_name),
+        url=read.optional("url", lambda key: read.address(key, "https://example.org/data/questions.tsv")),
+        sha256=read.optional("sha256", read.sha256),
+    )
+    if place == Place(sha256=place.sha256):
+        raise read.fail("path", "is missing; path, path_env or url must name the file to import")
+    if place.path and place.path_env and (Path(place.path).is_absolute() or ".." in Path(place.path).parts):
+        raise read.fail("path", f"must lie inside the folder that {place.path_env} names")
+    if place.sha256 and not place.url:
+        raise read.fail("sha256", "goes with url: it is the checksum of the fetched file")
+    return place

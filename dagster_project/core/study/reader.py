@@ -10,13 +10,16 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dagster_project.core.errors import StudyError
+from dagster_project.core.http import is_loopback
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
 _SHOWN = 80
 _LONGEST_TEXT = 4_000
 _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
@@ -125,6 +128,29 @@ class Reader:
                 key,
                 "must be the name of an environment variable (capitals, digits, underscores), not what it holds",
             )
+        return value
+
+    def address(self, key: str, example: str) -> str:
+        """An https address without secrets. The message does not show a wrong one, as it may hold a token."""
+        url = self.text(key)
+        if "@" in url or "?" in url or "#" in url:
+            raise self.fail(
+                key, "may hold no user name, password or query, since messages and reports show it"
+            )
+        try:
+            parts = urlsplit(url)
+            is_address = bool(parts.hostname) and parts.port != 0 and not any(char.isspace() for char in url)
+        except ValueError:
+            is_address = False
+        if not is_address or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))):
+            raise self.fail(key, f"must be an https address, as in {example}; http is for this machine only")
+        return url
+
+    def sha256(self, key: str) -> str:
+        """A SHA-256 checksum, in lower case."""
+        value = self.text(key).lower()
+        if not _SHA256.fullmatch(value):
+            raise self.fail(key, f"must be a checksum of 64 hexadecimal digits, not {_shown(value)}")
         return value
 
     def choices(self, key: str, allowed: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:

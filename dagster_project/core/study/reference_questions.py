@@ -7,10 +7,8 @@ What belongs here: the keys and their checks. What does not: reading the file (`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from dagster_project.core.http import is_loopback
-from dagster_project.core.study.imports import Place, read_place
+from dagster_project.core.study.imports import PLACE_KEYS, Place, read_place
 from dagster_project.core.study.reader import Reader
 
 NQ_OPEN = "nq_open"
@@ -43,7 +41,7 @@ class ReferenceQuestions:
 
 def read_reference_questions(read: Reader) -> ReferenceQuestions:
     """One entry of the list under `reference_questions`."""
-    read.only("name", "format", "path", "path_env", "tagme")
+    read.only("name", "format", *PLACE_KEYS, "tagme")
     return ReferenceQuestions(
         name=read.slug("name"),
         format=read.choice("format", FORMATS),
@@ -58,23 +56,7 @@ def _tagme(read: Reader) -> TagMe:
     if read.raw.get("token_env") is not None:
         token_env = read.environment_name("token_env")
     return TagMe(
-        url=read.optional("url", lambda key: _url(read, key)),
+        url=read.optional("url", lambda key: read.address(key, TAGME_URL)),
         token_env=token_env,
         min_rho=read.real("min_rho", TagMe.min_rho, -1e-9, 1),
     )
-
-
-def _url(read: Reader, key: str) -> str:
-    """An address that does not reveal the token on the way. The message does not show a wrong one: it may hold a
-    token."""
-    url = read.text(key)
-    if "@" in url or "?" in url or "#" in url:
-        raise read.fail(key, "may hold no user name, password or query: name the token by token_env")
-    try:
-        parts = urlsplit(url)
-        is_address = bool(parts.hostname) and parts.port != 0 and not any(char.isspace() for char in url)
-    except ValueError:
-        is_address = False
-    if not is_address or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))):
-        raise read.fail(key, f"must be an https address, as in {TAGME_URL}; http is for this machine only")
-    return url

@@ -160,7 +160,7 @@ def test_keys_that_are_refused(make: Make, tagme: Any, words: str) -> None:
         ),
         ([{"name": "a", "format": "nq_open", "path": "x"}] * 2, "'a' appears twice"),
         ([{"name": "a", "format": "nq", "path": "x"}], "'nq' is not one of: nq_open"),
-        ([{"name": "a", "format": "nq_open"}], "exactly one of path and path_env"),
+        ([{"name": "a", "format": "nq_open"}], "path, path_env or url must name the file"),
         ([], "must be a list with at least one entry"),
     ],
 )

@@ -17,6 +17,7 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Import, Place, Results, slice_of
 from dagster_project.core.study.study import Study
 
+FILE = {"format": "popqa"}
 VALID: dict[str, Any] = {
     "name": "files",
     "description": "Files of others",
@@ -115,8 +116,13 @@ def test_a_fingerprint_holds_every_key_but_the_place() -> None:
     ("path", "value", "message"),
     [
         ("datasets.0.import.format", "popqq", "datasets[0].import.format: 'popqq' is not one of: popqa, entity_"),
-        ("datasets.0.import.path", ..., "datasets[0].import.path: exactly one of path and path_env must name the file"),
-        ("datasets.0.import.path_env", "X", "datasets[0].import.path: exactly one of path and path_env"),
+        ("datasets.0.import.path", ..., "datasets[0].import.path: is missing; path, path_env or url must name the file"),
+        ("datasets.0.import", FILE | {"path": "../a", "path_env": "X"}, "import.path: must lie inside the folder that X"),
+        ("datasets.0.import", FILE | {"path": "/a", "path_env": "X"}, "import.path: must lie inside the folder that X"),
+        ("datasets.0.import.sha256", "ab" * 32, "datasets[0].import.sha256: goes with url"),
+        ("datasets.0.import", FILE | {"url": "https://x.org/a", "sha256": "ab"}, "sha256: must be a checksum of 64"),
+        ("datasets.0.import.url", "http://x.org/a.tsv", "datasets[0].import.url: must be an https address"),
+        ("datasets.0.import.url", "https://x.org/a.tsv?key=1", "import.url: may hold no user name, password or query"),
         ("datasets.0.import.split", "dev", "datasets[0].import.split: unknown key"),
         ("datasets.1.import.split", "all", "datasets[1].import.split: 'all' is not one of: test, dev, train"),
         ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
@@ -182,6 +188,34 @@ def test_files_lie_beside_the_study_or_where_the_environment_says(
     monkeypatch.delenv("DATA")
     with pytest.raises(SourceError, match="environment variable DATA is not set"):
         Place(None, "DATA").find(study)
+
+
+def test_a_path_beside_a_variable_is_inside_the_folder_that_the_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/data.tsv").write_text("x")
+    place = Place("inner/data.tsv", "FOLDER")
+    with pytest.raises(SourceError, match=r"FOLDER is not set; set it to the folder with inner/data.tsv"):
+        place.find(tmp_path / "study.yaml")
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    assert place.find(Path("elsewhere.yaml")) == tmp_path / "inner/data.tsv"
+    (tmp_path / "inner/data.tsv").unlink()
+    with pytest.raises(SourceError, match=r"data.tsv: there is no such file .* \(FOLDER names the folder\)"):
+        place.find(Path("elsewhere.yaml"))
+
+
+def test_only_a_file_that_the_user_does_not_have_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, url = tmp_path / "study.yaml", "https://example.org/data.tsv"
+    monkeypatch.delenv("DATA", raising=False)
+    beside, named = Place("data.tsv", url=url), Place(path_env="DATA", url=url)
+    assert [place.is_fetched(study) for place in (beside, named, Place(url=url))] == [True, True, True]
+    (tmp_path / "data.tsv").write_text("x")
+    monkeypatch.setenv("DATA", "nothing is there")
+    assert [place.is_fetched(study) for place in (beside, named)] == [False, False]
+    assert not Place("none.tsv").is_fetched(study)
 
 
 def test_nothing_can_be_generated_with_imported_answers(load: Callable[[object], Study]) -> None:

@@ -21,7 +21,8 @@ def check_models(study: Study) -> None:
     for model in study.models:
         if not model.generates:
             for results in model.results:
-                results.place.find(study.path)
+                if not results.place.is_fetched(study.path):
+                    results.place.find(study.path)
             continue
         for capability in capabilities:
             entry(model, capability).check_path(model)

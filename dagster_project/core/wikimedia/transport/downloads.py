@@ -1,7 +1,7 @@
-"""Downloads large files: resumes after a break, gives whole files only, and checks them against lists of checksums.
+"""Downloads large files: resumes after a break, gives whole files only, and checks them against checksums.
 
 What belongs here: the part of a file that is already there, and when it may be resumed. What does not: retries and
-pauses (`transport.http`), reading the file (`dumps.files`), which files are wanted (`dump_store`).
+pauses (`transport.http`), reading the file (`dumps.files`), which files are wanted (`dump_store`, `imports.places`).
 
 A download is resumed only if the server says that it still has exactly the same file (ETag, else Last-Modified).
 Otherwise, or if the server sends no ranges, the download starts again.
@@ -28,9 +28,11 @@ from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.files import sync
 from dagster_project.core.progress import Progress
 from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import DUMPS
+from dagster_project.core.wikimedia.transport.limits import DUMPS, FILES, Service
 
 _CHUNK = 1 << 18
+_SNIFFED = 256
+_PAGES = (b"<!doctype html", b"<html")
 _LISTS = {"sha1": "sha1sums.txt", "md5": "md5sums.txt"}
 _LONGEST_LIST = 4 << 20
 _ROUNDS = 200  # rounds of attempts, each of which must add to the file
@@ -46,26 +48,55 @@ def download_dump(client: HttpClient, url: str, target: Path, log: logging.Logge
     Errors: `SourceError` where the server fails, or the file does not match its list of checksums; `LakeError` where
     the disk fails. The received part stays in the folder `.parts` beside the file.
     """
+    with _open_part(target, url, log) as part:
+        for is_last in (False, True):
+            _fetch(client, DUMPS, part, log)
+            wrong = _wrong_sum(client, url, part.path)
+            if wrong is None:
+                part.move_to(target)
+                return target
+            part.drop()
+            log.warning("%s: %s", url, wrong)
+            if is_last:
+                raise SourceError(f"{url}: {wrong}, twice; nothing was kept, try again later")
+    raise AssertionError("a sum is right or wrong")
+
+
+def download_file(
+    client: HttpClient, url: str, target: Path, sha256: str | None, log: logging.Logger
+) -> Path:
+    """Download a file of any host to `target`, as `download_dump`; keep the file if it is there already.
+
+    Errors: as `download_dump`; `SourceError` where the file has another SHA-256 than `sha256`, or is a web page. It is
+    then moved aside, to the name with `.refused` at its end.
+    """
+    with _open_part(target, url, log) as part:
+        if target.exists():  # another process downloaded it while this one waited
+            part.drop()
+            return target
+        _fetch(client, FILES, part, log)
+        wrong = _wrong_file(part.path, sha256)
+        if wrong is None:
+            part.move_to(target)
+            return target
+        refused = target.with_name(f"{target.name}.refused")
+        part.move_to(refused)
+        raise SourceError(f"{url}: {wrong}; it was moved to {refused} and is not used")
+
+
+@contextmanager
+def _open_part(target: Path, url: str, log: logging.Logger) -> Iterator[_Part]:
     try:
         with _Part(target, url).locked(log) as part:
-            for is_last in (False, True):
-                _fetch(client, url, part, log)
-                wrong = _wrong_sum(client, url, part.path)
-                if wrong is None:
-                    part.move_to(target)
-                    return target
-                part.drop()
-                log.warning("%s: %s", url, wrong)
-                if is_last:
-                    raise SourceError(f"{url}: {wrong}, twice; nothing was kept, try again later")
+            yield part
     except OSError as error:
         if isinstance(error, requests.RequestException):
             raise
         raise LakeError(f"{target}: could not be written ({error.strerror or error})") from error
-    raise AssertionError("a sum is right or wrong")
 
 
-def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> None:
+def _fetch(client: HttpClient, service: Service, part: _Part, log: logging.Logger) -> None:
+    url = part.url
     part.progress = Progress(log, f"bytes of {url.rsplit('/', 1)[-1]}")
     if part.size:
         log.info("%s: %s bytes are there already, resuming after them", url, f"{part.size:,}")
@@ -74,7 +105,7 @@ def _fetch(client: HttpClient, url: str, part: _Part, log: logging.Logger) -> No
     for number in range(1, _ROUNDS + 1):
         before = part.size
         try:
-            client.download(DUMPS, url, part.write, conditions=part.conditions, accept=(200, 206, 416))
+            client.download(service, url, part.write, conditions=part.conditions, accept=(200, 206, 416))
         except SourceError as error:
             n_poor += part.size < before + _LEAST
             if part.size <= before or n_poor > _POOR_ROUNDS or number == _ROUNDS:
@@ -181,6 +212,18 @@ class _Part:
         os.replace(self.path, target)
         sync(target.parent)
         self.drop()
+
+
+def _wrong_file(path: Path, sha256: str | None) -> str | None:
+    """What is wrong with a file from any host; None if nothing is."""
+    with path.open("rb") as stream:
+        if stream.read(_SNIFFED).lstrip().lower().startswith(_PAGES):
+            return "the server sent a web page instead of the file"
+        stream.seek(0)
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 in (None, found):
+        return None
+    return f"the file's SHA-256 is {found}, and the study expects {sha256}"
 
 
 def _wrong_sum(client: HttpClient, url: str, path: Path) -> str | None:

@@ -185,7 +185,8 @@ class HttpClient:
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
         name, url = request.service.name, request.url
-        if not is_loopback(url) and not os.environ.get(self.contact_env, "").strip():
+        is_known = bool(os.environ.get(self.contact_env, "").strip())
+        if request.service.needs_contact and not is_known and not is_loopback(url):
             raise SourceError(missing_contact(name, self.contact_env))
         limiter, longest_s = self._pacing.limiter(request.service, url), self.policy.longest_wait_s
         for number in range(1, self.policy.attempts + 1):

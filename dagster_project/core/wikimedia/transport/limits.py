@@ -21,7 +21,8 @@ class Service:
     """A service and its limits; there is no interval on the loopback interface.
 
     Services with the same `quota` share a limiter: Wikimedia allows 200 requests per minute and 3 in parallel per
-    operator. Requests to the other Wikimedia services count there too, beside their own limits.
+    operator. Requests to the other Wikimedia services count there too, beside their own limits. A service that
+    `needs_contact` learns the operator's address.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Service:
     max_parallel: int = 3
     interval_s: float = 0.3
     is_wikimedia: bool = True
+    needs_contact: bool = True
 
 
 OPERATOR = Service("Wikimedia")
@@ -37,6 +39,7 @@ ENTITY_API = Service("entity API (wbgetentities)")
 PAGE_VIEW_API = Service("page view API")
 TITLE_API = Service("title API (action=query)")
 DUMPS = Service("dumps", quota="dumps", max_parallel=1, interval_s=1.0)
+FILES = Service("file", quota="files", max_parallel=1, is_wikimedia=False, needs_contact=False)
 
 
 class LongPauseError(Exception):
