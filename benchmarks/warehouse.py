@@ -35,6 +35,7 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.report.report import write_report
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
 from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
+from dagster_project.core.statistics.correlation_intervals import bootstrap_correlations
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -100,10 +101,13 @@ def build(folder: Path, selection: list[str]) -> str:
 
 
 def bootstrap(folder: Path) -> int:
-    """Run both bootstraps; returns the numbers of their rows."""
+    """Run the bootstraps; returns the numbers of their rows."""
     study = _study(folder)
     lake = Lake(study.home.lake)
-    outcomes = [run(study, lake, _LOG) for run in (bootstrap_adaptive_gains, compare_methods)]
+    outcomes = [
+        run(study, lake, _LOG)
+        for run in (bootstrap_adaptive_gains, compare_methods, bootstrap_correlations)
+    ]
     return sum(outcome.stamp.n_rows for outcome in outcomes)
 
 

@@ -21,6 +21,7 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
+from dagster_project.core.statistics.correlation_intervals import bootstrap_correlations
 from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -83,6 +84,7 @@ def build_warehouse(study: Study, lake: Lake) -> None:
     invoke_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
     bootstrap_adaptive_gains(study, lake, LOG)
     compare_methods(study, lake, LOG)
+    bootstrap_correlations(study, lake, LOG)
     invoke_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
 
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
-from dagster_project.core.statistics.builds import read_build, seed_of
+from dagster_project.core.statistics.builds import draws, read_build, seed_of
 from dagster_project.core.statistics.held_out_gains import (
     NO_RELATION,
     SCOPES,
@@ -182,19 +182,13 @@ def _resampled(
     found: dict[Variant, list[Values]] = {}
     size = max(1, min(n_resamples, _CHUNK // n))
     for start in range(0, n_resamples, size):
-        weights = _draws(n, min(size, n_resamples - start), rng)
+        weights = draws(n, min(size, n_resamples - start), rng)
         both = rng.integers(0, N_PARTS * N_PARTS, weights.shape, dtype=np.uint8)
         fits = [fit(ladder_of, weights, parts, N_PARTS) for parts in (both % N_PARTS, both // N_PARTS)]
         for name in fits[0].gain:
             gains = [fitted.gain[name].sum(axis=0) / n for fitted in fits]
             found.setdefault(name, []).append(np.stack(gains, axis=1))
     return {name: np.concatenate(parts) for name, parts in found.items()}
-
-
-def _draws(n: int, size: int, rng: np.random.Generator) -> Values:
-    """`size` resamples of `n` questions: how often each question is drawn."""
-    drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-    return np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)
 
 
 def _spread(single: LeftOut, resampled: Values, n: int) -> Spread:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, MODEL, PROMPT, Table, column
+from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, Column, Table, column
+
+
+
+def _ends(measure: str, meaning: str) -> tuple[Column, Column]:
+    """The two columns of a measure's percentile interval."""
+    low, high = (
+        column(f"{measure}_{end}", pa.float64(), f"{meaning}: {place} percentile over the resamples", null=True)
+        for end, place in (("low", "2.5th"), ("high", "97.5th"))
+    )
+    return low, high
+
 
 STATISTICS_TABLES = (
     Table(
@@ -83,6 +94,26 @@ STATISTICS_TABLES = (
                 pa.float64(),
                 "accuracy of the first side minus that of the second: 97.5th percentile over the resamples",
             ),
+        ),
+    ),
+    Table(
+        "correlation_intervals",
+        "One row per (dataset, prompt, model, method, relation) with popularity; relation `all` has all answers.",
+        (
+            DATASET,
+            PROMPT,
+            MODEL,
+            METHOD,
+            column("relation", pa.string(), "relation of the questions, or all"),
+            column("n_answers", pa.int64(), "answers with popularity above 0"),
+            column("n_within", pa.int64(), "those of them whose question has a relation"),
+            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            *_ends("point_biserial", "correlation of log10 popularity and correctness"),
+            *_ends("spearman", "rank correlation of popularity and correctness"),
+            column("undefined_unbinned", pa.string(), "reason why these four ends are null", null=True),
+            *_ends("point_biserial_within", "the same, both as deviations from the relation's mean"),
+            *_ends("spearman_within", "rank correlation, with ranks within the relation"),
+            column("undefined_within", pa.string(), "reason why these four ends are null", null=True),
         ),
     ),
 )

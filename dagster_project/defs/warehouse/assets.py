@@ -7,6 +7,7 @@ import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
 from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
+from dagster_project.core.statistics.correlation_intervals import ANSWERS_READ, bootstrap_correlations
 from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ, compare_methods
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
@@ -68,6 +69,19 @@ def method_comparisons(study: StudyResource) -> dg.MaterializeResult:
     """One row per pair (of methods of a model, or of models by a method): McNemar's test, a bootstrap interval."""
     with clear_errors():
         return result(study.lake, [compare_methods(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="warehouse",
+    kinds={"parquet", "numpy"},
+    pool="warehouse",
+    deps=[dg.AssetKey(["intermediate", name]) for name in ANSWERS_READ],
+)
+def correlation_intervals(study: StudyResource) -> dg.MaterializeResult:
+    """One row per group of answers and relation: bootstrap intervals of the correlations with popularity."""
+    with clear_errors():
+        return result(study.lake, [bootstrap_correlations(study.study, study.lake, LOG)])
 
 
 @dbt_assets(

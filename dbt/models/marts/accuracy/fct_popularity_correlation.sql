@@ -1,44 +1,20 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
-{%- set known = key ~ ', coalesce(subject_popularity > 0, false)' -%}
-with answers as (
+{%- set measures = ['point_biserial', 'spearman', 'point_biserial_within', 'spearman_within'] -%}
+with unbinned as (
 
-    select * from {{ ref('int_answers_by_relation') }}
-
-),
-
-accuracy_by_popularity as (
-
-    select * from {{ ref('fct_accuracy_by_popularity') }}
+    select * from {{ ref('int_popularity_correlation') }}
 
 ),
 
--- Only answers with popularity above 0 have ranks. The ranks of right and wrong are two values, so correctness itself
--- gives the same correlation as its ranks.
-ranked as (
+within_relations as (
 
-    select
-        {{ key }},
-        subject_popularity,
-        case when subject_popularity > 0 then log10(subject_popularity) end as log_popularity,
-        case when subject_popularity > 0 then is_correct::integer end as correct,
-        case when subject_popularity > 0 then {{ average_rank('subject_popularity', known) }} end as popularity_rank
-    from answers
+    select * from {{ ref('int_correlation_within_relations') }}
 
 ),
 
-unbinned as (
+intervals as (
 
-    select
-        {{ key }},
-        count(correct) as n,
-        count(*) filter (where subject_popularity = 0) as n_zero_popularity,
-        count(*) filter (where subject_popularity is null) as n_missing_popularity,
-        {{ correlation('log_popularity', 'correct') }} as point_biserial,
-        {{ correlation('popularity_rank', 'correct') }} as spearman,
-        {{ why_undefined('log_popularity', 'correct', 'popularity', 'correctness', 'answers') }}
-            as unbinned_undefined
-    from ranked
-    group by {{ key }}
+    select * from {{ ref('stg_study__correlation_intervals') }}
 
 ),
 
@@ -50,21 +26,53 @@ binned as (
         {{ correlation('bin_center_log10', 'accuracy', minimum=3) }} as pearson_binned,
         {{ why_undefined('bin_center_log10', 'accuracy', 'popularity', 'accuracy', 'bins', minimum=3) }}
             as pearson_binned_undefined
-    from accuracy_by_popularity
+    from {{ ref('fct_accuracy_by_popularity') }}
     group by {{ key }}
 
 ),
 
-final as (
+joined as (
 
     select
         unbinned.*,
         coalesce(binned.n_bins, 0) as n_bins,
         binned.pearson_binned,
         case when binned.n_bins is null then 'too few bins' else binned.pearson_binned_undefined end
-            as pearson_binned_undefined
+            as pearson_binned_undefined,
+        if(relation = 'all', coalesce(within_relations.n_within, 0), unbinned.n) as n_within,
+        within_relations.point_biserial_within,
+        within_relations.spearman_within,
+        case
+            when relation <> 'all' then 'one relation'
+            when within_relations.n_within is null then 'too few answers'
+            else within_relations.within_undefined
+        end as within_undefined
     from unbinned
     left join binned using ({{ key }})
+    left join within_relations using ({{ key }})
+
+),
+
+final as (
+
+    select
+        joined.*,
+        joined.n - joined.n_within as n_missing_relation,
+        {% for measure in measures -%}
+        intervals.{{ measure }}_low as {{ measure }}_ci_low,
+        intervals.{{ measure }}_high as {{ measure }}_ci_high,
+        {% endfor -%}
+        if(intervals.spearman_low is null, coalesce(unbinned_undefined, undefined_unbinned, 'not computed'), null)
+            as unbinned_ci_undefined,
+        if(intervals.spearman_within_low is null, coalesce(within_undefined, undefined_within, 'not computed'), null)
+            as within_ci_undefined
+    from joined
+    -- Also by the numbers of answers: an interval over other answers does not belong to this row.
+    left join intervals
+        on
+            {% for name in key.split(', ') -%} joined.{{ name }} = intervals.{{ name }} and {% endfor -%}
+            joined.n = intervals.n_answers
+            and joined.n_within = intervals.n_within
 
 )
 

@@ -1,0 +1,169 @@
+"""How certain is a correlation of accuracy with popularity? A bootstrap over questions.
+
+What belongs here: lake table correlation_intervals (SPEC §6): percentile intervals of the correlations over single
+answers. What does not: the correlations themselves, which are dbt models (fct_popularity_correlation).
+
+A resample draws as many questions as there are, with replacement, from all relations together. All methods, models and
+prompts that answered the same questions share the draws. In each resample the ranks and the means of relations are
+computed again.
+
+Two correlations are computed for each measure. The pooled one is over the answers as they are. The one within relations
+is over deviations from the mean of the relation, on both sides: popularity and correctness. For the rank correlation,
+the popularity of an answer becomes (answers below it - answers above it) / answers, counted in its relation. This is
+the probability-scale residual, whose correlation is the covariate-adjusted Spearman correlation of Liu, Li, Wanga and
+Shepherd (2018, Biometrics 74, 595-605). The same residual of correctness is its deviation from the mean.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.statistics.builds import draws, read_build, seed_of
+from dagster_project.core.study.study import Study
+
+N_RESAMPLES = 1_000
+LEAST_DEFINED = 0.95
+"""Below this share of resamples with a correlation there is no interval: the others would be no fair selection."""
+
+ANSWERS_READ = ("int_answers",)
+MEASURES = ("point_biserial", "spearman")
+_CHUNK = 1_000_000
+"""Number of questions that are weighted at once, over all resamples of a chunk."""
+_KEY = ("dataset", "prompt", "model", "method")
+_LISTS = ("question_id", "relation", "subject_popularity", "is_correct")
+_QUERY = (
+    f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
+    "from intermediate.int_answers where subject_popularity > 0 group by all order by all"
+)
+
+Values = npt.NDArray[Any]
+
+
+def bootstrap_correlations(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Compute lake table correlation_intervals from the first pass of the build, which must be finished.
+
+    Errors: `LakeError` if the build is missing, in use, or without the model that is read.
+    """
+    (answers,) = read_build(study, [_QUERY])
+    inputs = fingerprint(content_hash(answers), study.seed, N_RESAMPLES, code_version(__name__))
+
+    def compute() -> Computed:
+        log.info("bootstrap of %d correlations with popularity", answers.num_rows)
+        return Computed(list(_rows(answers.to_pylist(), study.seed)))
+
+    return lake.materialise("correlation_intervals", inputs, compute)
+
+
+def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+    """One row per group of answers and relation, and one for `all`. Groups of the same questions come together."""
+
+    def asked(group: dict[str, Any]) -> tuple[str, list[str]]:
+        return group["dataset"], group["question_id"]
+
+    for (dataset, _), together in itertools.groupby(sorted(groups, key=asked), key=asked):
+        same = list(together)
+        relation = np.array([name or "" for name in same[0]["relation"]])
+        correct = np.array([group["is_correct"] for group in same], dtype=float).T
+        popularity = np.log10(np.array(same[0]["subject_popularity"], dtype=float))
+        found = resampled_correlations(relation, popularity, correct, seed_of(seed, [dataset]))
+        for name, correlations in found:
+            mine, known = relation == name, relation != ""
+            n = (len(relation), int(known.sum())) if name == "all" else (int(mine.sum()), int(mine.sum()))
+            for at, group in enumerate(same):
+                key = {one: group[one] for one in _KEY}
+                within = correlations["within"][:, :, at] if name == "all" else None
+                yield {
+                    **key, "relation": name, "n_answers": n[0], "n_within": n[1], "n_resamples": N_RESAMPLES,
+                    **_intervals(correlations["pooled"][:, :, at], ""), **_intervals(within, "_within"),
+                }  # fmt: skip
+
+
+def _intervals(correlations: Values | None, suffix: str) -> dict[str, Any]:
+    """2.5th and 97.5th percentile of each measure over resamples × measures; null with the reason where undefined.
+
+    The two measures are undefined in the same resamples. None: this row has no such correlation.
+    """
+    names = [f"{measure}{suffix}_{end}" for measure in MEASURES for end in ("low", "high")]
+    reason = f"undefined{suffix or '_unbinned'}"
+    if correlations is None:
+        return {**dict.fromkeys(names), reason: "one relation"}
+    defined = correlations[~np.isnan(correlations).any(axis=1)]
+    if len(defined) < LEAST_DEFINED * len(correlations):
+        return {**dict.fromkeys(names), reason: "too few resamples with a correlation"}
+    ends = np.quantile(defined, [0.025, 0.975], axis=0).T.ravel()
+    return {**dict(zip(names, ends.tolist(), strict=True)), reason: None}
+
+
+def resampled_correlations(
+    relation: Values, popularity: Values, correct: Values, seed: int, n_resamples: int = N_RESAMPLES
+) -> Iterator[tuple[str, dict[str, Values]]]:
+    """For each relation, then `all`: the correlations of each resample, resamples × measures × columns of `correct`.
+
+    `relation` (n): empty for a question without one; it counts under `all`, and in no correlation within relations.
+    `popularity` (n): log10. `correct` (n × columns): 0 or 1, a column for each group of answers. `pooled` ignores
+    relations; `within`, of `all` alone, is over deviations from the means of relations. nan: no variance.
+    """
+    n = len(relation)
+    rng = np.random.default_rng(seed)
+    size = max(1, _CHUNK // n)
+    weights = np.concatenate(
+        [draws(n, min(size, n_resamples - start), rng) for start in range(0, n_resamples, size)]
+    )
+    within: Values = np.zeros((3, n_resamples, len(MEASURES), correct.shape[1]))
+    for name in sorted(set(relation) - {""}):
+        rows = np.flatnonzero(relation == name)
+        sums = _sums(weights[:, rows], popularity[rows], correct[rows])
+        within += sums
+        yield str(name), {"pooled": _correlation(sums)}
+    yield "all", {"pooled": _correlation(_sums(weights, popularity, correct)), "within": _correlation(within)}
+
+
+def _sums(weights: Values, popularity: Values, correct: Values) -> Values:
+    """Squares and products of deviations from the weighted means, summed: 3 × resamples × measures × columns.
+
+    In this order: popularity squared, popularity times correctness, correctness squared.
+    """
+    order = np.argsort(popularity, kind="stable")
+    popularity, correct = popularity[order] - popularity.mean(), correct[order]
+    is_new = np.append(True, popularity[1:] != popularity[:-1])
+    starts, level = np.flatnonzero(is_new), np.cumsum(is_new) - 1
+    size = max(1, _CHUNK // len(order))
+    return np.concatenate(
+        [
+            _sums_of_chunk(weights[at : at + size, order].astype(float), popularity, starts, level, correct)
+            for at in range(0, len(weights), size)
+        ],
+        axis=1,
+    )
+
+
+def _sums_of_chunk(
+    weights: Values, popularity: Values, starts: Values, level: Values, correct: Values
+) -> Values:
+    own = np.add.reduceat(weights, starts, axis=1)
+    total = np.maximum(own.sum(axis=1, keepdims=True), 1)  # without any question all sums are 0
+    rank = ((2 * np.cumsum(own, axis=1) - own - total) / total)[:, level]
+    right = weights @ correct
+    found = np.empty((3, len(weights), len(MEASURES), correct.shape[1]))
+    for at, values in enumerate((np.broadcast_to(popularity, rank.shape), rank)):
+        weighted = weights * values
+        sums = weighted.sum(axis=1, keepdims=True)
+        found[0, :, at] = (weighted * values).sum(axis=1, keepdims=True) - sums**2 / total
+        found[1, :, at] = weighted @ correct - sums * right / total
+    found[0, :, 0] *= found[0, :, 1] > 0  # equal popularities have exactly equal ranks, but rounded logarithms
+    found[2] = (right - right**2 / total)[:, None]
+    return found
+
+
+def _correlation(sums: Values) -> Values:
+    squares = sums[0] * sums[2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(squares > 0, sums[1] / np.sqrt(squares), np.nan)
