@@ -105,8 +105,7 @@ def bootstrap(folder: Path) -> int:
     study = _study(folder)
     lake = Lake(study.home.lake)
     outcomes = [
-        run(study, lake, _LOG)
-        for run in (bootstrap_adaptive_gains, compare_methods, bootstrap_correlations)
+        run(study, lake, _LOG) for run in (bootstrap_adaptive_gains, compare_methods, bootstrap_correlations)
     ]
     return sum(outcome.stamp.n_rows for outcome in outcomes)
 

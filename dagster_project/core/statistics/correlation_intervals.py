@@ -158,7 +158,9 @@ def _sums_of_chunk(
         sums = weighted.sum(axis=1, keepdims=True)
         found[0, :, at] = (weighted * values).sum(axis=1, keepdims=True) - sums**2 / total
         found[1, :, at] = weighted @ correct - sums * right / total
-    found[0, :, 0] *= found[0, :, 1] > 0  # equal popularities have exactly equal ranks, but rounded logarithms
+    found[0, :, 0] *= (
+        found[0, :, 1] > 0
+    )  # equal popularities have exactly equal ranks, but rounded logarithms
     found[2] = (right - right**2 / total)[:, None]
     return found
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, Column, Table, column
 
 
-
 def _ends(measure: str, meaning: str) -> tuple[Column, Column]:
     """The two columns of a measure's percentile interval."""
     low, high = (
-        column(f"{measure}_{end}", pa.float64(), f"{meaning}: {place} percentile over the resamples", null=True)
+        column(
+            f"{measure}_{end}", pa.float64(), f"{meaning}: {place} percentile over the resamples", null=True
+        )
         for end, place in (("low", "2.5th"), ("high", "97.5th"))
     )
     return low, high
