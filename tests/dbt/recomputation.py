@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
 GROUP = ["dataset", "prompt", "model", "method"]
@@ -69,10 +70,11 @@ def accuracy_by_popularity(answers: pd.DataFrame) -> pd.DataFrame:
 def correlations(answers: pd.DataFrame) -> pd.DataFrame:
     curves = {key: group for key, group in accuracy_by_popularity(answers).groupby([*GROUP, "relation"])}
     rows = []
-    for key, group in with_all(answers).groupby([*GROUP, "relation"]):
+    for key, group in with_all(answers.assign(relation_asked=answers.relation)).groupby([*GROUP, "relation"]):
         known = group[group.subject_popularity > 0]
         logs, right = np.log10(known.subject_popularity), known.is_correct.astype(int)
         curve = curves.get(key, pd.DataFrame(columns=["bin_center_log10", "accuracy"]))
+        inside = known[known.relation_asked.notna()] if key[-1] == "all" else known[:0]
         varied = len(known) > 1 and logs.nunique() > 1 and right.nunique() > 1
         rows.append((
             *key, len(known), len(curve),
@@ -80,9 +82,35 @@ def correlations(answers: pd.DataFrame) -> pd.DataFrame:
             if len(curve) >= 3 and curve.accuracy.nunique() > 1 else math.nan,
             stats.pointbiserialr(right, logs)[0] if varied else math.nan,
             stats.spearmanr(known.subject_popularity, right)[0] if varied else math.nan,
+            *within_relations(inside.relation_asked, inside.subject_popularity, inside.is_correct),
         ))  # fmt: skip
-    names = ["n", "n_bins", "pearson_binned", "point_biserial", "spearman"]
+    names = [
+        "n",
+        "n_bins",
+        "pearson_binned",
+        "point_biserial",
+        "spearman",
+        "point_biserial_within",
+        "spearman_within",
+    ]
     return pd.DataFrame(rows, columns=[*GROUP, "relation", *names])
+
+
+def within_relations(relation: pd.Series, popularity: pd.Series, is_correct: pd.Series) -> list[float]:
+    """Point-biserial and Spearman correlation of the residuals of regressions on relation dummies; nan if undefined.
+
+    The rank of an answer in its relation counts as a share of the answers there.
+    """
+    groups = is_correct.astype(float).groupby(relation)
+    varies = popularity.groupby(relation).nunique().gt(1).any() and groups.nunique().gt(1).any()
+    if not varies:
+        return [math.nan, math.nan]
+    share = popularity.groupby(relation).transform(lambda values: stats.rankdata(values) / len(values))
+    dummies = pd.get_dummies(relation, dtype=float)
+    right, logs, ranks = (
+        OLS(values, dummies).fit().resid for values in (is_correct.astype(float), np.log10(popularity), share)
+    )
+    return [stats.pearsonr(right, logs)[0], stats.pearsonr(right, ranks)[0]]
 
 
 def pairs(answers: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from dagster_project.core.report.figures import (
     audit,
     comparisons,
     consistency,
+    correlation,
     costs,
     memory,
     overview,
@@ -57,6 +58,7 @@ SECTIONS = (
 
 FIGURES: tuple[Figure, ...] = (
     *overview.FIGURES,
+    *correlation.FIGURES,
     *memory.FIGURES,
     *tail.FIGURES,
     *retrieval.FIGURES,

@@ -95,8 +95,8 @@ order by dataset, prompt, model, relation, method, bin""",  # noqa: S608
     choose=("model",),
 )
 
-_RELATION_X = names("model", labelAngle=-35, labelAlign="right")
-_RELATION_Y = names("relation")
+RELATION_X = names("model", labelAngle=-35, labelAlign="right")
+RELATION_Y = names("relation")
 BY_RELATION = Figure(
     key="accuracy_by_relation",
     section="memory",
@@ -112,8 +112,8 @@ order by dataset, prompt, model, method, relation""",
     spec=panels(
         "method",
         cells(
-            _RELATION_X,
-            _RELATION_Y,
+            RELATION_X,
+            RELATION_Y,
             "accuracy",
             tooltip(("model", "model"), ("method", "method"), ("relation", "relation"), *RATE_HINTS),
             scale={"domain": [0, 1], "scheme": "blues"},
@@ -127,58 +127,4 @@ order by dataset, prompt, model, method, relation""",
     plot_on="fct_accuracy",
 )
 
-CORRELATION = Figure(
-    key="correlation_by_relation",
-    section="memory",
-    title="How well popularity predicts accuracy",
-    shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell "
-    "has at most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the "
-    "point-biserial and Spearman correlations over single questions, which are always much smaller. A dash means "
-    "undefined (under three bins, or no variance).",
-    source="PopQA, Figures 4 (bottom), 17 and 19",
-    tables=("fct_popularity_correlation",),
-    sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
-    pearson_binned, pearson_binned_undefined, point_biserial, spearman, unbinned_undefined
-from marts.fct_popularity_correlation
-order by dataset, prompt, model, method, relation""",
-    columns=(
-        *KEY,
-        Column("relation", "relation"),
-        N,
-        Column("n_missing_popularity", "without popularity", "count"),
-        Column("n_bins", "bins", "count"),
-        Column("pearson_binned", "Pearson, bins", "signed"),
-        Column("pearson_binned_undefined", "why no Pearson, bins"),
-        Column("point_biserial", "point-biserial", "signed"),
-        Column("spearman", "Spearman", "signed"),
-        Column("unbinned_undefined", "why no point-biserial, Spearman"),
-    ),
-    spec=panels(
-        "method",
-        cells(
-            _RELATION_X,
-            _RELATION_Y,
-            "pearson_binned",
-            tooltip(
-                ("model", "model"),
-                ("method", "method"),
-                ("relation", "relation"),
-                ("pearson_binned", "Pearson, bins", "+.3f"),
-                ("point_biserial", "point-biserial", "+.3f"),
-                ("spearman", "Spearman", "+.3f"),
-                ("n_bins", "bins", ","),
-                ("n", "questions", ","),
-            ),
-            scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
-            bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
-            text="+.2f",
-            title="correlation",
-        ),
-        least=190,
-        rows="relation",
-        axis=120,
-    ),
-    plot_on="fct_popularity_correlation",
-)
-
-FIGURES = (CORRELATION, BY_RELATION, BY_POPULARITY_AND_RELATION)
+FIGURES = (BY_RELATION, BY_POPULARITY_AND_RELATION)

@@ -1,0 +1,136 @@
+"""Figures of the correlation of accuracy with popularity: by relation, and pooled against within relations."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import KEY, RELATION_X, RELATION_Y, N
+from dagster_project.core.report.marks import cells, fixed, names, panels, points, tooltip
+
+CORRELATION = Figure(
+    key="correlation_by_relation",
+    section="memory",
+    title="How well popularity predicts accuracy",
+    shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell "
+    "has at most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the "
+    "point-biserial and Spearman correlations over single questions, with bootstrap 95 % intervals; they are always "
+    "much smaller. A dash means "
+    "undefined (under three bins, or no variance).",
+    source="PopQA, Figures 4 (bottom), 17 and 19",
+    tables=("fct_popularity_correlation",),
+    sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
+    pearson_binned, pearson_binned_undefined, point_biserial, point_biserial_ci_low, point_biserial_ci_high,
+    spearman, spearman_ci_low, spearman_ci_high, unbinned_undefined
+from marts.fct_popularity_correlation
+order by dataset, prompt, model, method, relation""",
+    columns=(
+        *KEY,
+        Column("relation", "relation"),
+        N,
+        Column("n_missing_popularity", "without popularity", "count"),
+        Column("n_bins", "bins", "count"),
+        Column("pearson_binned", "Pearson, bins", "signed"),
+        Column("pearson_binned_undefined", "why no Pearson, bins"),
+        Column(
+            "point_biserial", "point-biserial", "signed", ("point_biserial_ci_low", "point_biserial_ci_high")
+        ),
+        Column("spearman", "Spearman", "signed", ("spearman_ci_low", "spearman_ci_high")),
+        Column("unbinned_undefined", "why no point-biserial, Spearman"),
+    ),
+    spec=panels(
+        "method",
+        cells(
+            RELATION_X,
+            RELATION_Y,
+            "pearson_binned",
+            tooltip(
+                ("model", "model"),
+                ("method", "method"),
+                ("relation", "relation"),
+                ("pearson_binned", "Pearson, bins", "+.3f"),
+                ("point_biserial", "point-biserial", "+.3f"),
+                ("spearman", "Spearman", "+.3f"),
+                ("n_bins", "bins", ","),
+                ("n", "questions", ","),
+            ),
+            scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
+            bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
+            text="+.2f",
+            title="correlation",
+        ),
+        least=190,
+        rows="relation",
+        axis=120,
+    ),
+    plot_on="fct_popularity_correlation",
+)
+
+_SCOPES = ("over all answers", "within relations")
+WITHIN = Figure(
+    key="correlation_within_relations",
+    section="memory",
+    title="Popularity and accuracy, between and within relations",
+    shows="Two correlations of correctness with popularity, over single questions. `over all answers` takes all "
+    "questions together, so it also follows the difficulty of relations. If an easy relation has unpopular subjects, it "
+    "falls; it can even be negative while popularity helps in every relation. `within relations` compares a question "
+    "only with questions of its own relation: the mean of the relation is subtracted from correctness and from "
+    "popularity (from its logarithm, or from its rank in the relation). Read `within relations` to learn whether "
+    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of questions). Questions with popularity 0 or "
+    "without popularity are left out; questions without a relation are left out of `within relations`.",
+    source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
+    tables=("fct_popularity_correlation",),
+    sql=f"""select dataset, prompt, model, method, unnest([
+    {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
+        ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: unbinned_ci_undefined}},
+    {{measure: 'point-biserial', scope: '{_SCOPES[1]}', n: n_within, correlation: point_biserial_within,
+        ci_low: point_biserial_within_ci_low, ci_high: point_biserial_within_ci_high, undefined: within_ci_undefined}},
+    {{measure: 'Spearman', scope: '{_SCOPES[0]}', n: n, correlation: spearman,
+        ci_low: spearman_ci_low, ci_high: spearman_ci_high, undefined: unbinned_ci_undefined}},
+    {{measure: 'Spearman', scope: '{_SCOPES[1]}', n: n_within, correlation: spearman_within,
+        ci_low: spearman_within_ci_low, ci_high: spearman_within_ci_high, undefined: within_ci_undefined}}
+], recursive := true)
+from marts.fct_popularity_correlation
+where relation = 'all'
+order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("measure", "measure"),
+        Column("scope", "taken"),
+        N,
+        Column("correlation", "correlation", "signed", ("ci_low", "ci_high")),
+        Column("undefined", "why no interval"),
+    ),
+    spec=panels(
+        "model",
+        points(
+            {
+                "field": "correlation",
+                "type": "quantitative",
+                "title": "correlation of correctness with popularity",
+                "axis": {"format": "+.1f", "grid": True, "tickCount": 6},
+            },
+            names("method"),
+            fixed("scope", "correlation", _SCOPES),
+            tooltip(
+                ("model", "model"),
+                ("method", "method"),
+                ("scope", "taken"),
+                ("correlation", "correlation", "+.3f"),
+                ("ci_low", "interval from", "+.3f"),
+                ("ci_high", "interval to", "+.3f"),
+                ("n", "questions", ","),
+            ),
+            low="ci_low",
+            high="ci_high",
+            offset="scope",
+            zero=True,
+        ),
+        least=270,
+        rows="method",
+        step=44,
+        axis=110,
+    ),
+    choose=("measure",),
+    plot_on="fct_popularity_correlation",
+)
+
+FIGURES = (CORRELATION, WITHIN)

@@ -1,0 +1,136 @@
+"""Correlations within relations and their bootstrap agree with statsmodels, pandas and scipy."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.regression.linear_model import OLS
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.lake import Lake
+from dagster_project.core.statistics.builds import draws
+from dagster_project.core.statistics.correlation_intervals import (
+    MEASURES,
+    N_RESAMPLES,
+    bootstrap_correlations,
+    resampled_correlations,
+)
+from dagster_project.core.study.study import Study
+from tests.dbt.recomputation import within_relations
+from tests.lakes import LakePlan, make_study
+from tests.warehouses import AWKWARD, built_study, lake_of, mart
+
+LOG = logging.getLogger(__name__)
+
+
+@pytest.fixture
+def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
+    return built_study(AWKWARD, monkeypatch)
+
+
+def questions(seed: int = 5, n: int = 120) -> pd.DataFrame:
+    """Relations of unequal size and difficulty, ties, a relation of one question, questions without a relation."""
+    rng = np.random.default_rng(seed)
+    relation = np.array([*rng.choice(["easy", "hard", "rare", ""], n - 1, p=[0.5, 0.3, 0.1, 0.1]), "single"])
+    popularity = np.round(10 ** (rng.uniform(0, 2, n) + 2 * (relation == "hard")))
+    ease = np.log10(popularity) - 3.5 * (relation == "hard")
+    right = {f"right_{k}": rng.uniform(size=n) < 1 / (1 + np.exp(-ease + k)) for k in range(3)}
+    return pd.DataFrame({"relation": relation, "popularity": popularity, **right, "always": True})
+
+
+def resampled(rows: pd.DataFrame, n_resamples: int = N_RESAMPLES) -> dict[str, dict[str, Any]]:
+    correct = rows.drop(columns=["relation", "popularity"]).to_numpy(dtype=float)
+    found = resampled_correlations(
+        rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), correct, 7, n_resamples
+    )
+    return dict(found)
+
+
+def pooled(rows: pd.DataFrame, right: pd.Series) -> list[float]:
+    if rows.popularity.nunique() < 2 or right.nunique() < 2:
+        return [math.nan, math.nan]
+    return [
+        stats.pointbiserialr(right, np.log10(rows.popularity))[0],
+        stats.spearmanr(rows.popularity, right)[0],
+    ]
+
+
+def test_every_resample_equals_statsmodels_and_scipy() -> None:
+    rows = questions()
+    found = resampled(rows, n_resamples=12)
+    weights = draws(len(rows), 12, np.random.default_rng(7))
+    assert set(found) == {"easy", "hard", "rare", "single", "all"}
+    for number, weight in enumerate(weights):
+        drawn = rows.loc[rows.index.repeat(weight)].reset_index(drop=True)
+        for at, column in enumerate(rows.columns[2:]):
+            for name, actual in found.items():
+                mine = drawn if name == "all" else drawn[drawn.relation == name]
+                expected = pooled(mine, mine[column])
+                np.testing.assert_allclose(actual["pooled"][number, :, at], expected, atol=1e-9)
+            known = drawn[drawn.relation != ""]
+            expected = within_relations(known.relation, known.popularity, known[column])
+            np.testing.assert_allclose(found["all"]["within"][number, :, at], expected, atol=1e-9)
+    assert np.isnan(found["all"]["within"][:, :, 3]).all(), "an always right model has no correlation"
+    assert np.isnan(found["single"]["pooled"]).all()
+
+
+def test_within_relations_is_the_regression_with_relation_dummies() -> None:
+    """Frisch, Waugh and Lovell: the partial correlation follows from the slope of the regression with dummies."""
+    rows = questions().query("relation != ''")
+    logs, right = np.log10(rows.popularity), rows.right_0.astype(float)
+    dummies = pd.get_dummies(rows.relation, dtype=float)
+    fit = OLS(right, dummies.assign(popularity=logs)).fit()
+    t, df = fit.tvalues["popularity"], fit.df_resid
+    expected = t / math.sqrt(t**2 + df)
+    assert within_relations(rows.relation, rows.popularity, rows.right_0)[0] == pytest.approx(expected)
+
+
+def test_simpson_the_pooled_correlation_is_negative_and_the_one_within_relations_positive() -> None:
+    rows = questions(n=2_000)[["relation", "popularity", "right_0"]]
+    every = resampled(rows)["all"]
+    assert np.nanquantile(every["pooled"], 0.975, axis=0).max() < 0
+    assert np.nanquantile(every["within"], 0.025, axis=0).min() > 0.1
+
+
+def test_marts_have_the_quantiles_of_the_resamples(awkward: Study) -> None:
+    found = mart(awkward, "fct_popularity_correlation")
+    measures = [*MEASURES, *(f"{measure}_within" for measure in MEASURES)]
+    for measure in measures:
+        low, value, high = found[f"{measure}_ci_low"], found[measure], found[f"{measure}_ci_high"]
+        has = low.notna()
+        assert has.any()
+        assert (low[has] <= value[has]).all(), measure
+        assert (value[has] <= high[has]).all(), measure
+        assert (low[has] < high[has]).all()
+    assert set(found.unbinned_ci_undefined.dropna()) >= {"too few answers", "no variance of correctness"}
+    every = found[found.relation == "all"]
+    assert set(every.within_undefined.dropna()) == {"no variance of correctness"}
+    assert set(found[found.relation != "all"].within_undefined) == {"one relation"}
+    assert (every.n == every.n_within + every.n_missing_relation).all()
+
+
+def test_intervals_do_not_depend_on_the_other_models() -> None:
+    """The draws belong to the questions, so that another model in the study changes no interval."""
+    rows = questions()[["relation", "popularity", "right_0", "right_1"]]
+    both, alone = resampled(rows, 50), resampled(rows.drop(columns="right_1"), 50)
+    for name, actual in alone.items():
+        for scope, values in actual.items():
+            np.testing.assert_allclose(values[:, :, 0], both[name][scope][:, :, 0], atol=1e-12)
+
+
+def test_a_second_call_is_current(awkward: Study) -> None:
+    assert bootstrap_correlations(awkward, lake_of(awkward), LOG).was_current
+
+
+def test_without_a_build_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = make_study(tmp_path, LakePlan())
+    with pytest.raises(LakeError, match="first pass"):
+        bootstrap_correlations(study, Lake(study.home.lake), LOG)
