@@ -2,7 +2,8 @@
 
 What belongs here: what the columns mean, and which rows cannot be used. What does not: reading rows (`records`), and
 where questions go (`questions.build`, `facts`). A question keeps the file's own `id`, by which paraphrases and
-results of others are joined; text is never a key.
+results of others are joined; text is never a key. As in the paper, every row is a question: also rows that ask the same
+as another one (a subject with several objects has a row for each), and rows without the subject's name.
 """
 
 from __future__ import annotations
@@ -60,13 +61,16 @@ def read_popqa(path: Path) -> ImportedDataset:
         first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
     dataset.aside.extend(aside)
-    missing = sum(dataset.entities[q["subject_id"]].popularity is None for q in dataset.questions.values())
+    asked = dataset.questions.values()
+    missing = sum(dataset.entities[q["subject_id"]].popularity is None for q in asked)
     dataset.notes.update(
         rows=len(dataset.questions) + len(aside) - read.n_cleaned,
         put_aside=len(aside) - read.n_cleaned,
         reasons=reasons(aside),
         missing_popularity=missing,
-        same_wording=len(dataset.questions) - len({q["question"] for q in dataset.questions.values()}),
+        same_wording=len(asked) - len({q["question"] for q in asked}),
+        same_subject_and_relation=len(asked) - len({(q["subject_id"], q["relation"]) for q in asked}),
+        without_subject_name=sum(q["subject"] is None for q in asked),
     )
     return dataset
 
@@ -77,7 +81,7 @@ class _Reading:
     def __init__(self, dataset: ImportedDataset, aside: Aside) -> None:
         self.dataset, self.aside = dataset, aside
         self.n_cleaned = 0
-        self._rows: dict[tuple[str, ...], int] = {}
+        self._rows: dict[str, int] = {}
         self._entity_of: dict[tuple[str, str], str] = {}
 
     def add(self, record: Record) -> None:
@@ -89,14 +93,9 @@ class _Reading:
         subject = self._entity(record, "s", "subj")
         obj = self._entity(record, "o", "obj")
         question = _question(record, question_id, relation, subject, obj)
-        keys = {
-            ("id", question_id): "column id",
-            ("subject", subject.entity_id, relation): "columns s_uri and prop",
-        }
-        for key, columns in keys.items():
-            if key in self._rows:
-                raise _Refused(f"{columns}: asked already in row {self._rows[key]}; that row is kept")
-        self._rows.update(dict.fromkeys(keys, record.row))
+        if question_id in self._rows:
+            raise _Refused(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
+        self._rows[question_id] = record.row
         self._tell_of_cleaning(record)
         for entity, number in ((subject, "subj_id"), (obj, "obj_id")):
             self._entity_of.setdefault(("number", record.get(number)), entity.entity_id)
@@ -139,9 +138,8 @@ class _Reading:
             raise _Refused(
                 f"columns {column}_id and {uri} disagree: in an earlier row that number is {known}"
             )
-        label = clean(record.get(column))
-        if not label:
-            raise _Refused(f"column {column}: a name was expected")
+        title = clean(record.get(f"{letter}_wiki_title")).replace("_", " ") or None
+        label = clean(record.get(column)) or title or entity_id
         aliases = json_texts(record.get(f"{letter}_aliases") or "[]")
         if aliases is None:
             raise _Refused(f"column {letter}_aliases: a JSON list of texts was expected")
@@ -151,7 +149,6 @@ class _Reading:
             raise _Refused(
                 f"column {letter}_pop: {popularity:g} where an earlier row has {before.popularity:g} for {entity_id}"
             )
-        title = clean(record.get(f"{letter}_wiki_title")).replace("_", " ") or None
         kept = dict.fromkeys(alias for text in aliases if (alias := clean(text)) and alias != label)
         return ImportedEntity(entity_id, label, tuple(kept), title, popularity)
 
@@ -184,7 +181,7 @@ def _question(
         "relation": relation,
         "property_id": BY_NAME[relation].property_id,
         "subject_id": subject.entity_id,
-        "subject": subject.label,
+        "subject": clean(record.get("subj")) or None,
         "subject_aliases": list(subject.aliases),
         "question": text,
         "object_ids": [obj.entity_id],

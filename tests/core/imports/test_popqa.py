@@ -48,6 +48,8 @@ def test_a_row_becomes_a_question_two_entities_a_fact_and_popularity(tmp_path: P
         "reasons": {},
         "missing_popularity": 0,
         "same_wording": 0,
+        "same_subject_and_relation": 0,
+        "without_subject_name": 0,
     }
 
 
@@ -69,13 +71,11 @@ def test_missing_popularity_is_not_zero(tmp_path: Path, value: str) -> None:
     [
         ({"id": ""}, "column id: a number or short name was expected"),
         ({"id": "400001"}, "column id: asked already in row 2; that row is kept"),
-        ({"s_uri": ROWS[1]["s_uri"], "subj_id": "7001", "s_pop": "101"}, "columns s_uri and prop: asked already in row"),
         ({"prop": "shoe size"}, "column prop: one of the sixteen relations was expected: 'shoe size'"),
         ({"prop_id": "422"}, "columns prop and prop_id disagree: occupation is 22"),
         ({"s_uri": "Q50000"}, "column s_uri: a Wikidata address was expected"),
         ({"o_uri": "http://www.wikidata.org/entity/P5"}, "column o_uri: a Wikidata address was expected"),
         ({"subj_id": "7001"}, "columns subj_id and s_uri disagree: in an earlier row that number is Q50001"),
-        ({"subj": "  "}, "column subj: a name was expected"),
         ({"s_aliases": "['a']"}, "column s_aliases: a JSON list of texts was expected"),
         ({"possible_answers": '["a"'}, "column possible_answers: a JSON list of texts was expected"),
         ({"possible_answers": "[1]"}, "column possible_answers: a JSON list of texts was expected"),
@@ -115,6 +115,39 @@ def test_namesakes_are_kept_and_counted(tmp_path: Path) -> None:
     assert found.notes["same_wording"] == 1
 
 
+def test_every_row_is_a_question_also_where_another_row_asks_the_same(tmp_path: Path) -> None:
+    again = {
+        **ROWS[0],
+        "id": "7",
+        "obj": "Answer 9",
+        "obj_id": "9009",
+        "o_uri": "http://www.wikidata.org/entity/Q90009",
+    }
+    found = read(tmp_path, [*ROWS, again])
+    assert found.aside == []
+    first, second = found.questions["400000"], found.questions["7"]
+    assert second == {**first, "question_id": "7", "object_ids": ["Q90009"], "objects": ["Answer 9"]}
+    assert {object_id for subject_id, _, object_id, _ in found.facts if subject_id == "Q50000"} == {
+        "Q90000",
+        "Q90009",
+    }
+    assert (found.notes["rows"], found.notes["same_subject_and_relation"]) == (9, 1)
+
+
+def test_a_row_without_the_names_of_its_entities_is_a_question(tmp_path: Path) -> None:
+    """The real file has "What is the capital of ?". The subject is known by its address, and has popularity."""
+    rows = changed(0, subj=" ", question="What is 's occupation?", s_wiki_title="Subject_0_(poet)")
+    rows[1] |= {"subj": "Nan", "question": "What is Nan's occupation?"}
+    rows[2] |= {"obj": "", "o_wiki_title": "", "obj_id": "1", "o_uri": "http://www.wikidata.org/entity/Q1"}
+    found = read(tmp_path, rows)
+    assert found.aside == []
+    assert (found.questions["400000"]["subject"], found.questions["400001"]["subject"]) == (None, "Nan")
+    assert found.questions["400000"]["subject_id"] == "Q50000"
+    assert (found.entities["Q50000"].label, found.entities["Q50000"].popularity) == ("Subject 0 (poet)", 10.0)
+    assert found.entities["Q1"].label == "Q1"
+    assert found.notes["without_subject_name"] == 1
+
+
 def test_nothing_to_use_is_an_error_with_the_first_reason(tmp_path: Path) -> None:
     rows = [{**row, "prop": "x"} for row in ROWS]
     with pytest.raises(
@@ -149,9 +182,8 @@ def test_any_text_is_kept_as_it_is_cleaned_or_its_row_put_aside(
     found = read_popqa(path)
     golds = list(dict.fromkeys(gold for answer in answers if (gold := clean(answer))))
     for i, name in enumerate(names):
-        usable = bool(clean(name)) and bool(golds)
-        assert (str(i) in found.questions) is usable
-        if usable:
-            assert found.questions[str(i)]["subject"] == clean(name)
+        assert (str(i) in found.questions) is bool(golds)
+        if golds:
+            assert found.questions[str(i)]["subject"] == (clean(name) or None)
             assert found.questions[str(i)]["gold_answers"] == golds
     assert found.notes["rows"] == len(names) + 1
