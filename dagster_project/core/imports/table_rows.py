@@ -28,6 +28,7 @@ UsualNames = Mapping[str, tuple[str, ...]]
 """Meaning → names that a column with this meaning usually has, the first choice first."""
 
 LONGEST_ID = 100
+_LARGEST_COUNT = 2**31 - 1
 _PARQUET = b"PAR1"
 _MISSING = frozenset({"", "nan", "none", "null", "na", "n/a"})
 _SHOWN = 300
@@ -78,6 +79,13 @@ class Row:
         if math.isinf(number):
             raise self.refused(meaning, f"a number was expected, not {text[:40]!r}")
         return number if number >= 0 else None
+
+    def count(self, meaning: str) -> int | None:
+        """A whole number of at least 0; None where it is missing."""
+        number = self.amount(meaning)
+        if number is not None and (not number.is_integer() or number > _LARGEST_COUNT):
+            raise self.refused(meaning, f"a whole number was expected, not {number:g}")
+        return None if number is None else int(number)
 
     def id(self) -> str:
         """The row's id. In a file without ids it is the row's number."""

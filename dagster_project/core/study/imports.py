@@ -29,7 +29,11 @@ FORMATS: dict[str, dict[str, str]] = {
         "table": f"{_HERE}.table",
     },
     PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
-    ANSWERS: {"adaptive_retrieval": f"{_HERE}.adaptive_retrieval", "lm_eval": f"{_HERE}.lm_eval"},
+    ANSWERS: {
+        "adaptive_retrieval": f"{_HERE}.adaptive_retrieval",
+        "lm_eval": f"{_HERE}.lm_eval",
+        "table": f"{_HERE}.table_answers",
+    },
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 
