@@ -101,10 +101,18 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
     fitting = [
         prompt.name
         for prompt in study.answer_prompts
-        if results.prompt in (None, prompt.name) and answer.shots in (None, prompt.shots)
+        if results.prompt in (None, prompt.name)
+        and answer.prompt in (None, prompt.name)
+        and answer.shots in (None, prompt.shots)
     ]
     if len(fitting) == 1:
         return fitting[0]
+    if answer.shots is None:
+        asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
+        names = ", ".join(prompt.name for prompt in study.answer_prompts)
+        raise SourceError(
+            f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results"
+        )
     whose = (
         f"prompt {results.prompt} has another number"
         if results.prompt

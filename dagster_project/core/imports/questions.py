@@ -31,6 +31,8 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
     if "linked_share" in found.notes:
         share = 100 * found.notes["linked_share"]
         log.info("%s: %.1f %% of the questions linked to an entity", dataset.name, share)
+    for line in found.says:
+        log.info("%s: %s", dataset.name, line)
     if found.aside:
         log.warning(
             "%s: %d rows put aside, see quarantine: %s",

@@ -1,4 +1,4 @@
-"""Files of others as records: CSV and TSV row by row, JSON lines, whatever their line ends and encoding.
+"""Files of others as records: CSV and TSV row by row, JSON lines, plain or gzip, whatever their line ends and encoding.
 
 What belongs here: turning bytes into numbered records, and saying what is wrong with bad rows. What does not: what the
 columns mean (one module per format). A file is read line by line. A bad row is put aside with its reason; a file of
@@ -11,13 +11,17 @@ CR that ends no line is an ordinary character of its field, quoted or not, so th
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import json
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
@@ -25,6 +29,8 @@ from dagster_project.core.lake import QuarantinedRow
 LONGEST_FIELD = 1 << 20
 LONGEST_LINE = 1 << 24
 _BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_DELIMITERS = ",;\t"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SHOWN = 2_000
 _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
@@ -66,48 +72,69 @@ def file_hashes(paths: Iterable[Path]) -> list[tuple[str, str]]:
     return found
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed if it is gzip. Errors: `SourceError` where they cannot be read."""
+    try:
+        with path.open("rb") as raw:
+            is_gzip = raw.read(len(_GZIP)) == _GZIP
+            raw.seek(0)
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SourceError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def header_of(path: Path) -> tuple[str, list[str]]:
+    """The delimiter of a CSV or TSV file, the most frequent one in its first line, and its columns.
+
+    Errors: as `read_delimited`.
+    """
+    with opened(path) as stream:
+        _refuse_other_encodings(path, stream)
+        start = stream.tell()
+        outside_quotes = Counter("".join(next(_lines(stream), "").split('"')[::2]))
+        stream.seek(start)
+        delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
+        return delimiter, _header(path, _reader(stream, delimiter), ())
+
+
 def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: Aside) -> Iterator[Record]:
     """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `aside`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
     a quoted field.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    try:
-        with path.open("rb") as stream:
-            _refuse_other_encodings(path, stream)
-            reader = csv.reader(map(_hidden_cr, _lines(stream)), delimiter=delimiter, strict=True)
-            columns = _header(path, reader, required)
-            for row, hidden in _rows(path, reader, aside):
-                values = [value.replace(_LONE_CR, "\r") for value in hidden]
-                reason = _fault(values, columns)
-                if reason:
-                    aside.put(row, reason, _printed(delimiter.join(values)))
-                else:
-                    yield Record(row, dict(zip(columns, values, strict=True)))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with opened(path) as stream:
+        _refuse_other_encodings(path, stream)
+        reader = _reader(stream, delimiter)
+        columns = _header(path, reader, required)
+        for row, hidden in _rows(path, reader, aside):
+            values = [value.replace(_LONE_CR, "\r") for value in hidden]
+            reason = _fault(values, columns)
+            if reason:
+                aside.put(row, reason, _printed(delimiter.join(values)))
+            else:
+                yield Record(row, dict(zip(columns, values, strict=True)))
 
 
 def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`."""
-    try:
-        with path.open("rb") as stream:
-            _refuse_other_encodings(path, stream)
-            for number, line in enumerate(_lines(stream), 1):
-                if not line.strip():
-                    continue
-                try:
-                    loaded = json.loads(line.encode("utf-8", "surrogateescape"))
-                except (ValueError, RecursionError) as error:
-                    aside.put(number, f"not JSON: {' '.join(str(error).split())[:200]}", _printed(line))
-                    continue
-                if isinstance(loaded, dict):
-                    yield number, loaded
-                else:
-                    aside.put(number, "a JSON object was expected", _printed(line))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with opened(path) as stream:
+        _refuse_other_encodings(path, stream)
+        for number, line in enumerate(_lines(stream), 1):
+            if not line.strip():
+                continue
+            try:
+                loaded = json.loads(line.encode("utf-8", "surrogateescape"))
+            except (ValueError, RecursionError) as error:
+                aside.put(number, f"not JSON: {' '.join(str(error).split())[:200]}", _printed(line))
+                continue
+            if isinstance(loaded, dict):
+                yield number, loaded
+            else:
+                aside.put(number, "a JSON object was expected", _printed(line))
 
 
 def json_texts(text: str) -> list[str] | None:
@@ -165,6 +192,11 @@ def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
             rest = b""
     if rest:
         yield rest
+
+
+def _reader(stream: IO[bytes], delimiter: str) -> Any:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
+    return csv.reader(map(_hidden_cr, _lines(stream)), delimiter=delimiter, strict=True)
 
 
 def _hidden_cr(line: str) -> str:

@@ -1,7 +1,7 @@
 """Answers that others generated, as their files hold them: what all result formats share.
 
 What belongs here: the shape of a row, and values as such files write them. What does not: the formats
-(`adaptive_retrieval`, `lm_eval`), and scoring (`answers`).
+(`adaptive_retrieval`, `lm_eval`, `table_answers`), and scoring (`answers`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MISSING = frozenset({"", "nan", "none", "null"})
 class ImportedAnswer:
     """One row: the text that a model wrote for a question, and what the file says about it. None = it does not say.
 
-    `shots` is the number of demonstrations; `passage` identifies a retrieved passage in the file's own terms,
-    `background` is the text of a generated one. Only the SHA-256 of a prompt is
-    kept, because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
+    `shots` is the number of demonstrations, `prompt` the name of a prompt of the study. `passage` identifies a retrieved
+    passage in the file's own terms, `background` is the text of a generated one. Only the SHA-256 of a prompt is kept,
+    because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
     """
 
     question_id: str
@@ -38,6 +38,10 @@ class ImportedAnswer:
     background: str | None = None
     quantisation: str = "none"
     made_by: str = ""
+    prompt: str | None = None
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    latency_ms: float | None = None
 
 
 Questions = Mapping[str, Mapping[str, Any]]
@@ -62,7 +66,7 @@ def given(value: str) -> str | None:
 def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:
     """Dataset → question_id → question, of all the study's datasets. Errors: `LakeError`."""
     found: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
-    columns = ["dataset", "question_id", "subject_id", "gold_answers"]
+    columns = ["dataset", "question_id", "subject_id", "question", "gold_answers"]
     for row in lake.read("questions", columns=columns).to_pylist():
         found.setdefault(row["dataset"], {})[row["question_id"]] = row
     return found

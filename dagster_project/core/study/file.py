@@ -22,6 +22,8 @@ from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, read_impo
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
+from dagster_project.core.study.short_form import QUESTIONS as SHORT_QUESTIONS
+from dagster_project.core.study.short_form import in_full
 from dagster_project.core.study.source import read_source
 from dagster_project.core.study.study import (
     ASKS,
@@ -45,11 +47,11 @@ from dagster_project.core.study.yaml_text import read_yaml
 
 def load_study(path: Path) -> Study:
     """Read and check a study file. Errors: `StudyError` with file, key and allowed values."""
-    return _study(Reader(path, "", read_yaml(path)))
+    return _study(in_full(Reader(path, "", read_yaml(path))))
 
 
 def _study(read: Reader) -> Study:
-    read.only(*(f.name for f in dataclasses.fields(Study) if f.name != "path"))
+    read.only(SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name != "path"))
     name = read.slug("name")
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")

@@ -23,9 +23,17 @@ from dagster_project.core.study.reader import Reader
 QUESTIONS, PARAPHRASES, ANSWERS = "questions", "paraphrases", "answers"
 _HERE = "dagster_project.core.imports"
 FORMATS: dict[str, dict[str, str]] = {
-    QUESTIONS: {"popqa": f"{_HERE}.popqa", "entity_questions": f"{_HERE}.entity_questions"},
+    QUESTIONS: {
+        "popqa": f"{_HERE}.popqa",
+        "entity_questions": f"{_HERE}.entity_questions",
+        "table": f"{_HERE}.table",
+    },
     PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
-    ANSWERS: {"adaptive_retrieval": f"{_HERE}.adaptive_retrieval", "lm_eval": f"{_HERE}.lm_eval"},
+    ANSWERS: {
+        "adaptive_retrieval": f"{_HERE}.adaptive_retrieval",
+        "lm_eval": f"{_HERE}.lm_eval",
+        "table": f"{_HERE}.table_answers",
+    },
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 

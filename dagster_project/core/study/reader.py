@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from dagster_project.core.errors import StudyError
 from dagster_project.core.http import is_loopback
 
-_SLUG = re.compile(r"[a-z0-9][a-z0-9_]{0,59}")
+LONGEST_NAME = 60
+_SLUG = re.compile(rf"[a-z0-9][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 _SHOWN = 80
 _LONGEST_TEXT = 4_000
 _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -68,7 +69,8 @@ class Reader:
         value = self.text(key)
         if not _SLUG.fullmatch(value) or "__" in value:
             raise self.fail(
-                key, f"{value!r} must be lower-case letters, digits and single underscores, at most 60"
+                key,
+                f"{value!r} must be lower-case letters, digits and single underscores, at most {LONGEST_NAME}",
             )
         return value
 

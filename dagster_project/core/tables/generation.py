@@ -21,7 +21,10 @@ from dagster_project.core.tables.schema import (
 # If a file of imported answers does not say a value, the value is null, never zero.
 ACCOUNTS = (
     column(
-        "prompt_tokens", pa.int32(), "tokens of the prompt given to the model; null if imported", null=True
+        "prompt_tokens",
+        pa.int32(),
+        "tokens of the prompt given to the model; null if imported from a file that does not say",
+        null=True,
     ),
     column(
         "shared_tokens",
@@ -29,7 +32,12 @@ ACCOUNTS = (
         "prompt tokens that were not computed for this row, because other rows share them; null if imported",
         null=True,
     ),
-    column("new_tokens", pa.int32(), "generated tokens, without the end token; null if imported", null=True),
+    column(
+        "new_tokens",
+        pa.int32(),
+        "generated tokens, without the end token; null if imported from a file that does not say",
+        null=True,
+    ),
     column(
         "n_truncated_tokens",
         pa.int32(),
@@ -40,7 +48,7 @@ ACCOUNTS = (
         "latency_ms",
         pa.float64(),
         "this row's share of the wall time of its batch, or the time of its request to a service, in milliseconds;"
-        " null if imported",
+        " null if imported from a file that does not say",
         null=True,
     ),
     column("batch_size", pa.int32(), "rows in the batch that computed this row; null if imported", null=True),

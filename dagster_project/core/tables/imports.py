@@ -20,11 +20,11 @@ IMPORT_TABLES = (
         "imported_popularity",
         "One row per entity whose popularity an imported dataset gives or declares missing.",
         (
-            column("entity_id", pa.string(), "entity id, Q…"),
+            column("entity_id", pa.string(), "entity id: Q…, or the id that a question of a table brings"),
             column(
                 "popularity",
                 pa.float64(),
-                "monthly page views from the file, without a stated month; null = missing, which is not zero",
+                "popularity as the file gives it, without a stated month; null = missing, which is not zero",
                 null=True,
             ),
             column(
@@ -67,6 +67,16 @@ IMPORT_TABLES = (
             column("quantisation", pa.string(), "none or 8bit, according to the name of the file"),
             column("made_by", pa.string(), "model, as the file names it; empty if the file names none"),
             column("place", pa.string(), "file and row"),
+            column(
+                "prompt_tokens", pa.int32(), "tokens of the prompt; null if the file does not say", null=True
+            ),
+            column("new_tokens", pa.int32(), "generated tokens; null if the file does not say", null=True),
+            column(
+                "latency_ms",
+                pa.float64(),
+                "time of the answer in milliseconds; null if the file does not say",
+                null=True,
+            ),
         ),
         partitioned_by=("model",),
     ),

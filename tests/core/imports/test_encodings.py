@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.adaptive_retrieval import read_result_file, result_file
+from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.entity_questions import read_entity_questions
 from dagster_project.core.imports.lm_eval import read_log
 from dagster_project.core.imports.popqa import read_popqa
 from dagster_project.core.imports.popqa_tp import read_popqa_tp
 from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.table import read_questions
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.reference.nq_open import read_nq_open
 from dagster_project.core.relations.sets import RELATION_SETS, relation_names
+from dagster_project.core.study.imports import QUESTIONS, read_import
+from dagster_project.core.study.reader import Reader
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -51,6 +55,16 @@ def write_nq(path: Path) -> Path:
     return path
 
 
+def write_table(path: Path) -> Path:
+    path.write_text("".join(json.dumps({"question": f"q {i}", "answers": ["x"]}) + "\n" for i in range(3)))
+    return path
+
+
+def read_table(path: Path) -> ImportedDataset:
+    declared = read_import(Reader(path, "import", {"format": "table", "path": path.name}), QUESTIONS)
+    return read_questions(path, declared)
+
+
 def read_results(path: Path, questions: dict[str, Any]) -> Kept:
     aside, file = Aside(path.name), result_file(path)
     assert file is not None
@@ -79,6 +93,7 @@ FORMATS: dict[str, tuple[str, Callable[[Path], Path], Callable[[Path, dict[str, 
         result_name("m", "vanilla", 3),
         lambda path: write_results(path.parent, path.name, result_rows(ROWS, RIGHT)), read_results,
     ),
+    "table": ("table.jsonl", write_table, lambda path, _: counted(read_table(path), "questions")),
     "lm_eval": ("samples_x.jsonl", lambda path: write_log(path, log_lines(ROWS, RIGHT)), read_samples),
     "nq_open": (
         "NQ-open.dev.jsonl", write_nq, lambda path, _: (len(read_nq_open(path)[0]), read_nq_open(path)[1]),
@@ -116,7 +131,7 @@ def test_a_latin_1_row_is_put_aside_and_the_others_stay(
     file, write, read = FORMATS[name]
     path = write(tmp_path / file)
     whole = path.read_bytes().rstrip(b"\r\n")
-    last = whole.rindex(b"x" if name == "nq_open" else b"Answer")
+    last = whole.rindex(b"x" if name in ("nq_open", "table") else b"Answer")
     path.write_bytes(whole[:last] + b"\xe9" + whole[last:])
     n, aside = read(path, questions)
     told = [row for row in aside if "n=3" not in row.reason]

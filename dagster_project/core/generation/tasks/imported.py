@@ -100,7 +100,9 @@ def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, An
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
     columns = answer_columns(row["text"], gold_answers, scope.model)
-    asked = {name: row[name] for name in ("prompt", "prompt_hash")}
+    asked = {
+        name: row[name] for name in ("prompt", "prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
+    }
     return {**_of_file(row), **asked, "passage_id": passage_id, **columns}
 
 

@@ -1,0 +1,170 @@
+"""Anybody's questions: a table with columns `question` and `answers`, and what else it has (format `table`).
+
+What belongs here: what the columns mean, and which rows cannot be used. What does not: kinds of files and names of
+columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
+
+A file without ids has the number of the row for an id. A question with a subject or a popularity brings an entity of
+its own: two rows that name the same subject may mean two things, since text is never a key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.fingerprints import fingerprint
+from dagster_project.core.imports.dataset import (
+    LONGEST_QUESTION,
+    ImportedDataset,
+    ImportedEntity,
+    clean,
+    reasons,
+)
+from dagster_project.core.imports.formats import QuestionFormat, optional_text
+from dagster_project.core.imports.records import Aside, file_hashes
+from dagster_project.core.imports.table_rows import (
+    RefusedError,
+    Row,
+    columns_key,
+    fitting,
+    read_table,
+    text_of,
+)
+from dagster_project.core.study.imports import Import
+from dagster_project.core.terms import LONGEST_LABEL
+
+USUAL_NAMES = {
+    "question": ("question",),
+    "answers": ("answers", "answer", "possible_answers", "gold_answers"),
+    "id": ("id", "question_id"),
+    "subject": ("subject", "subj"),
+    "relation": ("relation", "prop"),
+    "popularity": ("popularity", "s_pop"),
+}
+"""Meaning of a column → names under which it is found without key `columns`, the first choice first."""
+
+
+def read_questions(path: Path, declared: Import) -> ImportedDataset:
+    """Read a table of questions. A row that cannot be used, or repeats an id, is put aside.
+
+    Errors: `SourceError` naming the file where it is no table, lacks a column, or has no row that can be used.
+    """
+    aside = Aside(path.name)
+    options = dict(declared.options)
+    table = read_table(path, dict(options["columns"]), USUAL_NAMES, ("question", "answers"), aside)
+    read = _Reading(options["separator"], fingerprint(file_hashes([path])[0][1], declared.options)[:12])
+    for row in table.rows:
+        try:
+            read.add(row)
+        except RefusedError as refused:
+            aside.put(row.number, str(refused), row.values)
+    dataset = read.dataset
+    if not dataset.questions:
+        first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
+        raise SourceError(f"{path}: holds no question that can be used{first}")
+    dataset.aside.extend(aside.rows)
+    dataset.says.extend(_lacks(table.columns, dataset))
+    dataset.notes.update(
+        rows=len(dataset.questions) + len(aside.rows),
+        put_aside=len(aside.rows),
+        reasons=reasons(aside.rows),
+        says=dataset.says,
+    )
+    return dataset
+
+
+class _Reading:
+    """What was read so far, and at which row."""
+
+    def __init__(self, separator: str | None, file_id: str) -> None:
+        self.dataset = ImportedDataset()
+        self._separator, self._file_id = separator, file_id
+        self._rows: dict[str, int] = {}
+
+    def add(self, row: Row) -> None:
+        """Add a row, all of it or nothing. Errors: `RefusedError`."""
+        question_id = row.id()
+        if question_id in self._rows:
+            raise row.refused("id", f"row {self._rows[question_id]} has the same id; that row is kept")
+        question = row.text("question", LONGEST_QUESTION)
+        if question is None:
+            raise row.refused("question", "a text was expected")
+        golds, relation = _answers(row, self._separator), row.text("relation")
+        subject, popularity = row.text("subject"), row.amount("popularity")
+        entity_id = None
+        if subject is not None or popularity is not None:
+            entity_id = f"{self._file_id}-{question_id}"
+            label = subject or clean(question)
+            self.dataset.entities[entity_id] = ImportedEntity(entity_id, label, popularity=popularity)
+        self._rows[question_id] = row.number
+        self.dataset.questions[question_id] = {
+            "question_id": question_id,
+            "relation": relation,
+            "property_id": None,
+            "subject_id": entity_id,
+            "subject": subject,
+            "subject_aliases": [],
+            "question": question,
+            "object_ids": [],
+            "objects": [],
+            "gold_answers": golds,
+        }
+
+
+def _answers(row: Row, separator: str | None) -> list[str]:
+    try:
+        listed = _listed(row.values["answers"], separator)
+        golds = list(dict.fromkeys(filter(None, (fitting(text_of(one), LONGEST_LABEL) for one in listed))))
+    except ValueError as error:
+        raise row.refused("answers", error) from None
+    if not golds:
+        raise row.refused("answers", "at least one answer was expected")
+    return golds
+
+
+def _listed(value: object, separator: str | None) -> list[Any]:
+    """The answers in a value: a list, a JSON list as text, texts between separators, or one text."""
+    if isinstance(value, list):
+        return value
+    text = text_of(value).strip()
+    if separator:
+        return text.split(separator)
+    if not text.startswith("["):
+        return [text]
+    try:
+        loaded = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError('a JSON list of texts was expected, as in ["one", "two"]') from None
+    return list(loaded)
+
+
+def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
+    """What the file does not give, and which analyses then lack it, a line each."""
+    lines = [] if "id" in columns else ["the file has no column id, so the number of a row is its id"]
+    rows, popularity = (
+        dataset.questions.values(),
+        {e.entity_id: e.popularity for e in dataset.entities.values()},
+    )
+    without = {
+        "popularity": sum(popularity.get(row["subject_id"]) is None for row in rows),
+        "relation": sum(row["relation"] is None for row in rows),
+    }
+    means = {
+        "popularity": "analyses of popularity leave them out",
+        "relation": "they count under `all` alone",
+    }
+    for name, n in without.items():
+        if n:
+            lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
+    return lines
+
+
+FORMAT = QuestionFormat(
+    read=lambda place, declared, *_: read_questions(place, declared),
+    names_entities=True,
+    keys={"columns": columns_key(USUAL_NAMES), "separator": optional_text},
+)
+"""`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""

@@ -1,0 +1,142 @@
+"""Anybody's answers: a table with a column `prediction`, and what else it has (format `table`).
+
+What belongs here: what the columns mean, which rows are meant, and which cannot be used. What does not: kinds of files
+and names of columns (`table_rows`), under which prompt of the study rows stand, and scoring (`answers`).
+
+Rows are joined to questions by their id. In a file without ids it is the row's number, as in a table of questions; the
+row must then repeat its question, so that a file in another order is noticed. Text is never a key.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import LONGEST_QUESTION
+from dagster_project.core.imports.formats import AnswerFormat, optional_text
+from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.imports.table import USUAL_NAMES as OF_QUESTIONS
+from dagster_project.core.imports.table_rows import RefusedError, Row, columns_key, read_table
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.study.imports import Results
+
+USUAL_NAMES = {
+    "prediction": ("prediction", "pred"),
+    "id": OF_QUESTIONS["id"],
+    "question": OF_QUESTIONS["question"],
+    "model": ("model",),
+    "method": ("method",),
+    "prompt": (),
+    "is_correct": ("is_correct",),
+    "prompt_tokens": ("prompt_tokens",),
+    "new_tokens": ("new_tokens", "completion_tokens"),
+    "latency_ms": ("latency_ms",),
+}
+"""Meaning of a column → names under which it is found without key `columns`. A prompt has none: other tools call the
+text of a prompt so, where a study needs its name."""
+
+
+def read_answers(
+    path: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The answers of a file to `questions`, and the rows put aside. Rows of other models, methods, prompts are neither.
+
+    Errors: `SourceError` where the file is no such table, where its rows cannot be joined, or where it has answers of
+    several models, or none of the one that is declared.
+    """
+    aside = Aside(path.name)
+    found = read_table(path, dict(declared.option("columns")), USUAL_NAMES, ("prediction",), aside)
+    if not {"id", "question"} & set(found.columns):
+        raise SourceError(
+            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
+        )
+    answers = []
+    for row in _chosen(path, declared, list(found.rows)):
+        try:
+            answers.append(_answer(path, row, declared, questions))
+        except RefusedError as refused:
+            aside.put(row.number, str(refused), row.values)
+    return answers, aside.rows
+
+
+def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
+    """The rows of the declared model, method and prompt."""
+    wanted = {
+        "model": declared.option("model"),
+        "method": declared.option("method"),
+        "prompt": declared.prompt,
+    }
+    for meaning, value in wanted.items():
+        if not rows or meaning not in rows[0].columns:
+            if meaning == "model" and value is not None:
+                raise SourceError(
+                    f"{path}: has no column with models; leave key model out, or name it in columns"
+                )
+            continue
+        there = sorted({str(row.values[meaning]) for row in rows})
+        if value is None and meaning == "model" and len(there) > 1:
+            raise SourceError(
+                f"{path}: holds answers of several models: {', '.join(there)[:300]}; choose by key model of results"
+            )
+        if value is not None:
+            rows = [row for row in rows if str(row.values[meaning]) == value]
+            if not rows:
+                raise SourceError(
+                    f"{path}: holds no row of {meaning} {value}; there are: {', '.join(there)[:300]}"
+                )
+    return rows
+
+
+def _answer(path: Path, row: Row, declared: Results, questions: Questions) -> ImportedAnswer:
+    """Errors: `RefusedError`."""
+    text = row.raw_text("prediction")
+    if text is None:
+        raise row.refused("prediction", "a text was expected")
+    method = row.text("method") or declared.option("method") or memory_method().name
+    if method not in METHODS:
+        raise row.refused("method", f"{method!r} is not one of: {', '.join(METHODS)}")
+    try:
+        is_correct = truth(row.values.get("is_correct"))
+    except ValueError as error:
+        raise row.refused("is_correct", error) from None
+    return ImportedAnswer(
+        question_id=_question_id(row, questions),
+        method=method,
+        text=text,
+        place=f"{path.name} row {row.number}",
+        prompt=row.text("prompt"),
+        is_correct=is_correct,
+        made_by=row.text("model") or "",
+        prompt_tokens=row.count("prompt_tokens"),
+        new_tokens=row.count("new_tokens"),
+        latency_ms=row.amount("latency_ms"),
+    )
+
+
+def _question_id(row: Row, questions: Questions) -> str:
+    question_id = row.id()
+    if question_id not in questions:
+        raise row.refused("id", f"no question of the dataset has the id {question_id}")
+    if (
+        "id" not in row.columns
+        and row.text("question", LONGEST_QUESTION) != questions[question_id]["question"]
+    ):
+        raise row.refused(
+            "question", f"question {question_id} of the dataset is another; rows are joined by number"
+        )
+    return question_id
+
+
+FORMAT = AnswerFormat(
+    read=read_answers,
+    tells_shots=True,
+    keys={
+        "columns": columns_key(USUAL_NAMES),
+        "model": optional_text,
+        "method": lambda read, key: read.optional(key, lambda key: read.choice(key, tuple(METHODS))),
+    },
+)
+"""`columns` says which columns hold the prediction and the rest. `model` and `method`, and key `prompt`, choose rows by
+the columns of these meanings; without such a column, `method` says how the model was asked."""

@@ -1,0 +1,208 @@
+"""Anybody's files as rows: CSV, TSV, JSON lines or Parquet, plain or gzip, with columns of any name.
+
+What belongs here: which kind a file is, which of its columns has which meaning, and single values. What does not: the
+meanings of questions (`table`) and of answers (`table_answers`), and lines of text (`records`).
+
+The file's first bytes say which kind it is, its name does not matter. A column is found under the name that study.yaml
+gives in `columns`, else under one of a meaning's usual names, in capitals or not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import clean
+from dagster_project.core.imports.records import Aside, header_of, opened, read_delimited, read_json_lines
+from dagster_project.core.study.reader import Reader
+from dagster_project.core.terms import LONGEST_LABEL
+
+UsualNames = Mapping[str, tuple[str, ...]]
+"""Meaning → names that a column with this meaning usually has, the first choice first."""
+
+LONGEST_ID = 100
+_LARGEST_COUNT = 2**31 - 1
+_PARQUET = b"PAR1"
+_MISSING = frozenset({"", "nan", "none", "null", "na", "n/a"})
+_SHOWN = 300
+
+
+class RefusedError(Exception):
+    """A row cannot be used. The text says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its number, its values by meaning, and the file's names of the columns by meaning.
+
+    Values that are no such value raise `RefusedError`, which names the file's column.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    columns: Mapping[str, str]
+
+    def refused(self, meaning: str, why: object) -> RefusedError:
+        return RefusedError(f"column {self.columns.get(meaning, meaning)}: {why}")
+
+    def raw_text(self, meaning: str) -> str | None:
+        """The text as it is; None if the row has none."""
+        value = self.values.get(meaning)
+        try:
+            return None if value is None else text_of(value)
+        except ValueError as error:
+            raise self.refused(meaning, error) from None
+
+    def text(self, meaning: str, longest: int = LONGEST_LABEL) -> str | None:
+        """The text in one line; None if it is missing. It is never cut, since a part means something else."""
+        try:
+            return fitting(self.raw_text(meaning) or "", longest) or None
+        except ValueError as error:
+            raise self.refused(meaning, error) from None
+
+    def amount(self, meaning: str) -> float | None:
+        """A number of at least 0; None where it is missing, as NaN and negative numbers are."""
+        text = (self.raw_text(meaning) or "").strip()
+        if text.lower() in _MISSING:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.inf
+        if math.isinf(number):
+            raise self.refused(meaning, f"a number was expected, not {text[:40]!r}")
+        return number if number >= 0 else None
+
+    def count(self, meaning: str) -> int | None:
+        """A whole number of at least 0; None where it is missing."""
+        number = self.amount(meaning)
+        if number is not None and (not number.is_integer() or number > _LARGEST_COUNT):
+            raise self.refused(meaning, f"a whole number was expected, not {number:g}")
+        return None if number is None else int(number)
+
+    def id(self) -> str:
+        """The row's id. In a file without ids it is the row's number."""
+        if "id" not in self.columns:
+            return str(self.number)
+        found = self.text("id", LONGEST_ID)
+        if found is None:
+            raise self.refused("id", "an id was expected")
+        return found
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A file's rows; `columns`: meaning → the file's name of the column."""
+
+    columns: Mapping[str, str]
+    rows: Iterable[Row]
+
+
+def columns_key(usual: UsualNames) -> Callable[[Reader, str], tuple[tuple[str, str], ...]]:
+    """How a format reads its key `columns`: a mapping of meanings to names of columns, as pairs."""
+
+    def read(reader: Reader, key: str) -> tuple[tuple[str, str], ...]:
+        if reader.raw.get(key) is None:
+            return ()
+        named = reader.child(key)
+        named.only(*usual)
+        return tuple((meaning, named.text(meaning)) for meaning in usual if meaning in named.raw)
+
+    return read
+
+
+def read_table(
+    path: Path, declared: Mapping[str, str], usual: UsualNames, required: Sequence[str], aside: Aside
+) -> Rows:
+    """The rows of a file. Those that are broken go to `aside` while the rows are taken.
+
+    Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
+    """
+    if path.is_dir():
+        raise SourceError(f"{path}: is a folder; name one file")
+    with opened(path) as stream:
+        start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"["):
+        raise SourceError(f"{path}: is a JSON list; write one object a line instead: jq -c '.[]' <file>")
+    found: Iterable[tuple[int, Mapping[str, Any]]]
+    if start.startswith(_PARQUET):
+        file = _parquet(path)
+        columns = _columns(path, file.schema_arrow.names, declared, usual, required)
+        batches = file.iter_batches(batch_size=10_000, columns=list(columns.values()))
+        found = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
+    elif start.startswith(b"{"):
+        found = list(read_json_lines(path, aside))
+        there = list(dict.fromkeys(name for _, row in found for name in row))
+        columns = _columns(path, there, declared, usual, required)
+    else:
+        delimiter, there = header_of(path)
+        columns = _columns(path, there, declared, usual, required)
+        records = read_delimited(path, delimiter, list(columns.values()), aside)
+        found = ((record.row, record.fields) for record in records)
+    return Rows(columns, (_row(number, fields, columns) for number, fields in found))
+
+
+def text_of(value: object) -> str:
+    """A value as text: numbers as they are written, nothing for a missing value. Errors: `ValueError`."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(f"a text was expected, not {str(value)[:40]!r}")
+
+
+def fitting(text: str, longest: int) -> str:
+    """The text in one line, clean. Errors: `ValueError` where it is longer than `longest` characters."""
+    cleaned = clean(text, len(text) or 1)
+    if len(cleaned) > longest:
+        raise ValueError(f"a text of {len(cleaned):,} characters; at most {longest:,} are allowed")
+    return cleaned
+
+
+def _columns(
+    path: Path, there: Sequence[str], declared: Mapping[str, str], usual: UsualNames, required: Sequence[str]
+) -> dict[str, str]:
+    shown = ", ".join(there)[:_SHOWN]
+    found = {}
+    lower = {name.casefold(): name for name in reversed(there)}
+    for meaning, names in usual.items():
+        if meaning in declared:
+            if declared[meaning] not in there:
+                raise SourceError(
+                    f"{path}: column {declared[meaning]} is missing, which columns.{meaning} names; there are: {shown}"
+                )
+            found[meaning] = declared[meaning]
+        elif name := next((lower[name] for name in names if name in lower), None):
+            found[meaning] = name
+    missing = next((meaning for meaning in required if meaning not in found), None)
+    if missing:
+        raise SourceError(
+            f"{path}: no column is called {' or '.join(usual[missing])}; name it in the study:"
+            f" columns: {{{missing}: <column>}}; there are: {shown}"
+        )
+    return found
+
+
+def _row(number: int, fields: Mapping[str, Any], columns: Mapping[str, str]) -> Row:
+    return Row(number, {meaning: fields.get(column) for meaning, column in columns.items()}, columns)
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        with opened(path) as stream:
+            return pq.ParquetFile(pa.BufferReader(stream.read()))
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"{path}: is no Parquet file that can be read ({' '.join(str(error).split())[:200]})"
+        ) from None

@@ -1,0 +1,57 @@
+"""The short form of a study: a file of questions and models are enough.
+
+What belongs here: which longer form a short key stands for. What does not: reading the longer form (`study.file`).
+
+`questions: my_questions.csv` stands for one dataset of format table, and gives every other key but `models` a value. A
+model that is a text stands for a model of that path. Names are made from the names of files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from dagster_project.core.methods import memory_method
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.reader import LONGEST_NAME, Reader
+
+QUESTIONS = "questions"
+
+
+def in_full(read: Reader) -> Reader:
+    """The study with its short keys written in full. Errors: `StudyError`."""
+    raw = dict(read.raw)
+    if isinstance(raw.get("models"), list):
+        raw["models"] = [_model(one) if isinstance(one, str) else one for one in raw["models"]]
+    if QUESTIONS in raw:
+        raw = {**_study_of(read), **raw}
+        del raw[QUESTIONS]
+    return Reader(read.path, read.where, raw)
+
+
+def _study_of(read: Reader) -> Mapping[str, Any]:
+    file = read.text(QUESTIONS)
+    if "datasets" in read.raw:
+        raise read.fail(QUESTIONS, "stands for a dataset; name the file in datasets instead")
+    name = _name(file)
+    return {
+        "name": name,
+        "description": f"The questions of {PurePosixPath(file).name}",
+        "datasets": [{"name": name, "import": {"format": "table", "path": file}}],
+        "prompts": [{"name": "zero_shot"}],
+        "methods": [memory_method().name],
+        "popularity": {"measure": IMPORTED},
+    }
+
+
+def _model(path: str) -> Mapping[str, str]:
+    return {"name": _name(path), "path": path}
+
+
+def _name(path: str) -> str:
+    """A name from the last part of a path: `org/My-Model.gguf` → my_model."""
+    last = PurePosixPath(path).name.lower()
+    stem = re.sub(r"(\.[a-z]+)+$", "", last) or last
+    return re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME].strip("_") or QUESTIONS

@@ -1,0 +1,155 @@
+"""Anybody's answers: rows are joined by id, chosen by model, method and prompt, and every fault is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.results import ImportedAnswer
+from dagster_project.core.imports.table import read_questions
+from dagster_project.core.imports.table_answers import read_answers
+from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.study.imports import QUESTIONS, read_import, read_results
+from dagster_project.core.study.reader import Reader
+from tests.real_data import REAL_DATA, needs_real_data
+
+ASKED = {str(i): {"question": f"Who is {i}?", "gold_answers": ["Ada"]} for i in range(1, 4)}
+SONGS = ("gpt_3.5_turbo", "llama_3_8b", "qwen2.5_7b")
+
+
+def read(
+    path: Path, questions: Mapping[str, Mapping[str, Any]] = ASKED, **keys: Any
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    raw = {"format": "table", "path": str(path), "dataset": "d", **keys}
+    return read_answers(path, read_results(Reader(path, "results[0]", raw)), questions)
+
+
+def written(path: Path, rows: str | Sequence[Mapping[str, Any]]) -> Path:
+    text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_column_arrives(tmp_path: Path) -> None:
+    row = {
+        "key": 2, "out": "Ada\nmore", "model": "m", "method": "bm25", "how": "plain", "is_correct": True,
+        "prompt_tokens": 7.0, "new_tokens": 3, "latency_ms": 1.5,
+    }  # fmt: skip
+    path = written(tmp_path / "f.jsonl", [row])
+    columns = {"id": "key", "prediction": "out", "prompt": "how"}
+    assert read(path, columns=columns) == (
+        [
+            ImportedAnswer(
+                "2", "bm25", "Ada\nmore", "f.jsonl row 1", is_correct=True, made_by="m", prompt="plain",
+                prompt_tokens=7, new_tokens=3, latency_ms=1.5,
+            )
+        ],
+        [],
+    )  # fmt: skip
+
+
+def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "id;prediction;prompt\n1;;Q: Who is 1? A:\n")
+    assert read(path) == ([ImportedAnswer("1", "closed_book", "", "f.csv row 1")], [])
+
+
+def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "f.csv", "question,answer,prediction\nWho?,Ada,Bo\nWhere?,,Rome\nWhen?,Now,Now\n"
+    )
+    declared = read_import(Reader(path, "import", {"format": "table", "path": "f.csv"}), QUESTIONS)
+    found, aside = read(path, read_questions(path, declared).questions)
+    assert [(answer.question_id, answer.text) for answer in found] == [("1", "Bo"), ("3", "Now")]
+    assert [row.reason for row in aside] == ["column id: no question of the dataset has the id 2"]
+
+
+SEVERAL = (
+    "id,prediction,model,method,how\n"
+    "1,a,m,closed_book,p\n1,b,n,closed_book,p\n1,c,m,bm25,p\n1,d,m,closed_book,q\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "texts"),
+    [
+        ({"model": "n"}, ["b"]),
+        ({"model": "m"}, ["a", "c", "d"]),
+        ({"model": "m", "method": "bm25"}, ["c"]),
+        ({"model": "m", "method": "closed_book", "prompt": "q"}, ["d"]),
+    ],
+)
+def test_rows_are_chosen_by_model_method_and_prompt(
+    tmp_path: Path, keys: dict[str, str], texts: list[str]
+) -> None:
+    found, aside = read(written(tmp_path / "f.csv", SEVERAL), columns={"prompt": "how"}, **keys)
+    assert [answer.text for answer in found] == texts
+    assert aside == []
+
+
+def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
+    found, _ = read(written(tmp_path / "f.csv", "id,prediction\n1,a\n"), method="oracle")
+    assert [answer.method for answer in found] == ["oracle"]
+
+
+@pytest.mark.parametrize(
+    ("content", "keys", "words"),
+    [
+        ("id,answer\n1,a\n", {}, "no column is called prediction or pred; name it in the study"),
+        ("prediction\na\n", {}, "has neither ids nor questions, so that its rows cannot be joined"),
+        (SEVERAL, {}, "holds answers of several models: m, n; choose by key model of results"),
+        (SEVERAL, {"model": "x"}, "holds no row of model x; there are: m, n"),
+        ("id,prediction\n1,a\n", {"model": "x"}, "has no column with models; leave key model out"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, str], words: str) -> None:
+    path = written(tmp_path / "f.csv", content)
+    with pytest.raises(SourceError, match=str(path)) as caught:
+        read(path, **keys)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"id": "9"}, "column id: no question of the dataset has the id 9"),
+        ({"prediction": None}, "column prediction: a text was expected"),
+        ({"prediction": ["a"]}, "column prediction: a text was expected, not"),
+        ({"method": "magic"}, "column method: 'magic' is not one of: closed_book, "),
+        ({"is_correct": "perhaps"}, "column is_correct: true or false was expected"),
+        ({"new_tokens": 1.5}, "column new_tokens: a whole number was expected, not 1.5"),
+        ({"new_tokens": 1e12}, "column new_tokens: a whole number was expected"),
+        ({"latency_ms": "fast"}, "column latency_ms: a number was expected, not 'fast'"),
+    ],
+)
+def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
+    good = {"id": "1", "prediction": "a", "method": "bm25", "is_correct": 1, "new_tokens": 1, "latency_ms": 1}
+    found, aside = read(written(tmp_path / "f.jsonl", [good, {**good, "id": "2", **row}]))
+    assert [answer.question_id for answer in found] == ["1"]
+    assert [put.row_key for put in aside] == ["f.jsonl row 2"]
+    assert reason in aside[0].reason
+
+
+def test_rows_in_another_order_are_noticed_where_there_are_no_ids(tmp_path: Path) -> None:
+    rows = [{"question": f"Who is {i}?", "prediction": str(i)} for i in (1, 3, 2)]
+    found, aside = read(written(tmp_path / "f.jsonl", rows))
+    assert [answer.text for answer in found] == ["1"]
+    assert {row.reason for row in aside} == {
+        f"column question: question {i} of the dataset is another; rows are joined by number" for i in (2, 3)
+    }
+
+
+@needs_real_data
+def test_three_real_models_answered_the_same_questions_in_the_same_order() -> None:
+    files = [REAL_DATA / "songs" / f"{name}.jsonl.gz" for name in SONGS]
+    raw = {"format": "table", "path": "x", "columns": {"answers": "reference"}}
+    dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS))
+    assert (len(dataset.questions), dataset.aside) == (2_157, [])
+    for file in files:
+        found, aside = read(file, dataset.questions, columns={"is_correct": "has_answer"})
+        assert (len(found), aside) == (2_157, [])
+        assert all(answer.is_correct is not None for answer in found)

@@ -1,0 +1,118 @@
+"""One table of questions and answers, from a study's short form to lake rows, without Dagster."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.imports.answers import import_answers
+from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.questions.build import build_questions
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
+
+LOG = logging.getLogger("test")
+TABLE = """question;answer;popularity;prediction;verdict;new_tokens;how
+Who sang Angel?;Akon;7;Akon;1;2;plain
+Who sang One?;U2|Ed Sheeran;7;Bono;1;1;plain
+Who sang Two?;;7;Bono;1;1;plain
+Who sang Red?;Swift;;Taylor Swift;0;;short
+"""
+COLUMNS = {"prompt": "how", "is_correct": "verdict"}
+PROMPTS = [{"name": "plain"}, {"name": "short", "format": "question"}]
+
+
+def made(folder: Path, **more: Any) -> tuple[Study, Lake]:
+    """The study of one file, with its questions in the lake."""
+    (folder / "songs.csv").write_text(TABLE, encoding="utf-8")
+    results = {"format": "table", "path": "songs.csv", "dataset": "songs", "columns": COLUMNS}
+    raw = {
+        "datasets": [{"name": "songs", "import": {"format": "table", "path": "songs.csv", "separator": "|"}}],
+        "name": "songs", "description": "d", "methods": ["closed_book"], "popularity": {"measure": "imported"},
+        "prompts": PROMPTS, "models": [{"name": "others", "backend": "imported", "results": [results]}],
+    } | more  # fmt: skip
+    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    study, lake = load_study(folder / "study.yaml"), Lake(folder / "lake")
+    lake.ensure_schemas()
+    for table in ("triples", "entities"):
+        lake.write(table, [], fingerprint="none")
+    import_triples(study, lake, LOG)
+    import_entities(study, lake, LOG)
+    import_popularity(study, lake, LOG)
+    return study, lake
+
+
+def scored(study: Study, lake: Lake) -> Outcome:
+    with ModelSession(LOG) as session:
+        return generate(
+            TASKS["answers"], study, lake, "others", "closed_book", session=session, run_id="r", log=LOG
+        )
+
+
+def test_a_table_of_questions_and_answers_becomes_rows(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    study, lake = made(tmp_path)
+    with caplog.at_level(logging.INFO):
+        outcome = build_questions(study, lake, LOG)
+    assert "songs: the file has no column id, so the number of a row is its id" in caplog.messages
+    assert (
+        "songs: 1 of 3 questions have no popularity: analyses of popularity leave them out" in caplog.messages
+    )
+    assert outcome.notes["songs"]["without_relation"] == 3
+    popularity = {row["entity_id"]: row["popularity"] for row in lake.read("imported_popularity").to_pylist()}
+    asked = lake.read("questions").to_pylist()
+    known = {row["question_id"]: popularity.get(row["subject_id"]) for row in asked}
+    assert known == {"1": 7.0, "2": 7.0, "4": None}
+    imported = import_answers(study, lake, "others", LOG)
+    assert (imported.stamp.n_rows, imported.stamp.n_quarantined) == (3, 1)
+    notes = scored(study, lake).notes
+    assert (notes["judged_by_file"], notes["right_by_file_only"], notes["right_by_us_only"]) == (3, 1, 1)
+    rows = lake.read("answers", "others|closed_book").to_pylist()
+    found = {row["question_id"]: (row["prompt"], row["is_correct"], row["new_tokens"]) for row in rows}
+    assert found == {"1": ("plain", True, 2), "2": ("plain", False, 1), "4": ("short", True, None)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "prompts", "message"),
+    [
+        (
+            {},
+            PROMPTS,
+            "songs.csv row 1 does not say by which prompt; the study has: plain, short; choose by key",
+        ),
+        (
+            COLUMNS,
+            [{"name": "plain"}],
+            "songs.csv row 4 was asked by prompt short; the study has: plain; choose",
+        ),
+    ],
+)
+def test_answers_whose_prompt_is_not_known_are_refused(
+    tmp_path: Path, columns: dict[str, str], prompts: list[dict[str, str]], message: str
+) -> None:
+    results = {"format": "table", "path": "songs.csv", "dataset": "songs", "columns": columns}
+    others = {"name": "others", "backend": "imported", "results": [results]}
+    study, lake = made(tmp_path, prompts=prompts, models=[others])
+    build_questions(study, lake, LOG)
+    with pytest.raises(SourceError, match=message):
+        import_answers(study, lake, "others", LOG)
+
+
+def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:
+    study, lake = made(tmp_path)
+    build_questions(study, lake, LOG)
+    assert build_questions(study, lake, LOG).was_current
+    text = (tmp_path / "study.yaml").read_text(encoding="utf-8")
+    (tmp_path / "study.yaml").write_text(text.replace("separator: '|'", "separator: ','"), encoding="utf-8")
+    assert not build_questions(load_study(tmp_path / "study.yaml"), lake, LOG).was_current
+    assert lake.read("questions").to_pylist()[1]["gold_answers"] == ["U2|Ed Sheeran"]
