@@ -10,6 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests import fork_server
+from tests.fork_server import Started
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 SMALL_STUDY = """\
@@ -48,34 +51,32 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
+def run_python(
+    *arguments: str, env: Mapping[str, str], timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """`python` with `arguments` (`-m module …` or `-c code …`) in the project's folder, its libraries imported."""
+    return fork_server.run(arguments, PROJECT, env, timeout)
+
+
 def run_study(
     home: Path, study: Path | None = None, timeout: float = 600, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """What `make run` does after installing."""
-    return subprocess.run(
-        command("dagster_project.run"),
-        cwd=PROJECT,
-        env=environment(home, study, **more),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    return run_python("-m", "dagster_project.run", env=environment(home, study, **more), timeout=timeout)
 
 
-def start_study(home: Path, study: Path) -> subprocess.Popen[str]:
+def start_study(home: Path, study: Path) -> Started:
     """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
-    return subprocess.Popen(
-        command("dagster_project.run"),
-        cwd=PROJECT,
-        env=environment(home, study),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "w") as out:
+        process = fork_server.start(
+            ["-m", "dagster_project.run"], PROJECT, environment(home, study), out, out
+        )
+    process.stdout = os.fdopen(reads)
+    return process
 
 
-def read_until(process: subprocess.Popen[str], text: str, said: list[str]) -> None:
+def read_until(process: Started, text: str, said: list[str]) -> None:
     """Read what a study's run prints into `said`, up to a line that holds `text`; it must come."""
     assert process.stdout is not None
     for line in process.stdout:
@@ -85,7 +86,7 @@ def read_until(process: subprocess.Popen[str], text: str, said: list[str]) -> No
     raise AssertionError(f"ended without {text!r}: {process.wait()}, {''.join(said)[-3000:]}")
 
 
-def kill_study(process: subprocess.Popen[str]) -> bool:
+def kill_study(process: Started) -> bool:
     """Kill a run and all that it started, and wait; whether it was still running."""
     alive = process.poll() is None
     with contextlib.suppress(ProcessLookupError):  # where it ended by itself, and nothing is left of it
