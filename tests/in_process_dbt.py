@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
+import pprint
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+from dbt.artifacts.resources import FileHash
 from dbt.cli.main import dbtRunner
+from dbt.config.runtime import load_profile
 from dbt.contracts.graph.manifest import Manifest
+from dbt.flags import set_from_args
+from dbt.parser.manifest import extended_msgpack_decoder
+from dbt_common.context import set_invocation_context
 
+from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment
+from dagster_project.core.warehouse.manifest import note_parse, project_version
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
@@ -44,29 +55,82 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        return dbtRunner(manifest=manifest).invoke(["--quiet", *args])
+        # what fails is in the result; a log would format thousands of lines to drop them
+        return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
+
+
+def put_parsed(home: Path, study: Path) -> None:
+    """Put the parsed project into a new home, as `make run` of that study file would parse it there.
+
+    Whatever starts Dagster in the home then reads it, and parses nothing.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(home))
+        loaded = load_study(study)
+        environment = dbt_environment(loaded)
+        target = Path(environment["DBT_TARGET_PATH"])
+        target.mkdir(parents=True, exist_ok=True)
+        parsed = _parsed_for(loaded)
+        parsed["state_check"]["profile_hash"]["checksum"] = _profile_hash(environment)
+        (target / "partial_parse.msgpack").write_bytes(msgpack.packb(parsed))
+        text = (_parsed_project(loaded) / "manifest.json").read_text(encoding="utf-8")
+        for old, new in _places(loaded):
+            text = text.replace(json.dumps(old)[1:-1], json.dumps(new)[1:-1])
+        (target / "manifest.json").write_text(text, encoding="utf-8")
+        note_parse(loaded, project_version(loaded))
 
 
 def _manifest_for(study: Study) -> Manifest:
+    return Manifest.from_msgpack(msgpack.packb(_parsed_for(study)), decoder=extended_msgpack_decoder)
+
+
+def _parsed_for(study: Study) -> Any:
     """The parsed project, its sources pointing to the study's lake."""
-    parsed = shared_folder / "parsed.msgpack"
-    with parsed.with_suffix(".lock").open("w") as lock:
+    packed = (_parsed_project(study) / "partial_parse.msgpack").read_bytes()
+    return _moved(msgpack.unpackb(packed, strict_map_key=False), _places(study))
+
+
+def _parsed_project(study: Study) -> Path:
+    """dbt's folder after a parse; the first caller parses."""
+    target = shared_folder / "parsed"
+    with target.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not parsed.exists():
-            done = _invoke({**dbt_environment(study), "LONGTAIL_LAKE": _PARSED_AT}, "parse")
+        if not (target / "manifest.json").exists():
+            more = {"LONGTAIL_LAKE": _PARSED_AT, "DBT_TARGET_PATH": str(target)}
+            done = _invoke({**dbt_environment(study), **more}, "parse")
             assert done.success, done.exception
-            parsed.write_bytes(done.result.to_msgpack())
-    manifest = Manifest.from_msgpack(parsed.read_bytes())
-    for source in manifest.sources.values():
-        for meta in (source.meta, source.source_meta, source.config.meta):
-            if "external_location" in meta:
-                assert _quoted(_PARSED_AT) in meta["external_location"]
-                meta["external_location"] = meta["external_location"].replace(
-                    _quoted(_PARSED_AT), _quoted(str(study.home.lake))
-                )
-    return manifest
+    return target
+
+
+def _places(study: Study) -> list[tuple[str, str]]:
+    """The parse's lake and the study's, as they stand in a source, in its relation, and in the environment."""
+    return [(form(_PARSED_AT), form(str(study.home.lake))) for form in (_quoted, _in_string, str)]
+
+
+def _moved(value: Any, places: list[tuple[str, str]]) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(one, places) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_moved(one, places) for one in value]
+    if isinstance(value, str):
+        for old, new in places:
+            value = value.replace(old, new)
+    return value
+
+
+def _profile_hash(environment: Mapping[str, str]) -> str:
+    """What dbt compares before it uses an earlier parse: the connection, which names the home's build."""
+    set_invocation_context(environment)
+    set_from_args(Namespace(PROFILES_DIR=environment["DBT_PROFILES_DIR"]), {})
+    credentials = load_profile(environment["DBT_PROJECT_DIR"], {}).credentials
+    return FileHash.from_contents(pprint.pformat(sorted(credentials.connection_info()))).checksum
+
+
+def _in_string(path: str) -> str:
+    """A path in an SQL string literal."""
+    return path.replace("'", "''")
 
 
 def _quoted(path: str) -> str:
     """A path in a source's SQL, which is a string literal and a format string."""
-    return path.replace("'", "''").replace("{", "{{").replace("}", "}}")
+    return _in_string(path).replace("{", "{{").replace("}", "}}")

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.tables import TABLES
-from tests.journeys.commands import PROJECT, environment, small_study
+from tests.in_process_dbt import put_parsed
+from tests.journeys.commands import PROJECT, environment, run_python, small_study
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 
@@ -43,14 +45,8 @@ print(json.dumps({"assets": shown, "checks": checks, "external": external, "pool
 
 
 def describe(home: Path, study: Path | None = None) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", DESCRIBE],
-        cwd=PROJECT,
-        env=environment(home, study),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    put_parsed(home, study or DEFAULT_STUDY_FILE)
+    done = run_python("-c", DESCRIBE, env=environment(home, study))
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 

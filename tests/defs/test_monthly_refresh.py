@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from dagster_project.core.home import PROJECT_ROOT
+from tests.journeys.commands import run_python
 
 STUDY = """\
 name: live
@@ -61,14 +59,7 @@ def test_a_refresh_changes_only_the_new_month(tmp_path: Path) -> None:
         "LONGTAIL_STUDY": str(tmp_path / "live.yaml"),
         "LONGTAIL_CONTACT": "mailto:someone@example.org",
     }
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CHILD],
-        cwd=PROJECT_ROOT,
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-c", CHILD, env={**os.environ, **more})
     assert done.returncode == 0, done.stderr[-3000:]
     first, refresh, again = json.loads(done.stdout.strip().splitlines()[-1])
     assert [first[0], refresh[0], again[0]] == [True, True, True]

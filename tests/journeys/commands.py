@@ -65,12 +65,12 @@ def run_study(
     return run_python("-m", "dagster_project.run", env=environment(home, study, **more), timeout=timeout)
 
 
-def start_study(home: Path, study: Path) -> Started:
+def start_study(home: Path, study: Path, **more: str) -> Started:
     """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
     reads, writes = os.pipe()
     with os.fdopen(writes, "w") as out:
         process = fork_server.start(
-            ["-m", "dagster_project.run"], PROJECT, environment(home, study), out, out
+            ["-m", "dagster_project.run"], PROJECT, environment(home, study, **more), out, out
         )
     process.stdout = os.fdopen(reads)
     return process
@@ -97,9 +97,9 @@ def kill_study(process: Started) -> bool:
     return alive
 
 
-def run_up_to_the_warehouse(home: Path, study: Path) -> str:
+def run_up_to_the_warehouse(home: Path, study: Path, **more: str) -> str:
     """Fill the lake as `make run` does, and kill it where it begins with the warehouse; what it printed."""
-    process = start_study(home, study)
+    process = start_study(home, study, **more)
     said: list[str] = []
     try:
         read_until(process, "warehouse: dbt", said)

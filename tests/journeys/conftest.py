@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world
 
@@ -44,6 +45,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     folder = tmp_path_factory.mktemp("small")
     study = write_small_world(folder)
     (folder / "person").mkdir()
+    put_parsed(folder / "home", study)
     done = run_study(folder / "home", study, HOME=str(folder / "person"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return Small(folder, study, done.stdout)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.commands import PROJECT, command, environment, run_study, small_study
+from tests.in_process_dbt import put_parsed
+from tests.journeys.commands import PROJECT, command, environment, run_python, run_study, small_study
 from tests.journeys.small_world import FACTS, SEED, Small
 
 pytestmark = pytest.mark.journey
@@ -86,6 +87,7 @@ def test_two_study_files_of_one_name(tmp_path: Path) -> None:
 def test_an_rdf_file_that_is_missing(tmp_path: Path) -> None:
     """That a variable is not set is told the same way: `test_ingest` has its words."""
     study = PROJECT / "studies/wikidata_people.yaml"
+    put_parsed(tmp_path / "home", study)
     assert "nowhere.nt" in refused(tmp_path / "home", study, LONGTAIL_PEOPLE_RDF=str(tmp_path / "nowhere.nt"))
 
 
@@ -113,14 +115,7 @@ def test_sql_before_any_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("port", ["three", "0", "70000", "-1", "3000.5"])
 def test_the_ui_on_a_port_that_is_none(tmp_path: Path, port: str) -> None:
-    done = subprocess.run(
-        command("dagster_project.ui"),
-        cwd=PROJECT,
-        env=environment(tmp_path, PORT=port),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_python("-m", "dagster_project.ui", env=environment(tmp_path, PORT=port), timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith("error: PORT: ")
     assert len(done.stderr.splitlines()) == 1
@@ -131,13 +126,6 @@ def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = subprocess.run(
-            command("dagster_project.ui"),
-            cwd=PROJECT,
-            env=environment(tmp_path, PORT=str(port)),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = run_python("-m", "dagster_project.ui", env=environment(tmp_path, PORT=str(port)), timeout=60)
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr

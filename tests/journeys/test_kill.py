@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (
     kill_study,
     read_until,
@@ -49,6 +50,7 @@ def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str])
 def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, ANSWERS_ALONE)
     home = tmp_path / "killed"
+    put_parsed(home, slow)
     moments = random.Random(7)
     said: list[str] = []
     landed = sum(kill_in_generation(home, slow, moments.uniform(0.1, 1.2), said) for _ in range(KILLS))
@@ -59,6 +61,7 @@ def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     assert "was dead" in "".join(said)
 
     fast = small_study(tmp_path, "fake:passage", FACTS, ANSWERS_ALONE)
+    put_parsed(tmp_path / "whole", fast)
     run_up_to_the_warehouse(tmp_path / "whole", fast)
     resumed, whole = rows(home), rows(tmp_path / "whole")
     assert resumed.equals(whole)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.journeys.commands import PROJECT, environment
+from tests.journeys.commands import environment, run_python
 from tests.journeys.small_world import LAST, NEWEST, PINNED, TODAY, Small
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
@@ -55,14 +53,9 @@ def written(folder: Path) -> dict[Path, int]:
 
 def refresh(small: Small) -> tuple[str, list[str]]:
     """Evaluate the schedule on the third of this month and execute what it asks for; month and assets."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", REFRESH, f"{TODAY:%Y-%m}-03T06:00:00+00:00"],
-        cwd=PROJECT,
-        env=environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster")),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    day = f"{TODAY:%Y-%m}-03T06:00:00+00:00"
+    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster"))
+    done = run_python("-c", REFRESH, day, env=of_small, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     window, success, month, materialised = json.loads(done.stdout.strip().splitlines()[-1])
     assert window

@@ -17,6 +17,7 @@ from tests.journeys.commands import (
     PROJECT,
     command,
     environment,
+    run_python,
     run_study,
     run_up_to_the_warehouse,
 )
@@ -198,13 +199,9 @@ def test_the_run_history_holds_every_stage(small: Small) -> None:
         "    runs = instance.get_runs()\n"
         "    print(json.dumps([[r.tags.get('longtail/stage'), r.status.value] for r in runs]))\n"
     )
-    shown = subprocess.run(
-        [*command("x")[:1], "-W", "ignore", "-c", code],
-        env=environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster")),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster"))
+    shown = run_python("-c", code, env=of_small)
+    assert shown.returncode == 0, shown.stderr[-2000:]
     runs = json.loads(shown.stdout.strip().splitlines()[-1])
     assert {status for _, status in runs} == {"SUCCESS"}
     assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)

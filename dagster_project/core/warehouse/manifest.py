@@ -26,16 +26,28 @@ def ensure_manifest(study: Study, manifest: Path) -> None:
 
     Errors: `PublishError` with dbt's own words if the project does not parse, or if the disk is full.
     """
-    note = study.home.build / "dbt" / _NOTE
-    parsed_from = fingerprint(
-        dbt_sources(), dbt_environment(study), [version(package) for package in ("dbt-core", "dbt-duckdb")]
-    )
-    if _is_whole(manifest) and _text(note) == parsed_from:
+    project = project_version(study)
+    if _is_whole(manifest) and _text(_note(study)) == project:
         return
     Lake(study.home.lake).ensure_schemas()
     require_dbt(study, "parse")
-    with atomic_file(note) as temporary:
-        temporary.write_text(parsed_from, encoding="ascii")
+    note_parse(study, project)
+
+
+def project_version(study: Study) -> str:
+    """A fingerprint of what dbt parses for a study: the project, the study's places, dbt's versions."""
+    packages = [version(package) for package in ("dbt-core", "dbt-duckdb")]
+    return fingerprint(dbt_sources(), dbt_environment(study), packages)
+
+
+def note_parse(study: Study, project: str) -> None:
+    """Note that the study's manifest was parsed from that version of the project."""
+    with atomic_file(_note(study)) as temporary:
+        temporary.write_text(project, encoding="ascii")
+
+
+def _note(study: Study) -> Path:
+    return study.home.build / "dbt" / _NOTE
 
 
 def _is_whole(manifest: Path) -> bool:

@@ -20,7 +20,7 @@ from dagster_project.core.warehouse.build import (
     dbt_environment,
     read_verdict,
 )
-from tests.in_process_dbt import invoke_dbt
+from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lake_rows import fill
 from tests.warehouses import UNANSWERED, copied_study, lake_of
 
@@ -41,6 +41,7 @@ def test_a_failing_test_stops_the_build_and_is_named_in_the_verdict_and_the_repo
     questions = lake.read("questions").to_pylist()
     lake.write("questions", [*questions, fill("questions", questions[0])], fingerprint="doubled")
     chosen = "stg_questions__questions int_questions dim_questions"
+    put_parsed(study.home.home, study.path)
     done = dbt_command(study, ["build", "--select", chosen])
     assert done.returncode == 1
     verdict = verdict_of(study)

@@ -17,6 +17,7 @@ from dagster_dbt.errors import DagsterDbtCliRuntimeError
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
 from dagster_project.defs.warehouse.dbt_events import with_columns
+from tests.in_process_dbt import put_parsed
 from tests.lakes import fill, make_study
 from tests.warehouses import UNANSWERED, copied_study, lake_of
 
@@ -72,6 +73,7 @@ def test_a_failing_build_reports_its_models_and_then_fails(
     questions = lake.read("questions").to_pylist()
     lake.write("questions", [*questions, fill("questions", questions[0])], fingerprint="doubled")
     chosen = "stg_study__prompts dim_prompts stg_questions__questions int_questions dim_questions"
+    put_parsed(study.home.home, study.path)
     invocation = _invocation(study, monkeypatch, "build", "--select", chosen)
 
     seen: list[object] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
@@ -13,6 +11,7 @@ from small_study import fill_lake
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.file import load_study
+from tests.journeys.commands import run_python
 
 ROOT = Path(__file__).resolve().parents[4]
 CANARY = "sk-canary-0123456789"
@@ -53,11 +52,9 @@ def _study(folder: Path, base_url: str) -> Path:
 
 def _materialise(folder: Path, study: Path, key: str) -> str:
     environment = {**os.environ, "LONGTAIL_STUDY": str(study), "CANARY_KEY": key, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder)], env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    return done.stdout
+    done = run_python("-c", PROGRAM, str(folder), env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stderr + done.stdout
 
 
 def test_the_key_is_in_none_of_dagsters_events(tmp_path: Path, home: Path) -> None:
