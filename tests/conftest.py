@@ -25,9 +25,14 @@ os.environ.setdefault("LONGTAIL_THREADS", "1")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long journeys first: two workers then end at about the same time."""
+    """Long journeys first: two workers then end at about the same time. One worker runs all of a module: its fixtures,
+    and the builds that it caches, are made once."""
     items.sort(key=lambda item: item.get_closest_marker("journey") is None)
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

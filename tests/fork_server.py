@@ -59,6 +59,16 @@ class Started:
             return self.wait(0)
         return None
 
+    def kill(self) -> bool:
+        """Kill it and all that it started, and wait; whether it was still running."""
+        alive = self.poll() is None
+        with contextlib.suppress(ProcessLookupError):  # where it ended by itself, and nothing is left of it
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+        if self.stdout is not None:
+            self.stdout.close()
+        return alive
+
 
 _server: tuple[subprocess.Popen[bytes], str] | None = None
 _counted = 0.0
@@ -70,13 +80,22 @@ def seconds() -> float:
 
 
 def start(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], out: IO[str], err: IO[str]) -> Started:
-    """Start `python` with `arguments` (`-m module …` or `-c code …`), in a session of its own."""
+    """Start `python` with `arguments` (`-m module …`, `-c code …` or `file …`), in a session of its own."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(_address())
     request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
     socket.send_fds(connection, [len(request).to_bytes(4, "big")], [out.fileno(), err.fileno()])
     connection.sendall(request)
     return Started(json.loads(_line(connection))["pid"], connection)
+
+
+def start_piped(arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Started:
+    """The same; both of its outputs come as one, in `stdout`."""
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "w") as out:
+        process = start(arguments, cwd, env, out, out)
+    process.stdout = os.fdopen(reads)
+    return process
 
 
 def run(
@@ -220,12 +239,16 @@ def _run(asked: dict[str, list[str]]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(str(asked["cwd"]))
-    kind, what, *arguments = asked["arguments"]
-    sys.argv = ["-c" if kind == "-c" else what, *arguments]
+    kind, *sys.argv = asked["arguments"]
     if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        code, sys.argv[0] = sys.argv[0], "-c"
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
     else:
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        sys.argv.insert(0, kind)
+        sys.path.insert(0, str(Path(kind).parent))
+        runpy.run_path(kind, run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from dagster_project.core.statistics.method_comparisons import compare_methods
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
-from tests.in_process_dbt import invoke_dbt
+from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
 
 AWKWARD = LakePlan(
@@ -77,6 +77,7 @@ def _build(plan: LakePlan, folder: Path) -> None:
         study = make_study(folder, plan)
         lake = make_lake(study.home.lake, plan)
         build_warehouse(study, lake)
+        put_parsed(study.home.home, study.path)  # the manifest
 
 
 def build_warehouse(study: Study, lake: Lake) -> None:

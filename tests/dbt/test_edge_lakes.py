@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from dagster_project.core.study.study import Study
+from dagster_project.core.warehouse.build import STUDY_BUILD
 from tests.in_process_dbt import invoke_dbt
 from tests.lakes import LakePlan, write_study_tables
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart
@@ -73,7 +74,7 @@ def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(
         measure="sitelinks", last_month=None, n_samples=2,
     )  # fmt: skip
     write_study_tables(lake_of(study), fewer)
-    invoke_dbt(study, "build")
+    invoke_dbt(study, *STUDY_BUILD)
     answers = mart(study, "fct_answers")
     assert set(zip(answers.dataset, answers.prompt, answers.model, answers.method, strict=True)) == {
         ("popqa", "zero_shot", "small", method) for method in ("closed_book", "bm25")
@@ -119,9 +120,7 @@ def test_one_answer_without_a_price_leaves_its_group_without_one(
     unpriced = next(row for row in rows if row["dataset"] == "popqa" and row["prompt"] == "zero_shot")
     unpriced["cost_usd"] = None
     lake.write("answers", rows, fingerprint="changed", partition="large|bm25")
-    invoke_dbt(
-        study, "run", "--select", "stg_generation__answers+", "--exclude", "source:lake.adaptive_gains+"
-    )
+    invoke_dbt(study, "run", "--select", "stg_generation__answers+,+fct_costs")
     costs = mart(study, "fct_costs").query("model == 'large' and method == 'bm25'")
     without = costs[costs.cost_usd_per_1000.isna()]
     assert list(zip(without.dataset, without.prompt, strict=True)) == [("popqa", "zero_shot")]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,6 +28,10 @@ methods: [closed_book, genread, bm25, oracle]
 popularity: {{measure: page_views, n_months: 2, last_month: "2026-10"}}
 seed: 0
 """
+ANSWERS_ALONE = {
+    "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": ""
+}
+"""An edit of the small study: without paraphrases and samples no text is embedded."""
 
 
 def environment(home: Path, study: Path | None = None, **more: str) -> dict[str, str]:
@@ -67,13 +69,7 @@ def run_study(
 
 def start_study(home: Path, study: Path, **more: str) -> Started:
     """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
-    reads, writes = os.pipe()
-    with os.fdopen(writes, "w") as out:
-        process = fork_server.start(
-            ["-m", "dagster_project.run"], PROJECT, environment(home, study, **more), out, out
-        )
-    process.stdout = os.fdopen(reads)
-    return process
+    return fork_server.start_piped(["-m", "dagster_project.run"], PROJECT, environment(home, study, **more))
 
 
 def read_until(process: Started, text: str, said: list[str]) -> None:
@@ -86,17 +82,6 @@ def read_until(process: Started, text: str, said: list[str]) -> None:
     raise AssertionError(f"ended without {text!r}: {process.wait()}, {''.join(said)[-3000:]}")
 
 
-def kill_study(process: Started) -> bool:
-    """Kill a run and all that it started, and wait; whether it was still running."""
-    alive = process.poll() is None
-    with contextlib.suppress(ProcessLookupError):  # where it ended by itself, and nothing is left of it
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-    return alive
-
-
 def run_up_to_the_warehouse(home: Path, study: Path, **more: str) -> str:
     """Fill the lake as `make run` does, and kill it where it begins with the warehouse; what it printed."""
     process = start_study(home, study, **more)
@@ -104,7 +89,7 @@ def run_up_to_the_warehouse(home: Path, study: Path, **more: str) -> str:
     try:
         read_until(process, "warehouse: dbt", said)
     finally:
-        kill_study(process)
+        process.kill()
     return "".join(said)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (
-    kill_study,
+    ANSWERS_ALONE,
     read_until,
     run_up_to_the_warehouse,
     small_study,
@@ -23,9 +23,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill")]
 
 KILLS = 10
 FACTS = 10
-ANSWERS_ALONE = {
-    "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": ""
-}
 ROWS = ("dataset", "question_id", "model", "method", "prompt", "prediction", "raw_text", "prompt_hash")
 
 
@@ -44,7 +41,7 @@ def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str])
     process = start_study(home, study)
     read_until(process, "answers of scripted", said)
     time.sleep(seconds)
-    return kill_study(process)
+    return process.kill()
 
 
 def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:

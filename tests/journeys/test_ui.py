@@ -20,6 +20,7 @@ import pytest
 import requests
 
 from tests.browser import chromium
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("ui")]
@@ -58,6 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("ui")
     port = free_port()
     study = small_study(folder, "fake:digest", facts=8)
+    put_parsed(folder / "home", study)
     said = folder / "ui.log"
     with said.open("wb") as output:
         process = subprocess.Popen(

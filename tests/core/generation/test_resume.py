@@ -10,8 +10,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Prompt, Study
+from tests import fork_server
 
 PROGRAM = Path(__file__).with_name("small_study.py")
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,7 +67,6 @@ def test_kill_9_in_the_middle_then_resume(
     tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], seed: int
 ) -> None:
     command = [
-        sys.executable,
         str(PROGRAM),
         str(tmp_path),
         "fake:digest?seconds_per_call=0.25",
@@ -76,15 +74,13 @@ def test_kill_9_in_the_middle_then_resume(
         "fake",
         "64",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     draw = random.Random(seed)
     for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        process = fork_server.start_piped(command, ROOT, os.environ)
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready"
         time.sleep(draw.uniform(0.02, 0.8))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
         assert process.returncode == -signal.SIGKILL
     study = small_study(tmp_path, "fake:digest")
     assert Lake(study.home.lake).partitions("answers") == []
@@ -105,13 +101,13 @@ def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     whole = rows(study)
 
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
-    command = [sys.executable, str(PROGRAM), str(tmp_path), str(model), "6", "transformers", "400"]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [str(PROGRAM), str(tmp_path), str(model), "6", "transformers", "400"]
+    process = fork_server.start_piped(command, ROOT, os.environ)
     deadline = time.monotonic() + 120
     while n_cached(study) < 5 and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
     assert answer(study).notes["resumed"] >= 5
     assert rows(study).equals(whole)
 

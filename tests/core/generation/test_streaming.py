@@ -19,6 +19,7 @@ from small_study import MAKERS, answer, fill_lake, sample, small_study, with_mod
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Service, Study
+from tests import fork_server
 
 PROGRAM = Path(__file__).with_name("small_study.py")
 ROOT = Path(__file__).resolve().parents[3]
@@ -137,20 +138,18 @@ def test_kill_9_pays_for_nothing_twice(
 ) -> None:
     draw = random.Random(seed)
     path = service_path(ledger, seconds_per_call=0.02)
-    command = [sys.executable, str(PROGRAM), str(tmp_path), path, "6", "fake", "64", table]
+    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64", table]
     n_kills = 2
     for _ in range(n_kills):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        process = fork_server.start_piped(command, ROOT, os.environ)
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready"
         enough = sum(bought(ledger).values()) + draw.randint(1, 7)
         while sum(bought(ledger).values()) < enough:
             assert process.poll() is None
             time.sleep(0.003)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        process.stdout.close()
+        process.kill()
+        assert process.returncode == -signal.SIGKILL
     study = small_study(tmp_path, service_path(ledger))
     notes = MAKERS[table](study).notes
     lines = bought(ledger)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
 from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
+from tests import fork_server
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study
 
 LOG = logging.getLogger(__name__)
@@ -207,15 +207,13 @@ def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:
     publish_warehouse(study, LOG)
     expected = export_marts(study, LOG)
     for number in range(5):
-        exporter = subprocess.Popen(
-            [sys.executable, "-c", EXPORT_FOR_EVER, str(study.path)],
-            cwd=PROJECT_ROOT, env=os.environ.copy(), stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command = ["-c", EXPORT_FOR_EVER, str(study.path)]
+        exporter = fork_server.start_piped(command, PROJECT_ROOT, os.environ)
+        assert exporter.stdout is not None
         assert exporter.stdout.readline() == "ready\n"
         with pytest.raises(subprocess.TimeoutExpired):
             exporter.wait(0.15 + 0.2 * number)
-        exporter.send_signal(signal.SIGKILL)
-        exporter.communicate()
+        exporter.kill()
         folder = expected.path.resolve()
         front = front_matter(folder / "README.md")
         assert front["longtail"]["dbt_invocation_id"] == expected.invocation_id

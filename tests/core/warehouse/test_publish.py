@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
+from tests import fork_server
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
 
 LOG = logging.getLogger(__name__)
@@ -247,15 +247,13 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(study: Study) -> None:
     first = publish_warehouse(study, LOG)
     rng = random.Random(11)
     for _ in range(10):
-        publisher = subprocess.Popen(
-            [sys.executable, "-c", PUBLISH_FOR_EVER, str(study.path)],
-            cwd=PROJECT_ROOT, env=os.environ.copy(), stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command = ["-c", PUBLISH_FOR_EVER, str(study.path)]
+        publisher = fork_server.start_piped(command, PROJECT_ROOT, os.environ)
+        assert publisher.stdout is not None
         assert publisher.stdout.readline() == "ready\n"
         with pytest.raises(subprocess.TimeoutExpired):
             publisher.wait(rng.uniform(0, 0.6))
-        publisher.send_signal(signal.SIGKILL)
-        publisher.communicate()
+        publisher.kill()
         assert rows_of(study.home.published_warehouse) == first.n_rows
         assert not list(study.home.published.glob("*.wal"))
     assert publish_warehouse(study, LOG).n_rows == first.n_rows
@@ -324,10 +322,8 @@ def test_a_full_disk_leaves_the_version_before(study: Study, n_bytes: int) -> No
     """A process that may write no file larger than that meets the error of a full disk, sooner or later."""
     first = publish_warehouse(study, LOG)
     assert first.n_bytes > n_bytes
-    done = subprocess.run(
-        [sys.executable, "-c", PUBLISH_ON_A_FULL_DISK, str(study.path), str(n_bytes)],
-        cwd=PROJECT_ROOT, env=os.environ.copy(), capture_output=True, text=True,
-    )  # fmt: skip
+    command = ["-c", PUBLISH_ON_A_FULL_DISK, str(study.path), str(n_bytes)]
+    done = fork_server.run(command, PROJECT_ROOT, os.environ, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "the previous version stays" in done.stdout
     assert "\n" not in done.stdout.strip()
