@@ -44,11 +44,12 @@ def read_model(read: Reader) -> Model:
         rambles=read.flag("rambles"),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
-        study_folder=read.path.parent,
     )
-    if is_gguf(model) and model.quantisation != "none":
+    if not is_gguf(model):
+        return model
+    if model.quantisation != "none":
         raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
-    return model
+    return dataclasses.replace(model, study_folder=read.path.parent)
 
 
 def _check_keys(read: Reader, name: str) -> None:
