@@ -23,6 +23,7 @@ from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
+from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_header
 from dagster_project.core.study.prices import prices_of
 from dagster_project.core.study.study import Model, Study
 
@@ -49,21 +50,23 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
 
 def describe_models(study: Study, lake: Lake) -> Outcome:
     """Write lake table `models`; if the study gives no n_parameters, local weights are counted."""
+    headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if is_gguf(m)}
     rows = [
         {
             "model": model.name,
             "family": model.family,
-            "n_parameters": model.n_parameters or _counted(model),
+            "n_parameters": model.n_parameters or (header.n_parameters if header else _counted(model)),
             "backend": model.backend,
             "path": model.path,
             "revision": model.revision,
             "dtype": model.dtype,
-            "quantisation": model.quantisation,
+            "quantisation": header.quantisation if header else model.quantisation,
             "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
             "device_hour_usd": model.device_hour_usd,
         }
         for model in study.models
+        for header in (headers.get(model.name),)
     ]
     return _write(lake, "models", rows)
 

@@ -11,6 +11,7 @@ import dataclasses
 from urllib.parse import urlsplit
 
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
+from dagster_project.core.study.gguf_files import is_gguf
 from dagster_project.core.study.imports import read_results
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.study import APIS, DEVICE_MAPS, Model, Service
@@ -22,12 +23,12 @@ _NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.
 
 def read_model(read: Reader) -> Model:
     """One entry of `models`. Errors: `StudyError`."""
-    read.only(*(f.name for f in dataclasses.fields(Model)))
+    read.only(*(f.name for f in dataclasses.fields(Model) if f.name != "study_folder"))
     name = read.slug("name")
     name_of_backend = read.choice("backend", tuple(BACKENDS), "transformers")
     _check_keys(read, name_of_backend)
     backend = BACKENDS[name_of_backend]
-    return Model(
+    model = Model(
         name=name,
         path=read.text("path", None if backend.generates else IMPORTED),
         backend=name_of_backend,
@@ -44,6 +45,11 @@ def read_model(read: Reader) -> Model:
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )
+    if not is_gguf(model):
+        return model
+    if model.quantisation != "none":
+        raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
+    return dataclasses.replace(model, study_folder=read.path.parent)
 
 
 def _check_keys(read: Reader, name: str) -> None:

@@ -158,9 +158,11 @@ class Service:
 class Model:
     """A language model.
 
-    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, or the model's name
-    at a `service`. `device` is a torch device or `auto`; `device_map` spreads a model over several GPUs.
-    `batch_tokens` limits the tokens of a local batch. For a service, `dtype` and `quantisation` are `unknown` unless
+    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, a GGUF file (relative
+    to the study file, in `study_folder`), `package:<package>/<file>` for one that an installed package carries, or the
+    model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device or `auto`;
+    `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
+    `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
     `rambles`, only the first sentence of its answer is kept (SPEC §3). Backend `imported` loads no model: its answers
     are the imported `results`.
@@ -181,6 +183,7 @@ class Model:
     rambles: bool = False
     service: Service | None = None
     results: tuple[Results, ...] = ()
+    study_folder: Path | None = None
 
     @property
     def generates(self) -> bool:

@@ -25,7 +25,11 @@ STUDY_TABLES = (
                 null=True,
             ),
             column("dtype", pa.string(), "number format of the weights, or unknown"),
-            column("quantisation", pa.string(), "none, or the scheme"),
+            column(
+                "quantisation",
+                pa.string(),
+                "none, or the scheme; that of a GGUF file is its own, as in Q4_K_M",
+            ),
             column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
             column(
                 "sentence_splitter",

@@ -154,7 +154,7 @@ def test_valid_names_every_key() -> None:
         Service: VALID["models"][1]["service"],
     }  # fmt: skip
     for kind, raw in kinds.items():
-        keys = {f.name for f in dataclasses.fields(kind)} - {"path"} - OF_IMPORTS
+        keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder"} - OF_IMPORTS
         assert keys == set(raw) - {"path"}, kind.__name__
 
 

@@ -101,11 +101,12 @@ class TransformersBackend:
 
     @staticmethod
     def identify(model: Model) -> Identity:
-        """Hub commit or SHA-256 of the files, without loading. Errors: `BackendError`."""
+        """Hub commit or SHA-256 of the files, without loading; a GGUF file is converted once. Errors: `BackendError`."""
         version = importlib.metadata.version("transformers")
         found = find_weights(model)
         rules = read_settings(found.files).text
-        return Identity(found.revision, model.dtype, model.quantisation, "transformers", version, rules)
+        quantisation = found.quantisation or model.quantisation
+        return Identity(found.revision, model.dtype, quantisation, "transformers", version, rules)
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.

