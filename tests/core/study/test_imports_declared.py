@@ -147,15 +147,10 @@ def test_messages(load: Callable[[object], Study], path: str, value: object, mes
     assert message in str(caught.value)
 
 
-def test_entity_questions_need_entities_from_elsewhere(load: Callable[[object], Study]) -> None:
+def test_a_file_that_names_no_entities_may_stand_alone(load: Callable[[object], Study]) -> None:
     raw = changed("datasets", VALID["datasets"][1:])
-    raw["popularity"] = {"measure": "sitelinks"}
-    raw["source"] = {"kind": "rdf_file", "snapshot": "2026-10"}
     raw["models"] = [{"name": "m", "path": "x"}]
-    with pytest.raises(StudyError, match="the files of entity_questions name no entity"):
-        load(raw)
-    raw["datasets"].append({"name": "people"})
-    assert [dataset.name for dataset in load(raw).datasets_of_source] == ["people"]
+    assert [dataset.name for dataset in load(raw).datasets] == ["eq"]
 
 
 def test_the_imported_measure_needs_a_popqa_file(load: Callable[[object], Study]) -> None:
