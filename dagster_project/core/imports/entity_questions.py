@@ -103,7 +103,9 @@ def find_files(folder: Path, split: str) -> list[Path]:
         for file in place.iterdir()
         if (found := _FILE.fullmatch(file.name)) and found[2] == split
     )
-    files = list(dict(sorted(named, reverse=True)).values())[::-1]  # a plain file goes before a compressed one
+    files = list(dict(sorted(named, reverse=True)).values())[
+        ::-1
+    ]  # a plain file goes before a compressed one
     if not files:
         raise SourceError(
             f"{folder}: holds no file P*.{split}.json (or .json.gz), nor do its folders {split} and dataset/{split}"

@@ -118,7 +118,10 @@ def test_a_property_without_a_template_is_put_aside_question_by_question(tmp_pat
         (b"{}", "a JSON list of questions was expected"),
         (b"[{]", "is not JSON in UTF-8"),
         (b'[{"question": "caf\xe9"}]', "is not JSON in UTF-8"),
-        (b'[{"question": "Who?"}]', "holds no question of split test that can be used; P19.test.json row 1: key answers"),
+        (
+            b'[{"question": "Who?"}]',
+            "holds no question of split test that can be used; P19.test.json row 1: key answers",
+        ),
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
@@ -138,6 +141,7 @@ def test_items_that_are_no_questions(tmp_path: Path, broken: Any) -> None:
 
 def test_a_folder_without_files_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match=r"holds no file P\*.test.json \(or .json.gz\), nor do its folders test and dataset/test"
+        SourceError,
+        match=r"holds no file P\*.test.json \(or .json.gz\), nor do its folders test and dataset/test",
     ):
         read_entity_questions(tmp_path, "test", NAMES, ENTITIES)
