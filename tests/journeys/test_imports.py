@@ -113,7 +113,7 @@ def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, P
         ).fetchall()
         relations = warehouse.sql("select distinct relation from marts.dim_relations order by 1").fetchall()
     assert datasets == [
-        ("entity_questions", "entity_questions", None, 2, 2),
+        ("entity_questions", "entity_questions", None, 3, 2),
         ("popqa", "popqa", None, N, N - 1),
     ]
     assert history == [("Q50000", 10.0, None), ("Q50001", 101.0, None)]
@@ -129,7 +129,6 @@ def test_what_could_not_be_used_is_put_aside_and_told(finished: tuple[Path, Path
         )
     assert aside == {
         "column possible_answers: a JSON list of texts was expected": 1,
-        "subject matches no entity": 1,
         "column id: no question of the dataset has it: '77'": 1,
     }
     assert "entity_questions: 66.7 % of the questions linked to an entity" in finished[2]
@@ -155,7 +154,7 @@ def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple
     n_right = sum(RIGHT)
     for method in ("closed_book", "bm25", "genread"):
         assert counts["published", method] == ("imported", N, n_right)
-        assert counts["scripted", method][1] == N + 2
+        assert counts["scripted", method][1] == N + 3
     assert counts["logged", "closed_book"] == ("imported", N, n_right)
     assert ("logged", "bm25") not in counts
     assert unknown == (0,)

@@ -17,7 +17,7 @@ from typing import Any
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.questions.build import draw
+from dagster_project.core.questions.chosen import draw
 from dagster_project.core.study.study import Study
 
 QUESTIONS_A_RELATION = 15

@@ -1,9 +1,10 @@
-"""EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1).
+"""EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1), plain or gzip.
 
 What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
 that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
-(`questions`). The files name no entity: a question is kept only if its subject's name is the label or an alias of
-exactly one entity.
+(`questions`). The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is
+the label or an alias of exactly one entity. The other questions are asked too. A question's id is its property and its
+place in the property's file, as in P19-1.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.formats import Names, QuestionFormat
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.records import Aside, opened
 from dagster_project.core.relations.entity_questions import RELATIONS
-from dagster_project.core.relations.relation import SUBJECT
+from dagster_project.core.relations.relation import SUBJECT, Relation
 from dagster_project.core.study.imports import Import
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
-_FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json")
+_FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json(?:\.gz)?")
 _LARGEST_FILE = 1 << 28
 
 
@@ -40,9 +41,9 @@ def read_entity_questions(
 ) -> ImportedDataset:
     """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`).
 
-    Questions are put aside if they name no entity or several, if another question asks the same, or if their property
-    has no template. Notes have the share of linked questions. Errors: `SourceError` if the folder has no file of the
-    split, a file is no JSON list, or no question could be linked.
+    Items are put aside if they are no question, or if their property has no template. Notes have the share of linked
+    questions. Errors: `SourceError` if the folder has no file of the split, a file is no JSON list, or none has a
+    question that can be used.
     """
     dataset = ImportedDataset()
     wanted = set(relations)
@@ -56,10 +57,7 @@ def read_entity_questions(
     total = _total(dataset.linking.values())
     if not dataset.questions:
         first = f"; {dataset.aside[0].row_key}: {dataset.aside[0].reason}" if dataset.aside else ""
-        raise SourceError(
-            f"{folder}: none of {total.n_questions} questions could be linked to an entity{first}; the study's source or"
-            " a popqa dataset must know the entities they are about"
-        )
+        raise SourceError(f"{folder}: holds no question of split {split} that can be used{first}")
     dataset.notes.update(
         read=total.n_questions,
         no_entity=total.n_no_entity,
@@ -105,10 +103,12 @@ def find_files(folder: Path, split: str) -> list[Path]:
         for file in place.iterdir()
         if (found := _FILE.fullmatch(file.name)) and found[2] == split
     )
-    files = [file for _, file in sorted(named)]
+    files = list(dict(sorted(named, reverse=True)).values())[
+        ::-1
+    ]  # a plain file goes before a compressed one
     if not files:
         raise SourceError(
-            f"{folder}: holds no file P*.{split}.json, nor do its folders {split} and dataset/{split}"
+            f"{folder}: holds no file P*.{split}.json (or .json.gz), nor do its folders {split} and dataset/{split}"
         )
     return files
 
@@ -121,33 +121,33 @@ def _add_file(
     counts: LinkingCounts,
 ) -> None:
     aside = Aside(file.name)
+    relation = _BY_PROPERTY.get(property_id)
     for number, item in enumerate(_load(file), 1):
         counts.n_questions += 1
         fault = _question_fault(item)
-        if not fault and property_id not in _BY_PROPERTY:
-            fault = f"no template is known of property {property_id}"
-        if fault:
+        if fault or relation is None:
             counts.n_put_aside += 1
+            aside.put(number, fault or f"no template is known of property {property_id}", item)
         else:
-            fault = _link(dataset, item, property_id, entities, counts)
-        if fault:
-            aside.put(number, fault, item)
+            question_id = f"{property_id}-{number}"
+            row = _question(item, question_id, relation, entities, counts)
+            dataset.questions[question_id] = row
     dataset.aside.extend(aside.rows)
 
 
 def _load(file: Path) -> list[Any]:
+    with opened(file) as stream:
+        text = stream.read(_LARGEST_FILE + 1)
+    if len(text) > _LARGEST_FILE:
+        raise SourceError(
+            f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
+        )
     try:
-        if file.stat().st_size > _LARGEST_FILE:
-            raise SourceError(
-                f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
-            )
-        loaded = json.loads(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        loaded = json.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as error:
         raise SourceError(
             f"{file}: is not JSON in UTF-8: {' '.join(str(error).split())[:200]}; fetch it again"
         ) from None
-    except OSError as error:
-        raise SourceError(f"{file}: cannot be read ({error.strerror or error})") from None
     if not isinstance(loaded, list):
         raise SourceError(f"{file}: a JSON list of questions was expected")
     return loaded
@@ -164,46 +164,33 @@ def _question_fault(item: object) -> str | None:
     return None if any(clean(answer) for answer in answers) else "key answers: at least one was expected"
 
 
-def _link(
-    dataset: ImportedDataset,
+def _question(
     item: Mapping[str, Any],
-    property_id: str,
+    question_id: str,
+    relation: Relation,
     entities: Mapping[str, Iterable[str]],
     counts: LinkingCounts,
-) -> str | None:
-    """Add the question under its entity, or say why not."""
-    relation = _BY_PROPERTY[property_id]
-    question = clean(item["question"], LONGEST_QUESTION)
-    name = mention(question, relation.template)
-    if name is None:
-        counts.n_put_aside += 1
-        return f"key question: not of the relation's template, {relation.template}"
-    ids = sorted(entities.get(name, ()))
-    if not ids:
-        counts.n_no_entity += 1
-        return "subject matches no entity"
-    if len(ids) > 1:
-        counts.n_several_entities += 1
-        return "subject matches several entities"
-    question_id = f"{ids[0]}-{property_id}"
-    if question_id in dataset.questions:
-        counts.n_put_aside += 1
-        return f"asked already: another question is about {property_id} of {ids[0]}; that one is kept"
-    answers = list(dict.fromkeys(text for answer in item["answers"] if (text := clean(answer))))
-    counts.n_linked += 1
-    dataset.questions[question_id] = {
+) -> dict[str, Any]:
+    """The question; with the id of its subject where exactly one entity bears the subject's name."""
+    text = clean(item["question"], LONGEST_QUESTION)
+    name = mention(text, relation.template)
+    ids = sorted(entities.get(name or "", ()))
+    counts.n_linked += len(ids) == 1
+    counts.n_no_entity += not ids
+    counts.n_several_entities += len(ids) > 1
+    answers = list(dict.fromkeys(gold for answer in item["answers"] if (gold := clean(answer))))
+    return {
         "question_id": question_id,
         "relation": relation.name,
-        "property_id": property_id,
-        "subject_id": ids[0],
+        "property_id": relation.property_id,
+        "subject_id": ids[0] if len(ids) == 1 else None,
         "subject": name,
         "subject_aliases": [],
-        "question": question,
+        "question": text,
         "object_ids": [],
         "objects": answers,
         "gold_answers": answers,
     }
-    return None
 
 
 def _read(place: Path, declared: Import, relations: tuple[str, ...], names: Names) -> ImportedDataset:

@@ -137,6 +137,13 @@ def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, A
                 aside.put(number, "a JSON object was expected", _printed(line))
 
 
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file. Errors: as `opened`; `SourceError` where it is not UTF-8 as a whole."""
+    with opened(path) as stream:
+        _refuse_other_encodings(path, stream)
+        yield from map(_printed, _lines(stream))
+
+
 def json_texts(text: str) -> list[str] | None:
     """The texts of a JSON list; None if the column has something else."""
     try:

@@ -1,36 +1,35 @@
 """Questions, built from the lake's facts or read from imported files (SPEC §1).
 
 What belongs here: which questions a dataset has, and their gold answers. What does not: templates (`relations`),
-reading files (`imports`), popularity (joined in dbt), prompts (`generation.prompts`).
+reading files (`imports`), which of its questions a dataset asks (`chosen`), popularity (joined in dbt), prompts
+(`generation.prompts`).
 
 A question needs no subject and no relation, since an imported file may give neither. Both are null then.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.errors import LakeError, SourceError
+from dagster_project.core.errors import LakeError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
 from dagster_project.core.imports.facts import file_slice
 from dagster_project.core.imports.questions import imported_questions, kept_questions
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.questions.chosen import choice_slice, chosen_questions, relation_order
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import Relation
 from dagster_project.core.study.study import Dataset, Study
 from dagster_project.core.wikimedia.asked import asked_entities, asked_facts, sample_content
-
-RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,8 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     Errors: `LakeError` where no question can be made from the facts, `SourceError` where a file has none to ask.
     """
-    slices = [
-        (dataset.name, dataset.relations, dataset.max_questions_per_relation) for dataset in study.datasets
-    ]
-    seed = study.seed if any(d.max_questions_per_relation for d in study.datasets) else None
     stamp = fingerprint(
-        slices,
-        seed,
+        choice_slice(study),
         lake.content("triples"),
         lake.content("entities"),
         imports_slice(study, lake),
@@ -79,69 +73,41 @@ def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
 
 
-def draw(
-    rows: Iterable[Mapping[str, Any]], limit: int | None, seed: int, dataset: str
-) -> list[Mapping[str, Any]]:
-    """The `limit` rows with the smallest hash of (seed, dataset, question_id). Their order does not matter."""
-    if limit is None:
-        return list(rows)
-
-    def place(row: Mapping[str, Any]) -> tuple[str, str]:
-        key = json.dumps([seed, dataset, row["question_id"]])
-        return hashlib.sha256(key.encode()).hexdigest(), row["question_id"]
-
-    return sorted(rows, key=place)[:limit]
-
-
-def questions_of_file(
-    dataset: Dataset, questions: Iterable[Mapping[str, Any]], study: Study
-) -> list[dict[str, Any]]:
-    """The questions of a file that the dataset asks.
-
-    A dataset that names no relations asks all questions of the file. Questions without a relation are drawn like those
-    of one relation. Errors: `SourceError` where there is no question to ask.
-    """
-    by_relation: dict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
-    for question in questions:
-        by_relation[question["relation"]].append(question)
-    there = sorted(by_relation, key=relation_order)
-    asked = [
-        {"dataset": dataset.name, **row}
-        for relation in dataset.relations or there
-        for row in draw(by_relation[relation], dataset.max_questions_per_relation, study.seed, dataset.name)
-    ]
-    if not asked:
-        names = ", ".join("questions without a relation" if name is None else name for name in there)
-        raise SourceError(
-            f"{study.path}: dataset {dataset.name}: its file has no question of"
-            f" {', '.join(dataset.relations) or 'any relation'}; it has: {names or 'none'}"
-        )
-    return asked
-
-
 def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     wanted = {name for dataset in study.datasets_of_source for name in dataset.relations}
     built = _build([relation for relation in RELATIONS if relation.name in wanted], study, lake)
-    rows = [row for dataset in study.datasets_of_source for row in _of_dataset(dataset, built, study.seed)]
+    rows: list[dict[str, Any]] = []
+    notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
+    for dataset in study.datasets_of_source:
+        own = [question for relation in dataset.relations for question in built.questions[relation]]
+        asked, unknown = chosen_questions(study, dataset, own, log)
+        rows += _asked(dataset, len(own), asked, log)
+        built.quarantined += unknown
     if not rows and study.datasets_of_source:
         raise LakeError(
             f"{study.path}: no question can be asked: the lake has no fact of its datasets' relations with "
             f"labelled subject and object ({len(built.quarantined)} put aside); check the source"
         )
-    notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in study.datasets_of_files:
         found = imported_questions(study, dataset, lake, log)
         kept, refused = kept_questions(found.questions.values())
-        asked = questions_of_file(dataset, kept, study)
+        asked, unknown = chosen_questions(study, dataset, kept, log)
+        rows += _asked(dataset, len(found.questions), asked, log)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
-        rows += asked
-        built.quarantined += [*found.aside, *refused]
+        built.quarantined += [*found.aside, *refused, *unknown]
     rows.sort(key=_order)
     log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))
     return Computed(rows, built.quarantined, notes)
 
 
-def _counts(n_in_file: int, asked: list[dict[str, Any]]) -> dict[str, int]:
+def _asked(
+    dataset: Dataset, n_there: int, questions: Sequence[Mapping[str, Any]], log: logging.Logger
+) -> list[dict[str, Any]]:
+    log.info("%s: %d questions, %d of them asked", dataset.name, n_there, len(questions))
+    return [{"dataset": dataset.name, **question} for question in questions]
+
+
+def _counts(n_in_file: int, asked: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """How many questions of a file are not asked, and how many of those asked lack a subject or a relation."""
     lacking = {name: sum(row[name] is None for row in asked) for name in ("subject_id", "relation")}
     missing = {f"without_{name.removesuffix('_id')}": n for name, n in lacking.items() if n}
@@ -150,12 +116,6 @@ def _counts(n_in_file: int, asked: list[dict[str, Any]]) -> dict[str, int]:
 
 def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
     return row["dataset"], *relation_order(row["relation"]), row["question_id"]
-
-
-def relation_order(relation: str | None) -> tuple[int, str]:
-    """The key that sorts relations: PopQA's in their order, then the others by name, then questions without one."""
-    place = len(RELATION_ORDER) + (relation is None)
-    return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
 
 
 def imports_slice(study: Study, lake: Lake) -> list[Any]:
@@ -225,11 +185,3 @@ def _add_question(
             "gold_answers": gold_answers(t for o in known for t in (entities[o].label, *entities[o].aliases)),
         }
     )
-
-
-def _of_dataset(dataset: Dataset, built: _Built, seed: int) -> list[dict[str, Any]]:
-    return [
-        {"dataset": dataset.name, **row}
-        for relation in dataset.relations
-        for row in draw(built.questions[relation], dataset.max_questions_per_relation, seed, dataset.name)
-    ]

@@ -18,7 +18,7 @@ from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks
 from dagster_project.core.study.backends import IMPORTED
-from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, read_import
+from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, read_import, read_only_place
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
@@ -187,17 +187,29 @@ def _month_number(month: str) -> int:
 
 
 def _dataset(read: Reader) -> Dataset:
-    read.only("name", "relations", "max_questions_per_relation", "import", "paraphrases")
+    keys = (
+        "import",
+        "paraphrases",
+        "relations",
+        "first_rows",
+        "ids",
+        "max_questions_per_relation",
+        "max_questions",
+    )
+    read.only("name", *keys)
+    if "first_rows" in read.raw and "import" not in read.raw:
+        raise read.fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
     imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
     names = relation_names(relation_set_of(imported))
     return Dataset(
         name=read.slug("name"),
         relations=read.choices("relations", names, names) if names or "relations" in read.raw else (),
-        max_questions_per_relation=read.optional(
-            "max_questions_per_relation", lambda key: read.number(key, 1, 1)
-        ),
+        max_questions_per_relation=read.optional("max_questions_per_relation", read.count),
         imported=imported,
         paraphrases=read.optional("paraphrases", lambda key: read_import(read.child(key), PARAPHRASES)),
+        max_questions=read.optional("max_questions", read.count),
+        first_rows=read.optional("first_rows", read.count),
+        ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
     )
 
 

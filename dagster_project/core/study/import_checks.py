@@ -33,7 +33,7 @@ def check(read: Reader, study: Study) -> None:
             "imported goes with a dataset whose import brings entities, as format popqa does",
         )
     for i, dataset in enumerate(study.datasets):
-        _check_dataset(read, study, i, dataset, has_entities=bool(naming or study.datasets_of_source))
+        _check_dataset(read, i, dataset)
     for i, model in enumerate(study.models):
         _check_results(read, study, i, model)
 
@@ -46,7 +46,7 @@ def _names_entities(name: str) -> bool:
     return bool(load_format(QUESTIONS, name).names_entities)
 
 
-def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_entities: bool) -> None:
+def _check_dataset(read: Reader, i: int, dataset: Dataset) -> None:
     name = _questions_of(dataset)
     if dataset.paraphrases:
         wanted = load_format(PARAPHRASES, dataset.paraphrases.format).of
@@ -55,12 +55,6 @@ def _check_dataset(read: Reader, study: Study, i: int, dataset: Dataset, *, has_
                 f"datasets[{i}].paraphrases",
                 f"goes with an import of format {wanted}, whose ids it is joined by",
             )
-    if name and load_format(QUESTIONS, name).links_subjects and not has_entities:
-        raise read.fail(
-            f"datasets[{i}].import",
-            f"the files of {name} name no entity; add a dataset of the source, or an import with entities (as format"
-            " popqa has), to link their subjects to",
-        )
 
 
 def _check_results(read: Reader, study: Study, i: int, model: Model) -> None:

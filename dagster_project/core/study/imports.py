@@ -178,6 +178,12 @@ def slice_of(declared: Import | Results) -> list[Any]:
     return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 
+def read_only_place(read: Reader) -> Place:
+    """A mapping that says where a file is, and nothing else."""
+    read.only(*PLACE_KEYS)
+    return read_place(read)
+
+
 def read_place(read: Reader) -> Place:
     """Keys path, path_env, url and sha256: at least one of the first three must be given, and sha256 goes with url."""
     place = Place(

@@ -88,6 +88,10 @@ class Reader:
             raise self.fail(key, f"must be a whole number of {low} to {high}, not {_shown(value)}")
         return value
 
+    def count(self, key: str) -> int:
+        """A whole number of at least 1."""
+        return self.number(key, 1, 1)
+
     def flag(self, key: str) -> bool:
         """true or false; missing is false."""
         value = self.raw.get(key, False)

@@ -84,11 +84,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of questions about all facts of `relations`, at most `max_questions_per_relation` each (a seeded draw).
+    """A set of questions about the facts of `relations`.
 
     With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
     `paraphrases` their other wordings also do. Left out, `relations` are all of the dataset's `relation_set`. A dataset
     without a set then asks all questions of its file, also those that have no relation.
+
+    The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
+    text file names, one id a line; blank lines and lines that begin with # do not count), `relations`, then seeded
+    draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
     """
 
     name: str
@@ -96,6 +100,9 @@ class Dataset:
     max_questions_per_relation: int | None = None
     imported: Import | None = None
     paraphrases: Import | None = None
+    max_questions: int | None = None
+    first_rows: int | None = None
+    ids: Place | None = None
 
     @property
     def relation_set(self) -> str | None:

@@ -99,7 +99,7 @@ REFERENCE_TABLES = (
             column(
                 "n_put_aside",
                 pa.int64(),
-                "questions that were asked twice, or put aside for another fault; see quarantine",
+                "questions that were put aside for a fault; see quarantine",
             ),
         ),
     ),

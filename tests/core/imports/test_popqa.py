@@ -137,8 +137,14 @@ def test_every_row_is_a_question_also_where_another_row_asks_the_same(tmp_path: 
 def test_a_row_without_the_names_of_its_entities_is_a_question(tmp_path: Path) -> None:
     """The real file has "What is the capital of ?". The subject is known by its address, and has popularity."""
     rows = changed(0, subj=" ", question="What is 's occupation?", s_wiki_title="Subject_0_(poet)")
-    rows[1] |= {"subj": "Nan", "question": "What is Nan's occupation?"}
-    rows[2] |= {"obj": "", "o_wiki_title": "", "obj_id": "1", "o_uri": "http://www.wikidata.org/entity/Q1"}
+    rows[1] = {**rows[1], "subj": "Nan", "question": "What is Nan's occupation?"}
+    rows[2] = {
+        **rows[2],
+        "obj": "",
+        "o_wiki_title": "",
+        "obj_id": "1",
+        "o_uri": "http://www.wikidata.org/entity/Q1",
+    }
     found = read(tmp_path, rows)
     assert found.aside == []
     assert (found.questions["400000"]["subject"], found.questions["400001"]["subject"]) == (None, "Nan")

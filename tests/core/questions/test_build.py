@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import build_questions, draw, gold_answers
+from dagster_project.core.questions.build import build_questions, gold_answers
+from dagster_project.core.questions.chosen import draw
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS

@@ -19,7 +19,8 @@ from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.questions import as_template, kept_questions
 from dagster_project.core.lake import Lake
-from dagster_project.core.questions.build import build_questions, questions_of_file, relation_order
+from dagster_project.core.questions.build import build_questions
+from dagster_project.core.questions.chosen import chosen_questions, relation_order
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.retrieval.retrieve import retrieve_passages
@@ -81,7 +82,8 @@ def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -
     assert {row.row_key for row in aside} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }
-    return Counter(row["relation"] for row in questions_of_file(dataset_of(limit), kept, study))
+    chosen, _ = chosen_questions(study, dataset_of(limit), kept, logging.getLogger(__name__))
+    return Counter(row["relation"] for row in chosen)
 
 
 @settings(max_examples=200)
@@ -109,7 +111,7 @@ def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | N
 def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has(hand_study: Study) -> None:
     rows = [asked(None, 1), asked("tune", 2)]
     with pytest.raises(SourceError, match="no question of sport; it has: tune, questions without a relation"):
-        questions_of_file(dataset_of(relations=("sport",)), rows, hand_study)
+        chosen_questions(hand_study, dataset_of(relations=("sport",)), rows, logging.getLogger(__name__))
 
 
 @pytest.mark.parametrize(

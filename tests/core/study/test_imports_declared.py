@@ -123,6 +123,9 @@ def test_a_fingerprint_holds_every_key_but_the_place() -> None:
         ("datasets.0.import", FILE | {"url": "https://x.org/a", "sha256": "ab"}, "sha256: must be a checksum of 64"),
         ("datasets.0.import.url", "http://x.org/a.tsv", "datasets[0].import.url: must be an https address"),
         ("datasets.0.import.url", "https://x.org/a.tsv?key=1", "import.url: may hold no user name, password or query"),
+        ("datasets.0.ids", {"path": "x", "format": "y"}, "datasets[0].ids.format: unknown key"),
+        ("datasets.0.ids", {}, "datasets[0].ids.path: is missing; path, path_env or url must name the file"),
+        ("datasets.0.max_questions", 0, "datasets[0].max_questions: must be a whole number of 1 to"),
         ("datasets.0.import.split", "dev", "datasets[0].import.split: unknown key"),
         ("datasets.1.import.split", "all", "datasets[1].import.split: 'all' is not one of: test, dev, train"),
         ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
@@ -147,15 +150,25 @@ def test_messages(load: Callable[[object], Study], path: str, value: object, mes
     assert message in str(caught.value)
 
 
-def test_entity_questions_need_entities_from_elsewhere(load: Callable[[object], Study]) -> None:
-    raw = changed("datasets", VALID["datasets"][1:])
-    raw["popularity"] = {"measure": "sitelinks"}
-    raw["source"] = {"kind": "rdf_file", "snapshot": "2026-10"}
-    raw["models"] = [{"name": "m", "path": "x"}]
-    with pytest.raises(StudyError, match="the files of entity_questions name no entity"):
+def test_keys_that_choose_questions(load: Callable[[object], Study]) -> None:
+    raw = changed("datasets.0.ids", {"path": "ids.txt", "path_env": "FOLDER"})
+    raw["datasets"][0] |= {"first_rows": 1_000, "max_questions": 150}
+    dataset = load(raw).datasets[0]
+    assert (dataset.ids, dataset.first_rows, dataset.max_questions) == (
+        Place("ids.txt", "FOLDER"),
+        1_000,
+        150,
+    )
+    raw = changed("datasets", [{"name": "people", "first_rows": 3}])
+    raw |= {"source": {"kind": "rdf_file", "snapshot": "2026-10"}, "models": [{"name": "m", "path": "x"}]}
+    with pytest.raises(StudyError, match=r"datasets\[0\].first_rows: goes with import"):
         load(raw)
-    raw["datasets"].append({"name": "people"})
-    assert [dataset.name for dataset in load(raw).datasets_of_source] == ["people"]
+
+
+def test_a_file_that_names_no_entities_may_stand_alone(load: Callable[[object], Study]) -> None:
+    raw = changed("datasets", VALID["datasets"][1:])
+    raw["models"] = [{"name": "m", "path": "x"}]
+    assert [dataset.name for dataset in load(raw).datasets] == ["eq"]
 
 
 def test_the_imported_measure_needs_a_popqa_file(load: Callable[[object], Study]) -> None:

@@ -1,0 +1,102 @@
+"""Which questions of a file a dataset asks: the first rows, those of a file of ids, and seeded draws, together."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.questions.chosen import choice_slice, chosen_questions
+from dagster_project.core.study.imports import QUESTIONS, Import, Place
+from dagster_project.core.study.study import Dataset, Study
+
+FILE = [
+    {"question_id": str(number), "relation": "common" if number % 10 else "rare"} for number in range(200)
+]
+
+
+def ask(study: Study, log: logging.Logger, **keys: Any) -> tuple[list[str], list[str]]:
+    """The ids that are asked, and the rows put aside."""
+    dataset = Dataset("open", (), imported=Import(QUESTIONS, "table", Place("x")), **keys)
+    rows, aside = chosen_questions(study, dataset, FILE, log)
+    return [row["question_id"] for row in rows], [row.row_key for row in aside]
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> Place:
+    (tmp_path / "ids.txt").write_text(
+        "\ufeff# chosen by others\r\n7\r\n\r\n 10 \r\n7\r\n150\r\n", encoding="utf-8"
+    )
+    return Place("ids.txt")
+
+
+def test_all_questions_are_asked_where_no_key_chooses(hand_study: Study, log: logging.Logger) -> None:
+    asked, _ = ask(hand_study, log)
+    assert sorted(asked, key=int) == [row["question_id"] for row in FILE]
+
+
+def test_the_first_rows_and_a_file_of_ids_choose_together(
+    hand_study: Study, log: logging.Logger, ids: Place
+) -> None:
+    assert sorted(ask(hand_study, log, ids=ids)[0]) == ["10", "150", "7"]
+    assert sorted(ask(hand_study, log, ids=ids, first_rows=100)[0]) == ["10", "7"]
+    assert ask(hand_study, log, ids=ids, first_rows=9)[0] == ["7"]
+    with pytest.raises(
+        SourceError, match="any relation among those that first_rows and ids leave; it has: none"
+    ):
+        ask(hand_study, log, ids=ids, first_rows=5)
+
+
+def test_a_draw_over_all_relations_keeps_their_shares_and_grows_with_the_limit(
+    hand_study: Study, log: logging.Logger
+) -> None:
+    few, more = (ask(hand_study, log, max_questions=n)[0] for n in (30, 60))
+    assert (len(few), len(more)) == (30, 60)
+    assert set(few) < set(more)
+    relations = Counter(FILE[int(question)]["relation"] for question in more)
+    assert 1 <= relations["rare"] <= 15  # a tenth of the file
+    both, _ = ask(hand_study, log, max_questions_per_relation=15, max_questions=20)
+    assert set(both) < set(ask(hand_study, log, max_questions_per_relation=15)[0])
+    assert (
+        Counter(FILE[int(question)]["relation"] for question in both)["rare"] >= 5
+    )  # half of what was drawn before
+
+
+def test_ids_of_no_question_are_one_line_and_put_aside(
+    hand_study: Study, log: logging.Logger, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text("7\nx1\nx2\nx3\nx4\n", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert ask(hand_study, log, ids=Place("ids.txt")) == (["7"], [f"ids.txt x{n}" for n in (1, 2, 3, 4)])
+    assert caplog.messages == [
+        f"dataset open: 4 of 5 ids in {path} are of no question: x1, x2, x3; they are put aside"
+    ]
+    path.write_text("x1\nx2\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"2 of 2 ids in .*ids.txt are of no question: x1, x2$"):
+        ask(hand_study, log, ids=Place("ids.txt"))
+    path.write_text("# nothing\n", encoding="utf-8")
+    with pytest.raises(SourceError, match=r"dataset open: .*ids.txt holds no id$"):
+        ask(hand_study, log, ids=Place("ids.txt"))
+
+
+def test_every_key_is_part_of_the_fingerprint(hand_study: Study, tmp_path: Path, ids: Place) -> None:
+    def stamp(**keys: Any) -> list[Any]:
+        dataset = dataclasses.replace(hand_study.datasets[0], **keys)
+        return choice_slice(dataclasses.replace(hand_study, datasets=(dataset,)))
+
+    found = [
+        stamp(),
+        *(stamp(**{key: 5}) for key in ("first_rows", "max_questions", "max_questions_per_relation")),
+    ]
+    found.append(stamp(ids=ids))
+    (tmp_path / "ids.txt").write_text("8\n", encoding="utf-8")
+    found.append(stamp(ids=ids))
+    assert all(one not in found[:place] for place, one in enumerate(found))
+    other_seed = dataclasses.replace(hand_study, seed=9)
+    assert choice_slice(other_seed) == choice_slice(hand_study)  # nothing is drawn
