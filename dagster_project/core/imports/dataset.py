@@ -50,8 +50,8 @@ class ImportedDataset:
     """A file's content. `questions` are rows of lake table questions without `dataset`, by the file's own ids.
 
     `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
-    counts, by relation, how many subjects were linked by their names; it is empty if the file names entities. `says`
-    are lines that a person should read.
+    counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
+    `passages` are title and text about an entity. `says` are lines that a person should read.
     """
 
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class ImportedDataset:
     facts: list[tuple[str, str, str, str]] = field(default_factory=list)
     aside: list[QuarantinedRow] = field(default_factory=list)
     linking: dict[str, LinkingCounts] = field(default_factory=dict)
+    passages: dict[str, tuple[str, str]] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 

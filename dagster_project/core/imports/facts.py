@@ -35,7 +35,9 @@ def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcom
         rows = [
             dict(zip(("subject_id", "property_id", "object_id", "relation"), fact, strict=True))
             | {"source": SOURCE}
-            for fact in sorted({fact for found in _bringing_facts(study).values() for fact in found.facts})
+            for fact in sorted(
+                {fact for found in datasets_with_entities(study).values() for fact in found.facts}
+            )
             if fact[:3] not in known
         ]
         log.info("triples: %d out of imported files", len(rows))
@@ -90,6 +92,11 @@ def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> Impor
     return _read_once(format_, place, declared, dataset.relations, versions)
 
 
+def datasets_with_entities(study: Study) -> Mapping[str, ImportedDataset]:
+    """Dataset → the content of its files, for those whose files name entities. Errors: `SourceError`."""
+    return {d.name: read_questions(study, d) for d in study.datasets_of_files if _brings_facts(d)}
+
+
 @functools.lru_cache(maxsize=4)
 def _read_once(
     format_: QuestionFormat,
@@ -140,14 +147,10 @@ def _brings_facts(dataset: Dataset) -> bool:
     return dataset.imported is not None and format_of(dataset.imported).names_entities
 
 
-def _bringing_facts(study: Study) -> Mapping[str, ImportedDataset]:
-    return {d.name: read_questions(study, d) for d in study.datasets_of_files if _brings_facts(d)}
-
-
 def _entities(study: Study) -> dict[str, tuple[ImportedEntity, str]]:
     """Entity id → the entity and the first dataset that names it, sorted."""
     found: dict[str, tuple[ImportedEntity, str]] = {}
-    for name, dataset in _bringing_facts(study).items():
+    for name, dataset in datasets_with_entities(study).items():
         for entity_id, entity in dataset.entities.items():
             found.setdefault(entity_id, (entity, name))
     return dict(sorted(found.items()))

@@ -3,8 +3,8 @@
 What belongs here: what the columns mean, and which rows cannot be used. What does not: kinds of files and names of
 columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
 
-A file without ids has the number of the row for an id. A question with a subject or a popularity brings an entity of
-its own: two rows that name the same subject may mean two things, since text is never a key.
+A file without ids has the number of the row for an id. A question with a subject, a popularity or a passage brings an
+entity of its own: two rows that name the same subject may mean two things, since text is never a key.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ USUAL_NAMES = {
     "subject": ("subject", "subj"),
     "relation": ("relation", "prop"),
     "popularity": ("popularity", "s_pop"),
+    "passage": ("passage", "context"),
 }
 """Meaning of a column → names under which it is found without key `columns`, the first choice first."""
 
@@ -94,11 +95,13 @@ class _Reading:
             raise row.refused("question", "a text was expected")
         golds, relation = _answers(row, self._separator), row.text("relation")
         subject, popularity = row.text("subject"), row.amount("popularity")
-        entity_id = None
-        if subject is not None or popularity is not None:
+        passage, entity_id = (row.raw_text("passage") or "").strip(), None
+        if subject is not None or popularity is not None or passage:
             entity_id = f"{self._file_id}-{question_id}"
             label = subject or clean(question)
             self.dataset.entities[entity_id] = ImportedEntity(entity_id, label, popularity=popularity)
+            if passage:
+                self.dataset.passages[entity_id] = (subject or question_id, passage)
         self._rows[question_id] = row.number
         self.dataset.questions[question_id] = {
             "question_id": question_id,

@@ -97,7 +97,10 @@ def read_passages(lake: Lake) -> list[Passage]:
     columns = ["passage_id", "entity_id", "title", "position", "text"]
     passages = [Passage(**row) for row in lake.read("passages", columns=columns).to_pylist()]
     if not passages:
-        raise LakeError(f"{lake.path('passages')}: holds no passage to search; check the study's source")
+        raise LakeError(
+            f"{lake.path('passages')}: holds no passage to search; check the study's source, or give its"
+            " tables of questions a column with passages"
+        )
     return sorted(passages, key=lambda passage: passage.passage_id)
 
 

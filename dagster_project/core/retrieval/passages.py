@@ -1,7 +1,8 @@
 """Passages: the texts that retrieval searches (SPEC §4).
 
 What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised
-triples. What does not: cutting texts (`splitting`), reading dumps (`wikimedia.dumps`), indexes.
+triples and the texts beside questions (`given_passages`). What does not: cutting texts (`splitting`), reading dumps
+(`wikimedia.dumps`), indexes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.base import VERBALISED
+from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.study import Study
@@ -44,7 +46,7 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     inputs = [lake.content(table) for table in tables]
     inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
     stamp = fingerprint(VERBALISED, inputs, code)
-    return lake.materialise("passages", stamp, lambda: _from_triples(lake, log))
+    return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
 
 
 def enumerated(labels: Sequence[str]) -> str:
@@ -95,7 +97,7 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
     return Computed(rows, quarantined, {"words_per_passage": _mean_words(rows)})
 
 
-def _from_triples(lake: Lake, log: logging.Logger) -> Computed:
+def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     labels = {
         row["entity_id"]: one_line(row["label"])
         for row in lake.read_all("entities", ["entity_id", "label"]).to_pylist()
@@ -109,8 +111,11 @@ def _from_triples(lake: Lake, log: logging.Logger) -> Computed:
         if labels.get(subject_id) and any(objects.values()):
             text = verbalised(labels[subject_id], objects)
             rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
-    silent = len(facts) - len(rows)
+    silent, given = len(facts) - len(rows), given_passages(study)
     log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
+    if given:
+        log.info("passages: %d from files of questions", len(given))
+    rows += given
     return Computed(rows, notes={"words_per_passage": _mean_words(rows), "subjects_without_passage": silent})
 
 

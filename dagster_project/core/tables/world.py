@@ -218,7 +218,11 @@ WORLD_TABLES = (
             column("title", pa.string(), "title of the article"),
             column("position", pa.int32(), "position of the passage in its article, from 0"),
             column("text", pa.string(), "the passage without its title"),
-            column("source", pa.string(), "where the passage comes from: sandbox, wikipedia or verbalised"),
+            column(
+                "source",
+                pa.string(),
+                "where the passage comes from: sandbox, wikipedia, verbalised, or questions (a text beside a question)",
+            ),
         ),
     ),
     Table(

@@ -17,6 +17,9 @@ from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
+from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 
@@ -116,3 +119,30 @@ def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) 
     (tmp_path / "study.yaml").write_text(text.replace("separator: '|'", "separator: ','"), encoding="utf-8")
     assert not build_questions(load_study(tmp_path / "study.yaml"), lake, LOG).was_current
     assert lake.read("questions").to_pylist()[1]["gold_answers"] == ["U2|Ed Sheeran"]
+
+
+def test_a_passage_beside_a_question_can_be_found_and_is_what_the_oracle_gives(tmp_path: Path) -> None:
+    words = " ".join(f"word{i}." for i in range(120))
+    lines = [
+        "id;question;answer;subject;passage",
+        f"a;Who sang Angel?;Akon;Angel;{words} Akon sang it.",
+        "b;Who?;Ada;;",
+    ]
+    lines += ["c;Who sang One?;U2;;One is a song.", "d;Who sang Two?;Abba;;Two is by ABBA"]
+    (tmp_path / "own.csv").write_text("\n".join(lines), encoding="utf-8")
+    datasets = [{"name": "own", "import": {"format": "table", "path": "own.csv"}}]
+    study, lake = made(tmp_path, datasets=datasets, methods=["bm25", "oracle"], models=["sandbox:s"])
+    build_questions(study, lake, LOG)
+    build_passages(study, lake, LOG)
+    passages = {row["passage_id"].partition("-")[2]: row for row in lake.read("passages").to_pylist()}
+    assert {key: row["title"] for key, row in passages.items()} == {"a-0": "Angel", "c-0": "c", "d-0": "d"}
+    assert {row["source"] for row in passages.values()} == {"questions"}
+    build_index(study, lake, "bm25", LOG)
+    for retriever, expected in (
+        ("oracle", {"a": "a-0", "d": "d-0"}),
+        ("bm25", {"a": "a-0", "c": "c-0", "d": "d-0"}),
+    ):
+        retrieve_passages(study, lake, retriever, LOG)
+        rows = lake.read("retrieved_passages", retriever).to_pylist()
+        first = {row["question_id"]: row["passage_id"].partition("-")[2] for row in rows if row["rank"] == 1}
+        assert first == expected
