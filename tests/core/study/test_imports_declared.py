@@ -172,7 +172,7 @@ def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: lis
         ("collections.0.format", "csv", "collections[0].format: 'csv' is not one of: dpr, articles"),
         ("collections.0.source", ..., "collections[0].source: is missing; it must be a text"),
         ("collections.0.licence", "", "collections[0].licence: must be a text"),
-        ("collections.0.date", ..., "collections[0].date: must be the texts' date (2018, 2018-12 or 2018-12-20), or unkn"),
+        ("collections.0.date", ..., "collections[0].date: must be the texts' date (2018, 2018-12 or 2018-12-20)"),
         ("collections.0.date", "20.12.2018", "collections[0].date: must be the texts' date"),
         ("collections.0.split", "dev", "collections[0].split: unknown key"),
     ],
