@@ -87,7 +87,12 @@ def question_rows(plan: LakePlan) -> list[dict[str, Any]]:
 
 
 def passage_row(subject_id: str) -> dict[str, Any]:
-    """Every second passage is verbalised; the others end in the middle of a sentence."""
+    """Every second passage is verbalised; the others end in the middle of a sentence, half of them in a collection."""
+    number = int(subject_id[1:])
+    credit = {
+        "source": "collection", "collection": "leads", "collection_source": "Leads", "collection_date": None,
+        "licence": "CC BY-SA 4.0",
+    }  # fmt: skip
     return fill(
         "passages",
         {
@@ -95,7 +100,7 @@ def passage_row(subject_id: str) -> dict[str, Any]:
             "entity_id": subject_id,
             "title": subject_id,
             "text": f"{subject_id} is a subject. It has an object. And th",
-            "source": "verbalised" if int(subject_id[1:]) % 2 else "sandbox",
+            **(credit if number % 4 == 2 else {"source": "verbalised" if number % 2 else "sandbox"}),
         },
     )
 

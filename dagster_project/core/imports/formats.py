@@ -5,15 +5,16 @@ What belongs here: the records. What does not: the formats (one module each), an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
+from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.study.imports import Import, Results
+from dagster_project.core.study.imports import Collection, Import, Results
 from dagster_project.core.study.reader import Reader
 
 Keys = Mapping[str, Callable[[Reader, str], Any]]
@@ -26,7 +27,7 @@ def optional_text(read: Reader, key: str) -> str | None:
     return read.optional(key, read.text)
 
 
-def the_file(place: Path, _declared: Import | Results) -> list[Path]:
+def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:
     """The files of a format whose place is one file."""
     return [place]
 
@@ -70,4 +71,28 @@ class AnswerFormat:
     read: Callable[[Path, Results, Questions], tuple[list[ImportedAnswer], list[QuarantinedRow]]]
     files: Callable[[Path, Results], list[Path]] = the_file
     tells_shots: bool = False
+    keys: Keys = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class CollectedText:
+    """A passage or an article of a collection's file: the row that it stands in, its id there, its title and its text."""
+
+    row: int
+    id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CollectionFormat:
+    """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none.
+
+    A text is a passage with an id of its own, or, with `gives_articles`, an article (or a part of one) to be cut into
+    passages; its id is then its title, which the parts of an article share.
+    """
+
+    read: Callable[[Path, Aside], Iterator[CollectedText]]
+    gives_articles: bool = False
+    files: Callable[[Path, Collection], list[Path]] = the_file
     keys: Keys = field(default_factory=dict, hash=False)

@@ -1,8 +1,8 @@
 """Passages: the texts that retrieval searches (SPEC §4).
 
-What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised
-triples and the texts beside questions (`given_passages`). What does not: cutting texts (`splitting`), reading dumps
-(`wikimedia.dumps`), indexes.
+What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised triples and the
+texts beside questions (`given_passages`). What does not: passages of files (`collections`), cutting texts (`splitting`),
+reading dumps (`wikimedia.dumps`), indexes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.base import VERBALISED
+from dagster_project.core.retrieval.collections import collect_passages
 from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.backends import IMPORTED
@@ -28,16 +29,20 @@ from dagster_project.core.wikimedia.services import open_services
 from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 _SNIPPET = 2_000
+_COLLECTIONS = "dagster_project.core.retrieval.collections"
 
 
 def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `passages`: articles cut at about 100 words, or each subject's triples as one passage.
+    """Write lake table `passages`: those of the study's collections; without any, articles cut at about 100 words, or
+    each subject's triples as one passage.
 
-    Errors: `SourceError` where the source's articles cannot be read, `LakeError` without triples and
+    Errors: `SourceError` where collections or the source's articles cannot be read, `LakeError` without triples and
     entities.
     """
+    if study.collections:
+        return collect_passages(study, lake, log)
     source = study.source
-    code = code_version(__name__)
+    code = code_version(__name__, without=[_COLLECTIONS])
     if source.kind == "sandbox":
         world = (source.seed, source.facts_per_relation, source.snapshot)
         stamp = fingerprint("articles", world, code, world_version(source))

@@ -18,7 +18,13 @@ from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks
 from dagster_project.core.study.backends import IMPORTED
-from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, read_import, read_only_place
+from dagster_project.core.study.imports import (
+    PARAPHRASES,
+    QUESTIONS,
+    read_collection,
+    read_import,
+    read_only_place,
+)
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
@@ -77,6 +83,13 @@ def _study(read: Reader) -> Study:
             "reference_questions",
             tuple(read_reference_questions(r) for r in read.children("reference_questions"))
             if "reference_questions" in read.raw
+            else (),
+        ),
+        collections=_unique(
+            read,
+            "collections",
+            tuple(read_collection(r) for r in read.children("collections"))
+            if "collections" in read.raw
             else (),
         ),
     )

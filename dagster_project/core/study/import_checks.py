@@ -1,4 +1,4 @@
-"""The rules for a study whose datasets or answers come from imported files.
+"""The rules for a study whose datasets, answers or passages come from imported files.
 
 What belongs here: which keys must appear together. What does not: single values (`study.imports`), and the files.
 """
@@ -25,6 +25,12 @@ def check(read: Reader, study: Study) -> None:
             "source.kind",
             "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
             " leave source out, or use wikidata or rdf_file",
+        )
+    if kind == "sandbox" and study.collections:
+        raise read.fail(
+            "collections",
+            "the sandbox has its own articles, and other texts say nothing about its entities; leave source out, or use"
+            " wikidata or rdf_file",
         )
     naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
     if study.popularity.measure == "imported" and not naming and kind != "none":

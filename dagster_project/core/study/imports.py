@@ -1,4 +1,4 @@
-"""What study.yaml says about imported files: questions, paraphrases, and answers of models.
+"""What study.yaml says about imported files: questions, paraphrases, answers of models, and collections of passages.
 
 What belongs here: which formats there are, the keys that all of them share, and where a file is. What does not: the
 keys and the contents of one format (its module in `imports`), and what becomes of the rows.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version
 from dagster_project.core.study.reader import Reader
 
-QUESTIONS, PARAPHRASES, ANSWERS = "questions", "paraphrases", "answers"
+QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS = "questions", "paraphrases", "answers", "collections"
 _HERE = "dagster_project.core.imports"
 FORMATS: dict[str, dict[str, str]] = {
     QUESTIONS: {
@@ -34,9 +35,12 @@ FORMATS: dict[str, dict[str, str]] = {
         "lm_eval": f"{_HERE}.lm_eval",
         "table": f"{_HERE}.table_answers",
     },
+    COLLECTIONS: {"dpr": f"{_HERE}.dpr", "articles": f"{_HERE}.articles"},
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+_UNKNOWN = "unknown"
 PLACE_KEYS = ("path", "path_env", "url", "sha256")
 
 
@@ -141,6 +145,24 @@ class Results(_WithOptions):
     kind = ANSWERS
 
 
+@dataclass(frozen=True)
+class Collection(_WithOptions):
+    """A file of texts with titles, which retrieval searches.
+
+    `source` says whose texts they are, `date` when they were taken from there (None: unknown), `licence` what they may
+    be used for. The passages carry all three, wherever they are published.
+    """
+
+    name: str
+    format: str
+    place: Place
+    source: str
+    date: str | None
+    licence: str
+    options: tuple[tuple[str, Any], ...] = ()
+    kind = COLLECTIONS
+
+
 def load_format(kind: str, name: str) -> Any:
     """The record of a format."""
     return importlib.import_module(FORMATS[kind][name]).FORMAT
@@ -164,6 +186,23 @@ def read_results(read: Reader) -> Results:
     )
 
 
+def read_collection(read: Reader) -> Collection:
+    """One entry of the list under `collections`."""
+    format_, options = _format(read, COLLECTIONS, "name", "source", "date", "licence")
+    date = str(read.raw.get("date", ""))
+    if date != _UNKNOWN and not _DATE.fullmatch(date):
+        raise read.fail("date", f"must be the texts' date (2018, 2018-12 or 2018-12-20), or {_UNKNOWN}")
+    return Collection(
+        name=read.slug("name"),
+        format=format_,
+        place=read_place(read),
+        source=read.text("source"),
+        date=None if date == _UNKNOWN else date,
+        licence=read.text("licence"),
+        options=options,
+    )
+
+
 def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     """The format's name, and the values of its own keys."""
     name = read.choice("format", tuple(FORMATS[kind]))
@@ -172,9 +211,11 @@ def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str
     return name, tuple((key, value(read, key)) for key, value in format_.keys.items())
 
 
-def slice_of(declared: Import | Results) -> list[Any]:
+def slice_of(declared: Import | Results | Collection) -> list[Any]:
     """What decides the rows, for a fingerprint: all keys except the file's place, and the code that reads the file."""
-    own = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
+    own: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
+    if isinstance(declared, Collection):
+        own = [declared.name, declared.source, declared.date, declared.licence]
     return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 

@@ -15,7 +15,7 @@ from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
-from dagster_project.core.study.imports import Import, Place, Results, load_format
+from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -228,7 +228,8 @@ class Study:
     """One study: study.yaml decides everything that `make run` does.
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the `reference_questions`:
-    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
+    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3). With `collections`,
+    retrieval searches their passages, and no others.
     """
 
     name: str
@@ -246,6 +247,7 @@ class Study:
     sampling: Sampling = Sampling()
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
+    collections: tuple[Collection, ...] = ()
 
     @property
     def home(self) -> StudyHome:

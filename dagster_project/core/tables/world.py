@@ -213,16 +213,37 @@ WORLD_TABLES = (
         "passages",
         "One row per passage: about 100 words of one article, or one subject's verbalised triples.",
         (
-            column("passage_id", pa.string(), "entity id (or title) and position, as in Q42-0"),
+            column(
+                "passage_id",
+                pa.string(),
+                "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
+                " the file's own id, as in psgs:42",
+            ),
             column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
             column("title", pa.string(), "title of the article"),
-            column("position", pa.int32(), "position of the passage in its article, from 0"),
+            column(
+                "position", pa.int32(), "position among the passages of its article that there are, from 0"
+            ),
             column("text", pa.string(), "the passage without its title"),
             column(
                 "source",
                 pa.string(),
-                "where the passage comes from: sandbox, wikipedia, verbalised, or questions (a text beside a question)",
+                "where the passage comes from: sandbox, wikipedia, verbalised, collection, or questions (a text"
+                " beside a question)",
             ),
+            column(
+                "collection", pa.string(), "collection, as named in the study; null without one", null=True
+            ),
+            column(
+                "collection_source",
+                pa.string(),
+                "whose texts the collection has; null without one",
+                null=True,
+            ),
+            column(
+                "collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True
+            ),
+            column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
         ),
     ),
     Table(

@@ -25,7 +25,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import folder_version
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.card import ExportedTable, card
+from dagster_project.core.warehouse.card import Credit, ExportedTable, card
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import staging_beside
@@ -99,7 +99,9 @@ def _write(
         for name, description, grain, source in said
     ]
     (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
-    (folder / "README.md").write_text(card(publication, tables, licences), encoding="utf-8")
+    (folder / "README.md").write_text(
+        card(publication, tables, licences, _credits(connection)), encoding="utf-8"
+    )
     for file in folder.rglob("*"):
         sync(file)
 
@@ -179,6 +181,15 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
     if any(dataset.paraphrases for dataset in study.datasets):
         found.add("paraphrases")
     return [licence for licence, sources in _KINDS.items() if found & sources]
+
+
+def _credits(connection: duckdb.DuckDBPyConnection) -> list[Credit]:
+    """The collections that published passages are from."""
+    rows = connection.execute(
+        "select collection, collection_source, collection_date, licence, count(*) from marts.dim_passages "
+        "where collection is not null group by all order by all"
+    ).fetchall()
+    return [Credit(*row) for row in rows]
 
 
 def _move(new: Path, folder: Path) -> None:

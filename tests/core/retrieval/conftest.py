@@ -14,10 +14,16 @@ from dagster_project.core.study.study import Study
 
 
 @pytest.fixture
-def rdf_study(make_study: Callable[[str], Study], hand_text: str) -> Study:
-    """The hand-made study with a source that has no articles."""
+def rdf_text(hand_text: str) -> str:
+    """The hand-made study's file, with a source that has no articles."""
     text = hand_text.replace("kind: sandbox, seed: 0, facts_per_relation: 8", "kind: rdf_file")
-    return make_study(text.replace('page_views, last_month: "2026-10"', "sitelinks"))
+    return text.replace('page_views, last_month: "2026-10"', "sitelinks")
+
+
+@pytest.fixture
+def rdf_study(make_study: Callable[[str], Study], rdf_text: str) -> Study:
+    """The hand-made study with a source that has no articles."""
+    return make_study(rdf_text)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import yaml
 from dagster_project.core.errors import BackendError, SourceError, StudyError
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.imports import Import, Place, Results, slice_of
+from dagster_project.core.study.imports import Collection, Import, Place, Results, slice_of
 from dagster_project.core.study.study import Study
 
 FILE = {"format": "popqa"}
@@ -46,6 +46,16 @@ VALID: dict[str, Any] = {
     ],
     "methods": ["closed_book", "bm25"],
     "popularity": {"measure": "imported"},
+    "collections": [
+        {
+            "name": "psgs", "format": "dpr", "path": "psgs.tsv.gz", "source": "Wikipedia by DPR", "date": "2018-12-20",
+            "licence": "CC BY-SA 3.0",
+        },
+        {
+            "name": "leads", "format": "articles", "path_env": "LEADS", "source": "Wikipedia's leads", "date": "unknown",
+            "licence": "CC BY-SA 4.0",
+        },
+    ],
 }  # fmt: skip
 
 
@@ -103,12 +113,30 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         ),
     )
 
+    assert study.collections == (
+        Collection("psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0"),
+        Collection("leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0"),
+    )
 
-def test_a_fingerprint_holds_every_key_but_the_place() -> None:
-    declared = Results("lm_eval", Place("a.jsonl"), "eq", "plain", (("method", "bm25"),))
+
+RESULTS = Results("lm_eval", Place("a.jsonl"), "eq", "plain", (("method", "bm25"),))
+COLLECTION = Collection("psgs", "dpr", Place("psgs.tsv"), "Wikipedia", "2018", "CC0")
+
+
+@pytest.mark.parametrize(
+    ("declared", "changes"),
+    [
+        (RESULTS, [{"dataset": "tp"}, {"prompt": None}, {"options": (("method", "dense"),)}]),
+        (
+            COLLECTION,
+            [{"name": "p"}, {"format": "articles"}, {"source": "W"}, {"date": None}, {"licence": "CC BY"}],
+        ),
+    ],
+)
+def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: list[dict[str, Any]]) -> None:
     moved = dataclasses.replace(declared, place=Place(None, "ELSEWHERE"))
     assert slice_of(declared) == slice_of(moved)
-    for change in ({"dataset": "tp"}, {"prompt": None}, {"options": (("method", "dense"),)}):
+    for change in changes:
         assert slice_of(dataclasses.replace(declared, **change)) != slice_of(declared)
 
 
@@ -142,6 +170,14 @@ def test_a_fingerprint_holds_every_key_but_the_place() -> None:
         ("models.0.dtype", "float16", "models[0].dtype: has no meaning for backend imported"),
         ("models.0.device", "cuda", "models[0].device: has no meaning for backend imported"),
         ("models.0.path", "x", "models[0].path: has no meaning for backend imported"),
+        ("collections", [], "collections: must be a list with at least one entry"),
+        ("collections.0.name", "leads", "collections: 'leads' appears twice"),
+        ("collections.0.format", "csv", "collections[0].format: 'csv' is not one of: dpr, articles"),
+        ("collections.0.source", ..., "collections[0].source: is missing; it must be a text"),
+        ("collections.0.licence", "", "collections[0].licence: must be a text"),
+        ("collections.0.date", ..., "collections[0].date: must be the texts' date (2018, 2018-12 or 2018-12-20)"),
+        ("collections.0.date", "20.12.2018", "collections[0].date: must be the texts' date"),
+        ("collections.0.split", "dev", "collections[0].split: unknown key"),
     ],
 )  # fmt: skip
 def test_messages(load: Callable[[object], Study], path: str, value: object, message: str) -> None:
@@ -236,3 +272,11 @@ def test_nothing_can_be_generated_with_imported_answers(load: Callable[[object],
         BackendError, match=r"model others: its answers are imported \(results\); it cannot generate any"
     ):
         entry(load(VALID).models[0])
+
+
+def test_the_sandbox_has_no_collections(load: Callable[[object], Study]) -> None:
+    raw = changed("datasets", [{"name": "people"}])
+    raw |= {"source": {"kind": "sandbox", "snapshot": "2026-10"}, "models": [{"name": "m", "path": "x"}]}
+    raw["popularity"] = {"measure": "sitelinks"}
+    with pytest.raises(StudyError, match=r"collections: the sandbox has its own articles"):
+        load(raw)

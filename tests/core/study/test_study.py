@@ -35,7 +35,7 @@ from dagster_project.core.study.study import (
 )
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
-OF_IMPORTS = {"imported", "paraphrases", "results"}
+OF_IMPORTS = {"imported", "paraphrases", "results", "collections"}
 """Fields that no study of the sandbox can have: tests/core/imports/test_declared.py names their keys."""
 VALID: dict[str, Any] = {
     "name": "fair",
@@ -204,7 +204,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("name", "lake", "'lake' is taken; not allowed: build, cache"),
         ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
-        ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, datasets, description"),
+        ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, datasets"),
         ("source", ..., "source: is missing"),
         ("source.kind", "wikipedia", "source.kind: 'wikipedia' is not one of: sandbox, wikidata, rdf_file"),
         ("source.path_env", "X", "source.path_env: unknown key"),

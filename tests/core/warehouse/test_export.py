@@ -135,6 +135,16 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
             "insert into marts.dim_passages by name select 'p' as passage_id, 'Q1' as entity_id, 'T' as title, "
             "0 as position, 't' as text, 'wikipedia' as source"
         )
+        connection.execute(
+            "insert into marts.dim_passages by name select 'leads:' || i as passage_id, 'T' as title, 0 as position, "
+            "'t' as text, 'collection' as source, 'leads' as collection, 'Leads of W*k*pedia' as collection_source, "
+            "'2018-12-20' as collection_date, 'CC BY-SA 3.0' as licence from range(1200) as numbers (i)"
+        )
+        connection.execute(
+            "insert into marts.dim_passages by name select 'own:1' as passage_id, 'T' as title, 0 as position, "
+            "'t' as text, 'collection' as source, 'own' as collection, 'us' as collection_source, "
+            "'ask us' as licence"
+        )
         connection.execute("update marts.dim_datasets set source = 'popqa'")
         connection.execute(
             "update marts.dim_entities set source = 'rdf_file' "
@@ -142,8 +152,13 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
         )
     publish_warehouse(study, LOG)
     readme = export_marts(study, LOG).path / "README.md"
-    assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0", "mit", "other"]
+    assert front_matter(readme)["license"] == ["cc0-1.0", "cc-by-sa-4.0", "mit", "other", "cc-by-sa-3.0"]
     licences = readme.read_text().split("## Licences")[1]
+    assert (
+        "- `cc-by-sa-3.0`: 1,200 passages of `dim_passages` are from collection leads: Leads of W\\*k\\*pedia, "
+        "2018-12-20; CC BY-SA 3.0. Column `title` names the article to credit.\n"
+    ) in licences
+    assert "- `other`: 1 passages of `dim_passages` are from collection own: us; ask us. Column" in licences
     assert "PopQA: MIT" in licences
     assert "of EntityQuestions: MIT" not in licences
 

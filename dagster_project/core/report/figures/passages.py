@@ -12,6 +12,7 @@ PASSAGE_CHARACTERS = 700
 
 _EXAMPLES = """with examples as (
     select effects.*, coalesce(passages.text, generated.text) as passage_text,
+        passages.collection_source as passage_source, passages.licence as passage_licence,
         row_number() over (
             partition by effects.dataset, effects.prompt, effects.model, effects.parametric_method,
                 effects.retrieval_method
@@ -28,7 +29,7 @@ select dataset, prompt, model, parametric_method, retrieval_method,
     coalesce(relation, 'no relation') as relation, question,
     list_slice(gold_answers, 1, 5) as gold_answers,
     parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
-    length(passage_text) > {characters} as is_cut, subject_popularity
+    length(passage_text) > {characters} as is_cut, passage_source, passage_licence, subject_popularity
 from examples
 where place <= {each}
 order by dataset, prompt, model, parametric_method, retrieval_method, place"""

@@ -18,7 +18,8 @@ function exampleCard(row, misled) {
     make("span", { class: "role" }, name), make("span", { class: "verdict" }, right ? "✓ right" : "✗ wrong"),
     make("p", { dir: "auto" }, clean(text) || "(empty)"));
   const whose = { subject: "the subject's own article", namesake: "an article of a namesake", other: "another article" };
-  const facts = [row.relation, `popularity ${written(row.subject_popularity, "number")}`, whose[row.passage_of] || row.passage_of];
+  const facts = [row.relation, `popularity ${written(row.subject_popularity, "number")}`, whose[row.passage_of] || row.passage_of,
+    row.passage_source && clean(row.passage_source), row.passage_licence && clean(row.passage_licence)];
   return make("article", { class: "example" },
     make("h4", { dir: "auto" }, clean(row.question)),
     make("p", { class: "facts" }, "gold: ", ...(row.gold_answers || []).flatMap((gold, at) => [at ? ", " : "", isolated(gold)])),

@@ -19,7 +19,11 @@ final as (
         title,
         position,
         text,
-        source
+        source,
+        collection,
+        collection_source,
+        collection_date,
+        licence
     from passages
     where passage_id in (select retrieved_passages.passage_id from retrieved_passages)
 

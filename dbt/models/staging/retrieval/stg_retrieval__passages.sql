@@ -12,7 +12,11 @@ final as (
         title,
         position,
         text,
-        source
+        source,
+        collection,
+        collection_source,
+        collection_date,
+        licence
     from source
 
 )

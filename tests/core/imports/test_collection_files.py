@@ -1,0 +1,111 @@
+"""Collections of texts: what their files hold comes back, and every fault is one clear line or a row put aside."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.articles import read_articles
+from dagster_project.core.imports.dpr import read_passages
+from dagster_project.core.imports.records import Aside
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+
+
+def passages(path: Path) -> tuple[list[tuple[int, str, str, str]], Aside]:
+    aside = Aside(path.name)
+    return [(found.row, found.id, found.title, found.text) for found in read_passages(path, aside)], aside
+
+
+def articles(path: Path) -> tuple[list[tuple[int, str, str]], Aside]:
+    aside = Aside(path.name)
+    return [(found.row, found.title, found.text) for found in read_articles(path, aside)], aside
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=6),
+    end=st.sampled_from(["\n", "\r\n"]),
+    is_packed=st.booleans(),
+)
+def test_passages_come_back_as_dpr_reads_them(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], end: str, is_packed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("dpr") / "psgs.tsv"
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, delimiter="\t", lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([("id", "text", "title"), *((i, *row) for i, row in enumerate(rows))])
+    content = written.getvalue().encode()
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    found, aside = passages(path)
+    assert found == [(i + 1, str(i), title, text.strip('"')) for i, (text, title) in enumerate(rows)]
+    assert aside.rows == []
+
+
+def test_quotation_marks_are_taken_off_the_ends_of_a_passage_alone(tmp_path: Path) -> None:
+    path = tmp_path / "psgs.tsv"
+    path.write_text(
+        'id\ttext\ttitle\n7\t"""Harvest"" is a film by ""Ann"""\tHarvest\n8\t"a ""b"" c"\t"The ""B"""\n',
+        encoding="utf-8",
+    )
+    found, _ = passages(path)
+    assert found == [(1, "7", "Harvest", 'Harvest" is a film by "Ann'), (2, "8", 'The "B"', 'a "b" c')]
+
+
+def test_articles_and_lines_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "leads.jsonl"
+    objects = [
+        {"title": "Ann 👩‍🚀", "text": "<b>Ann</b> \u0000 flies.\nShe is Ann.", "topic": "people"},
+        {"text": "no title"},
+        {"title": None, "text": "no title"},
+        {"title": "Bob", "text": ["no text"]},
+        {"title": "Bob"},
+    ]
+    path.write_text("\n".join([*map(json.dumps, objects), "<html>", "[]", ""]), encoding="utf-8")
+    found, aside = articles(path)
+    assert found == [(1, "Ann 👩‍🚀", "<b>Ann</b> \0 flies.\nShe is Ann.")]
+    assert [row.reason.split(":")[0] for row in aside.rows] == [
+        "key title", "key title", "key text", "key text", "not JSON", "a JSON object was expected",
+    ]  # fmt: skip
+    assert aside.rows[0].row_key == "leads.jsonl row 2"
+
+
+def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "psgs.tsv"
+    path.write_bytes(
+        b"id\ttext\ttitle\n1\tnul \0\tAnn\n2\tonly a text\n3\t\xff\tAnn\n4\tgood \xf0\x9f\x91\xa9\tAnn\n"
+    )
+    found, aside = passages(path)
+    assert found == [(4, "4", "Ann", "good 👩")]
+    assert [row.reason.split(":")[-1].strip().split(" (")[0] for row in aside.rows] == [
+        "holds a NUL character", "2 fields where the header has 3", "byte 0xff is not UTF-8",
+    ]  # fmt: skip
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    for content in (b"id\ttext\n1\ta\n", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n"):
+        path = tmp_path / "psgs.tsv"
+        path.write_bytes(content)
+        with pytest.raises(
+            SourceError, match=r"psgs\.tsv: column .*title is missing; expected id, text, title; its header"
+        ):
+            passages(path)
+
+
+@pytest.mark.parametrize("cut", [slice(None, 15), slice(None, -6)])
+def test_a_broken_gzip_file_is_refused(tmp_path: Path, cut: slice) -> None:
+    path = tmp_path / "leads.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"title": "Ann", "text": "Ann."}\n' * 50)[cut])
+    with pytest.raises(SourceError, match=r"leads\.jsonl\.gz: damaged gzip file \(.+\); fetch it again"):
+        articles(path)
+    path.write_bytes(b"\x1f\x8b no gzip at all")
+    with pytest.raises(SourceError, match="damaged gzip file"):
+        articles(path)

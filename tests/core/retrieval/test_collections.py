@@ -1,0 +1,175 @@
+"""Collections as lake table passages: joined, cut, named, linked to entities, and never without their licence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.retrieval.collections import entities_by_title
+from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.study.study import Study
+
+PSGS = [
+    ("10", "Ada Quill was a weaver.", "Ada Quill (weaver)"),
+    ("11", "She is buried in Lodz.", "Ada Quill (weaver)"),
+    ("10", "another text", "Łódź"),
+    ("12", " ", "Łódź"),
+    ("13", "no title", ""),
+    ("14", "long title", "x" * 256),
+    ("", "no id", "Łódź"),
+    ("15", "Łódź is a city.", "Łódź"),
+]
+LEADS = [
+    {"title": "Łódź", "text": "Łódź is a city."},
+    {"title": "Long", "text": " ".join(f"Sentence {i} has exactly seven words here." for i in range(40))},
+    {"title": "Ada Quill (weaver)", "text": "A first part.\u0000"},
+    {"title": "Ada Quill (weaver)", "text": "A second part 👩‍🚀."},
+    {"title": "Ada Quill (weaver)", "text": "A first part."},
+]
+COLLECTIONS = """
+collections:
+  - {name: psgs, format: dpr, path: psgs.tsv, source: Wikipedia by DPR, date: 2018-12-20, licence: CC BY-SA 3.0}
+  - {name: leads, format: articles, path: leads.jsonl, source: Wikipedia's leads, date: unknown, licence: CC BY-SA 4.0}
+"""
+
+
+def write_files(
+    folder: Path, psgs: list[tuple[str, str, str]] = PSGS, leads: list[dict[str, str]] = LEADS
+) -> None:
+    rows = ["id\ttext\ttitle", *("\t".join(row) for row in psgs)]
+    (folder / "psgs.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "leads.jsonl").write_text("".join(json.dumps(lead) + "\n" for lead in leads), encoding="utf-8")
+
+
+@pytest.fixture
+def collected(make_study: Callable[[str], Study], rdf_text: str, hand_lake: Lake) -> Study:
+    """A study with two collections, and the hand-made lake, where some entities have articles."""
+    rows = hand_lake.read("entities").to_pylist()
+    articles = {"Q1": "Ada Quill (weaver)"}
+    rows = [{**row, "article_title": articles.get(row["entity_id"])} for row in rows]
+    hand_lake.write("entities", rows, fingerprint="with articles")
+    study = make_study(rdf_text + COLLECTIONS)
+    write_files(study.path.parent)
+    return study
+
+
+def built(study: Study, lake: Lake, log: logging.Logger) -> tuple[Outcome, dict[str, dict[str, Any]]]:
+    outcome = build_passages(study, lake, log)
+    return outcome, {row["passage_id"]: row for row in lake.read("passages").to_pylist()}
+
+
+def test_collections_are_joined_in_order(collected: Study, hand_lake: Lake, log: logging.Logger) -> None:
+    outcome, rows = built(collected, hand_lake, log)
+    assert list(rows) == [
+        "psgs:10", "psgs:11", "psgs:15",
+        "leads:Long-0", "leads:Long-1", "leads:Long-2", "leads:Ada Quill (weaver)-0", "leads:Ada Quill (weaver)-1",
+    ]  # fmt: skip
+    assert [row["position"] for row in rows.values()] == [0, 1, 0, 0, 1, 2, 0, 1]
+    assert rows["psgs:11"] == {
+        "passage_id": "psgs:11", "entity_id": "Q1", "title": "Ada Quill (weaver)", "position": 1,
+        "text": "She is buried in Lodz.", "source": "collection", "collection": "psgs",
+        "collection_source": "Wikipedia by DPR", "collection_date": "2018-12-20", "licence": "CC BY-SA 3.0",
+    }  # fmt: skip
+    last = rows["leads:Ada Quill (weaver)-1"]
+    assert (last["text"], last["licence"], last["collection_date"]) == (
+        "A second part 👩‍🚀.",
+        "CC BY-SA 4.0",
+        None,
+    )
+    assert rows["leads:Ada Quill (weaver)-0"]["text"] == "A first part."
+    words = [word for i in range(3) for word in rows[f"leads:Long-{i}"]["text"].split()]
+    assert words == LEADS[1]["text"].split()
+    assert outcome.notes["collections"] == {
+        "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows put aside": 5},
+        "leads": {"passages": 5, "linked to an entity": 2, "known already": 2, "rows put aside": 0},
+    }
+
+
+def test_rows_left_out_say_why(collected: Study, hand_lake: Lake, log: logging.Logger) -> None:
+    built(collected, hand_lake, log)
+    aside = hand_lake.read("quarantine", "passages|all").to_pylist()
+    assert [(row["row_key"], row["reason"]) for row in aside] == [
+        ("psgs.tsv row 3", "id '10': row 1 has it already; that row is kept"),
+        ("psgs.tsv row 4", "text: is empty"),
+        ("psgs.tsv row 5", "title: a text was expected"),
+        ("psgs.tsv row 6", "title: at most 255 characters were expected, not 256"),
+        ("psgs.tsv row 7", "id: a text was expected"),
+        ("leads.jsonl row 1", "kept once: passage psgs:15 has the same title and text"),
+        ("leads.jsonl row 5", "kept once: passage leads:Ada Quill (weaver)-0 has the same title and text"),
+    ]
+
+
+def test_a_label_links_only_an_entity_without_article_or_namesake() -> None:
+    def entity(entity_id: str, label: str, article: str | None = None) -> dict[str, str | None]:
+        return {"entity_id": entity_id, "label": label, "article_title": article}
+
+    assert entities_by_title([
+        entity("Q1", "Harvest", "Harvest (2010 film)"),  # article Harvest is about something else
+        entity("Q2", "Ann"),
+        entity("Q3", "Bob"),
+        entity("Q4", "Bob", "Bob (painter)"),
+        entity("Q5", "Cid", "Shared"),
+        entity("Q6", "Dan", "Shared"),
+        entity("Q7", "Ann (film)", "Ann"),  # whose article it is goes before who is called so
+    ]) == {"Harvest (2010 film)": "Q1", "Bob (painter)": "Q4", "Ann": "Q7"}  # fmt: skip
+
+
+def test_the_oracle_reads_the_subject_s_passages(
+    collected: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    built(collected, searchable, log)
+    retrieve_passages(collected, searchable, "oracle", log)
+    rows = searchable.read("retrieved_passages", "oracle").to_pylist()
+    assert {row["question_id"]: row["passage_id"] for row in rows} == {
+        "Q1-P106": "psgs:10",
+        "Q1-P19": "psgs:11",
+    }
+
+
+@pytest.mark.parametrize(
+    ("psgs", "leads", "message"),
+    [
+        ([("1", "text", "")], LEADS, r"psgs\.tsv: no row gives collection psgs .*; the first one: title: a text"),
+        ([], LEADS, r"psgs\.tsv: no row gives collection psgs \(format dpr\) a passage$"),
+        (PSGS, [{"text": "a"}], r"leads\.jsonl: no row gives collection leads .*: key title: a text was expected"),
+        (PSGS, [], r"leads\.jsonl: is empty"),
+    ],
+)  # fmt: skip
+def test_a_collection_without_passages_is_refused(
+    collected: Study,
+    hand_lake: Lake,
+    log: logging.Logger,
+    psgs: list[tuple[str, str, str]],
+    leads: list[dict[str, str]],
+    message: str,
+) -> None:
+    write_files(collected.path.parent, psgs, leads)
+    with pytest.raises(SourceError, match=message):
+        build_passages(collected, hand_lake, log)
+
+
+def test_only_what_decides_the_passages_makes_them_stale(
+    collected: Study, make_study: Callable[[str], Study], hand_lake: Lake, log: logging.Logger
+) -> None:
+    def is_current(study: Study) -> bool:
+        return build_passages(study, hand_lake, log).was_current
+
+    text = collected.path.read_text(encoding="utf-8")
+    assert not is_current(collected)
+    os.utime(collected.path.parent / "psgs.tsv", (1, 1))
+    assert is_current(collected)
+    assert not is_current(make_study(text.replace("CC BY-SA 3.0", "CC BY-SA 2.0")))
+    write_files(collected.path.parent, PSGS[:1])
+    assert not is_current(make_study(text))
+    hand_lake.write("entities", hand_lake.read("entities").slice(0, 3), fingerprint="fewer")
+    assert not is_current(make_study(text))
+    assert is_current(make_study(text))
