@@ -24,7 +24,7 @@ from dbt.cli.main import dbtRunner
 from dbt.config.runtime import load_profile
 from dbt.contracts.graph.manifest import Manifest
 from dbt.flags import set_from_args
-from dbt.parser.manifest import extended_msgpack_decoder
+from dbt.parser.manifest import extended_mashumuro_decoder
 from dbt_common.context import set_invocation_context
 
 from dagster_project.core.study.file import load_study
@@ -48,7 +48,7 @@ def invoke_dbt(study: Study, *args: str) -> Any:
         gc.collect()  # the build is open as long as its connection is not collected
     results = getattr(done.result, "results", [])
     bad = [f"{one.node.name}: {one.message}" for one in results if one.status in ("error", "fail")]
-    assert done.success, (done.exception, bad)
+    assert done.success, (str(done.exception), bad)
     return done.result
 
 
@@ -82,7 +82,10 @@ def put_parsed(home: Path, study: Path) -> None:
 
 
 def _manifest_for(study: Study) -> Manifest:
-    return Manifest.from_msgpack(msgpack.packb(_parsed_for(study)), decoder=extended_msgpack_decoder)
+    packed = msgpack.packb(_parsed_for(study))
+    manifest: Manifest = Manifest.from_msgpack(packed, decoder=extended_mashumuro_decoder)
+    manifest.build_flat_graph()  # which macros read
+    return manifest
 
 
 def _parsed_for(study: Study) -> Any:
