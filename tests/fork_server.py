@@ -28,7 +28,10 @@ from pathlib import Path
 from typing import IO
 
 PROJECT = Path(__file__).resolve().parents[1]
-LIBRARIES = ("dagster", "dagster_dbt", "duckdb", "pandas", "pyarrow.parquet", "torch", "transformers")
+LIBRARIES = (
+    "dagster", "dagster_dbt", "networkx", "sqlalchemy.orm", "alembic.command", "duckdb", "pandas", "pyarrow.parquet",
+    "torch", "transformers",
+)  # fmt: skip
 
 
 @dataclass
