@@ -31,6 +31,7 @@ from dagster_project.core.terms import clean_term
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
 LONGEST_TITLE = 255
+LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -175,6 +176,9 @@ def _fault(title: str, name: str, texts: list[str]) -> str | None:
         return f"title: at most {LONGEST_TITLE} characters were expected, not {len(title):,}"
     if not texts:
         return "text: is empty"
+    n_words = max(len(text.split()) for text in texts)
+    if n_words > LONGEST_PASSAGE:
+        return f"text: a passage of at most {LONGEST_PASSAGE:,} words was expected, not {n_words:,}"
     return None if name else "id: a text was expected"
 
 

@@ -26,6 +26,7 @@ PSGS = [
     ("13", "no title", ""),
     ("14", "long title", "x" * 256),
     ("", "no id", "Łódź"),
+    ("16", "word " * 1_001, "Łódź"),
     ("15", "Łódź is a city.", "Łódź"),
 ]
 LEADS = [
@@ -89,7 +90,7 @@ def test_collections_are_joined_in_order(collected: Study, hand_lake: Lake, log:
     words = [word for i in range(3) for word in rows[f"leads:Long-{i}"]["text"].split()]
     assert words == LEADS[1]["text"].split()
     assert outcome.notes["collections"] == {
-        "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows put aside": 5},
+        "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows put aside": 6},
         "leads": {"passages": 5, "linked to an entity": 2, "known already": 2, "rows put aside": 0},
     }
 
@@ -103,6 +104,7 @@ def test_rows_left_out_say_why(collected: Study, hand_lake: Lake, log: logging.L
         ("psgs.tsv row 5", "title: a text was expected"),
         ("psgs.tsv row 6", "title: at most 255 characters were expected, not 256"),
         ("psgs.tsv row 7", "id: a text was expected"),
+        ("psgs.tsv row 8", "text: a passage of at most 1,000 words was expected, not 1,001"),
         ("leads.jsonl row 1", "kept once: passage psgs:15 has the same title and text"),
         ("leads.jsonl row 5", "kept once: passage leads:Ada Quill (weaver)-0 has the same title and text"),
     ]
