@@ -21,7 +21,7 @@ from dagster_project.core.study.reader import Reader
 N_SUBJECTS = 12
 
 
-def results(format_: str, **options: str) -> Results:
+def results(format_: str, **options: Any) -> Results:
     """A declaration of answers to dataset popqa, read as study.yaml would be, at a place of no meaning."""
     raw = {"format": format_, "path": "x", "dataset": "popqa", **options}
     return read_results(Reader(Path("study.yaml"), "results[0]", raw))

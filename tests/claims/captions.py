@@ -6,6 +6,7 @@ import re
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
 from dagster_project.core.report.figures import FIGURES
+from dagster_project.core.statistics import correlation_intervals
 from dagster_project.core.statistics.method_comparisons import N_RESAMPLES
 from tests.claims.form import Claim, Computed, caption, constant, dbt_variable
 
@@ -60,6 +61,11 @@ CLAIMS = (
         caption("adaptive_accuracy"),
         "({train:p0} % fit the thresholds, {test:p0} % are scored)",
         constant(train=_TRAIN, test=1 - _TRAIN),
+    ),
+    Claim(
+        caption("correlation_within_relations"),
+        "({n:,} resamples of questions)",
+        constant(n=correlation_intervals.N_RESAMPLES),
     ),
     Claim(caption("paired_comparisons"), "({n:,} resamples of questions)", constant(n=N_RESAMPLES)),
     Claim(

@@ -52,6 +52,10 @@ CLAIMS = tuple(
             by_model(f"select model, point_biserial {_CORRELATION} = 'all'"),
         ),
         (
+            "whose difficulty then plays no part, {s:d2}, {m:d2}, {l:d2}",
+            by_model(f"select model, point_biserial_within {_CORRELATION} = 'all'"),
+        ),
+        (
             "{names:w} answer is part of a subject's name; always giving the most frequent answer is right for "
             "{colour:p0} % of colours and {whole:p0} % of all questions",
             "select sum(share_answer_in_subject * n)::int as names, "

@@ -15,26 +15,14 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, read_json_lines
-from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, truth
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.study.imports import Results
 
+LOGS = "samples_*.jsonl"
 METRICS = ("exact_match", "em", "acc")
 """Metrics that say right or wrong, in the order of choice where results name none."""
-
-
-def find_log(place: Path) -> Path:
-    """The log at `place`. Errors: `SourceError` if a folder has none or several."""
-    if place.is_file():
-        return place
-    logs = sorted(place.glob("samples_*.jsonl"))
-    if len(logs) != 1:
-        there = f"holds {len(logs)}: {', '.join(log.name for log in logs[:5])}" if logs else "holds none"
-        raise SourceError(
-            f"{place}: one samples_*.jsonl was expected, the folder {there}; name the file by path"
-        )
-    return logs[0]
 
 
 def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
@@ -134,14 +122,14 @@ def _prompt(arguments: object) -> str | None:
 def _read(
     place: Path, declared: Results, questions: Questions
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    log = find_log(place)
+    log = only_log(place, LOGS)
     aside = Aside(log.name)
     return read_log(log, declared, questions, aside), aside.rows
 
 
 FORMAT = AnswerFormat(
     read=_read,
-    files=lambda place, _: [find_log(place)],
+    files=lambda place, _: [only_log(place, LOGS)],
     keys={
         "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),

@@ -1,15 +1,17 @@
 """Answers that others generated, as their files hold them: what all result formats share.
 
 What belongs here: the shape of a row, and values as such files write them. What does not: the formats
-(`adaptive_retrieval`, `lm_eval`, `table_answers`), and scoring (`answers`).
+(`adaptive_retrieval`, `lm_eval`, `table_answers`, `inspect_logs`), and scoring (`answers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Study
 
@@ -61,6 +63,19 @@ def truth(value: object) -> bool | None:
 def given(value: str) -> str | None:
     """The text, or None if the file leaves it out."""
     return None if value.strip().lower() in _MISSING else value
+
+
+def only_log(place: Path, *patterns: str) -> Path:
+    """The file at `place`, or the only log of that folder. Errors: `SourceError` if a folder has none or several."""
+    if place.is_file():
+        return place
+    logs = sorted({log for pattern in patterns for log in place.glob(pattern)})
+    if len(logs) != 1:
+        there = f"holds {len(logs)}: {', '.join(log.name for log in logs[:5])}" if logs else "holds none"
+        raise SourceError(
+            f"{place}: one {' or '.join(patterns)} was expected, the folder {there}; name the file by path"
+        )
+    return logs[0]
 
 
 def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:

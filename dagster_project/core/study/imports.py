@@ -34,6 +34,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "adaptive_retrieval": f"{_HERE}.adaptive_retrieval",
         "lm_eval": f"{_HERE}.lm_eval",
         "table": f"{_HERE}.table_answers",
+        "inspect": f"{_HERE}.inspect_logs",
     },
     COLLECTIONS: {"dpr": f"{_HERE}.dpr", "articles": f"{_HERE}.articles"},
 }

@@ -17,10 +17,10 @@ from dagster_project.core.imports.adaptive_retrieval import (
     read_result_file,
     result_file,
 )
-from dagster_project.core.imports.lm_eval import find_log, read_log
+from dagster_project.core.imports.lm_eval import LOGS, read_log
 from dagster_project.core.imports.popqa import COLUMNS, read_popqa
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.imports.results import ImportedAnswer
+from dagster_project.core.imports.results import ImportedAnswer, only_log
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -181,7 +181,7 @@ def test_a_folder_without_results(tmp_path: Path) -> None:
 def test_log_lines_by_id(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
     path = write_log(tmp_path / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
     aside = Aside(path.name)
-    found = read_log(find_log(tmp_path), LOG, questions, aside)
+    found = read_log(only_log(tmp_path, LOGS), LOG, questions, aside)
     assert aside.rows == []
     assert [(a.question_id, a.text, a.is_correct) for a in found[:2]] == [
         ("400000", " Answer 0", True), ("400001", " no", False),
@@ -248,4 +248,4 @@ def test_a_folder_of_several_logs(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"the folder holds 2: samples_a.jsonl, samples_b.jsonl; name the file by path"
     ):
-        find_log(tmp_path)
+        only_log(tmp_path, LOGS)

@@ -157,3 +157,29 @@ def test_nothing_is_said_of_real_models_in_the_real_world(marts: duckdb.DuckDBPy
     marts.execute("update marts.dim_datasets set source = 'wikidata'")
     marts.execute("update marts.dim_models set path = 'EleutherAI/pythia-160m', engine = 'transformers 5'")
     assert banner(marts) is None
+
+
+def test_the_figure_of_relations_has_both_correlations_with_their_own_intervals(
+    marts: duckdb.DuckDBPyConnection,
+) -> None:
+    shown = {
+        (*(row[name] for name in ("dataset", "prompt", "model", "method", "measure", "scope")),): [
+            row[name] for name in ("n", "correlation", "ci_low", "ci_high", "undefined")
+        ]
+        for row in read(marts, "correlation_within_relations").rows
+    }
+    of_scope = {
+        "over all answers": ("", "n", "unbinned"),
+        "within relations": ("_within", "n_within", "within"),
+    }
+    expected = {}
+    for scope, (suffix, n, reason) in of_scope.items():
+        for measure, name in (("point-biserial", "point_biserial"), ("Spearman", "spearman")):
+            column = f"{name}{suffix}"
+            found = marts.execute(
+                f"select dataset, prompt, model, method, {n}, {column}, {column}_ci_low, {column}_ci_high, "
+                f"{reason}_ci_undefined from marts.fct_popularity_correlation where relation = 'all'"
+            ).fetchall()
+            expected |= {(*row[:4], measure, scope): list(row[4:]) for row in found}
+    assert shown == expected
+    assert len({tuple(values) for values in expected.values()}) > 4

@@ -74,11 +74,11 @@ WITHIN = Figure(
     "falls; it can even be negative while popularity helps in every relation. `within relations` compares a question "
     "only with questions of its own relation: the mean of the relation is subtracted from correctness and from "
     "popularity (from its logarithm, or from its rank in the relation). Read `within relations` to learn whether "
-    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of questions). Questions with popularity 0 or "
-    "without popularity are left out; questions without a relation are left out of `within relations`.",
+    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of questions). Questions without popularity, "
+    "or with popularity zero, are left out; questions without a relation are left out of `within relations`.",
     source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
     tables=("fct_popularity_correlation",),
-    sql=f"""select dataset, prompt, model, method, unnest([
+    sql=f"""with scopes as (select dataset, prompt, model, method, unnest([
     {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
         ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: unbinned_ci_undefined}},
     {{measure: 'point-biserial', scope: '{_SCOPES[1]}', n: n_within, correlation: point_biserial_within,
@@ -89,7 +89,8 @@ WITHIN = Figure(
         ci_low: spearman_within_ci_low, ci_high: spearman_within_ci_high, undefined: within_ci_undefined}}
 ], recursive := true)
 from marts.fct_popularity_correlation
-where relation = 'all'
+where relation = 'all')
+select * from scopes
 order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
     columns=(
         *KEY,
@@ -106,7 +107,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
                 "field": "correlation",
                 "type": "quantitative",
                 "title": "correlation of correctness with popularity",
-                "axis": {"format": "+.1f", "grid": True, "tickCount": 6},
+                "axis": {"format": ".1f", "grid": True, "tickCount": 6},
             },
             names("method"),
             fixed("scope", "correlation", _SCOPES),

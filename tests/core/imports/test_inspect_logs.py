@@ -1,0 +1,160 @@
+"""Logs of Inspect, written by Inspect itself with its mock model (`tests/inspect_logs.py`)."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.inspect_logs import FORMAT, read_log, verdict
+from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.results import ImportedAnswer
+from tests.imported_files import results
+from tests.inspect_logs import ANSWERS, BROKEN, MODEL, write_logs
+
+pytest.importorskip("inspect_ai", reason="extra inspect is not installed")
+
+IDS = [str(400_000 + i) for i in range(len(ANSWERS))]
+QUESTIONS: dict[str, dict[str, Any]] = {question_id: {} for question_id in IDS}
+INCLUDES = [True, False, True, False, True, True]  # scorer includes, which ignores case
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_logs(tmp_path_factory.mktemp("inspect"))
+
+
+def read(path: Path, **options: Any) -> tuple[list[ImportedAnswer], list[tuple[str, str]]]:
+    aside = Aside(path.name)
+    found = read_log(path, results("inspect", **options), QUESTIONS, aside)
+    return found, [(row.row_key, row.reason) for row in aside.rows]
+
+
+@pytest.mark.parametrize("name", ["whole.eval", "whole.json"])
+def test_samples_by_id_with_what_the_log_says(logs: Path, name: str) -> None:
+    found, aside = read(logs / name, scorer="includes", method="bm25")
+    assert aside == []
+    assert [one.question_id for one in found] == IDS
+    assert [one.text for one in found] == list(ANSWERS), "the answers as they were given, long ones whole"
+    assert [one.is_correct for one in found] == INCLUDES
+    assert {(one.method, one.made_by, one.prompt_hash, one.shots) for one in found} == {
+        ("bm25", MODEL, None, None)
+    }
+    assert [(one.prompt_tokens, one.new_tokens) for one in found] == [(15, i) for i in range(len(IDS))]
+    assert found[0].place == f"{name} sample 400000"
+    assert all(one.latency_ms is not None and 0 <= one.latency_ms < 60_000 for one in found)
+
+
+def test_scorers_and_metrics_are_chosen_not_guessed(logs: Path) -> None:
+    path = logs / "whole.eval"
+    with pytest.raises(SourceError, match="holds several: graded, includes, match; choose one by key scorer"):
+        read(path)
+    with pytest.raises(SourceError, match="has no scorer 'f1'; there are: graded, includes, match"):
+        read(path, scorer="f1")
+    with pytest.raises(SourceError, match="holds several: loose, strict; choose one by key metric"):
+        read(path, scorer="graded")
+    with pytest.raises(SourceError, match="has no metric 'strict'; there are: none"):
+        read(path, scorer="includes", metric="strict")
+    strict, _ = read(path, scorer="graded", metric="strict")
+    assert [one.is_correct for one in strict] == [True, False, False, False, False, True]
+    loose, _ = read(path, scorer="graded", metric="loose")
+    assert [one.is_correct for one in loose] == [bool(text) for text in ANSWERS]
+
+
+def test_one_epoch_counts(logs: Path) -> None:
+    path = logs / "epochs.eval"
+    with pytest.raises(SourceError, match="holds several epochs: 1, 2, 3; choose one by key epoch"):
+        read(path)
+    with pytest.raises(SourceError, match="has no epoch 4; there are: 1, 2, 3"):
+        read(path, epoch=4)
+    found, aside = read(path, epoch=2)
+    assert sorted(one.question_id for one in found) == IDS
+    assert aside == []
+
+
+def test_a_sample_that_ended_in_an_error_is_put_aside(logs: Path) -> None:
+    found, aside = read(logs / "tolerant.eval")
+    assert [one.question_id for one in found] == [one for one in IDS if one != BROKEN]
+    assert aside == [
+        (f"tolerant.eval row {BROKEN}", "the sample ended in an error: RuntimeError('the tool\\nbroke')")
+    ]
+
+
+def test_an_unfinished_evaluation_is_refused_or_said(logs: Path) -> None:
+    path = logs / "failed.eval"
+    with pytest.raises(SourceError, match=r"did not finish \(status error\).*accept_unfinished: true"):
+        read(path)
+    found, aside = read(path, accept_unfinished=True)
+    assert [one.question_id for one in found] == IDS[:1]
+    assert aside[0][0] == "failed.eval row all"
+    assert re.search(r"so samples are missing: it has [2-5] of 6$", aside[0][1])
+    assert f"failed.eval row {BROKEN}" in [key for key, _ in aside]
+
+
+def test_ids_of_metadata_and_unknown_ids(logs: Path) -> None:
+    found, aside = read(logs / "tolerant.eval", id_field="key")
+    assert found == []
+    assert {reason for _, reason in aside[:1]} == {"key: no question of the dataset has it"}
+    _, aside = read(logs / "tolerant.eval", id_field="qid")
+    assert aside[0][1] == "metadata: key 'qid' was expected"
+    aside_of_few = Aside("few")
+    few = read_log(logs / "tolerant.eval", results("inspect"), {IDS[0]: {}}, aside_of_few)
+    assert [one.question_id for one in few] == IDS[:1]
+    assert aside_of_few.rows[-1].reason == "id: no question of the dataset has it"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0, False), (1.0, True), (0.0, False),
+        (0.5, None), (True, True), (False, False), (math.nan, None), (None, None), ("c", True),
+    ],
+)  # fmt: skip
+def test_grades(value: object, expected: bool | None) -> None:
+    assert verdict(value) is expected
+
+
+@pytest.mark.parametrize("value", ["maybe", 7, -1, [1, 0]])
+def test_grades_that_are_none(value: object) -> None:
+    with pytest.raises(ValueError, match="C, I, P, N or a number from 0 to 1 was expected"):
+        verdict(value)
+
+
+def cut(path: Path, target: Path) -> Path:
+    target.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return target
+
+
+def test_a_file_that_is_no_whole_log_gives_one_line(logs: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"results": []}')
+    text = tmp_path / "text.eval"
+    text.write_text("id,answer\n")
+    named = shutil.copy(logs / "whole.json", tmp_path / "log.txt")
+    broken = [cut(logs / name, tmp_path / name) for name in ("whole.eval", "whole.json")]
+    for path in (*broken, other, text, Path(named)):
+        with pytest.raises(SourceError, match="cannot be read as a log of Inspect") as told:
+            read(path, scorer="includes")
+        assert str(told.value).startswith(str(path))
+        assert "\n" not in str(told.value)
+
+
+def test_a_folder_holds_one_log(logs: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"one \*\.eval or \*\.json was expected, the folder holds 5"):
+        FORMAT.files(logs, results("inspect"))
+    shutil.copy(logs / "whole.eval", tmp_path)
+    assert FORMAT.files(tmp_path, results("inspect")) == [tmp_path / "whole.eval"]
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    with pytest.raises(
+        SourceError, match=r"package inspect_ai, which is not installed; .*longtail\[inspect\]"
+    ):
+        FORMAT.files(tmp_path, results("inspect"))
