@@ -22,6 +22,7 @@ from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
 from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
+from dagster_project.event_log import written_at_leisure
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
@@ -45,7 +46,7 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
     home = study.home
     claim_home(study)
     prepare_dagster_home(home)
-    with dg.DagsterInstance.get() as instance:
+    with written_at_leisure(home.dagster), dg.DagsterInstance.get() as instance:
         for pool, limit in POOL_LIMITS.items():
             instance.event_log_storage.set_concurrency_slots(pool, limit)
         reap_dead_runs(instance, home)

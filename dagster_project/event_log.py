@@ -1,0 +1,47 @@
+"""Dagster's history in SQLite, written without waiting for the disk at every event.
+
+What belongs here: how SQLite writes the history. What does not: what is in it, and the home of a study (`operations`).
+
+Dagster opens and closes a database for each of a run's thousand events. SQLite then waits for the disk twice: for the
+event, and since the last connection has closed. Here one connection to each database stays open, and SQLite waits only
+where it tidies up. A killed process loses nothing, and a power cut at most the last events of the history; the lake
+does not depend on them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+
+@contextlib.contextmanager
+def written_at_leisure(folder: Path) -> Iterator[None]:
+    """Until this ends, SQLite does not wait for the disk at every change of the databases below `folder`."""
+    kept: dict[str, sqlite3.Connection] = {}
+
+    def ease(connection: object, _record: object) -> None:
+        if not isinstance(connection, sqlite3.Connection):
+            return
+        file = connection.execute("pragma database_list").fetchone()[2]
+        if not Path(file).is_relative_to(folder.resolve()):
+            return
+        connection.execute("pragma synchronous = normal")
+        if file not in kept:
+            kept[file] = sqlite3.connect(file, timeout=0, check_same_thread=False)
+        with contextlib.suppress(
+            sqlite3.OperationalError
+        ):  # a new database may be locked; the next time will do
+            kept[file].execute("pragma schema_version").fetchone()
+
+    event.listen(Engine, "connect", ease)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", ease)
+        for connection in kept.values():
+            connection.close()
