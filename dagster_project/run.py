@@ -11,14 +11,13 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.disk import advised, is_disk_full
-from dagster_project.core.errors import single_line
+from dagster_project.core.disk import is_disk_full
+from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.files import atomic_file
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
@@ -28,13 +27,13 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
+from dagster_project.failures import why
 from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
-_SHOWN_CHECKS = 3
 _LOGGERS = ("longtail", "dagster_project")  # dagster.yaml shows the same ones in the UI
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -52,12 +51,11 @@ def main() -> int:
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
-            n_failed = materialise(study)
-            if n_failed:
-                return 1
-            print(f"\n{render_headline(headline(study.home.published_warehouse))}")
-            print(_where_next(study, time.monotonic() - began))
-        return 0
+            failed = materialise(study)
+            if len(failed) < len(study.models):
+                print(f"\n{render_headline(headline(study.home.published_warehouse))}")
+                print(_where_next(study, time.monotonic() - began), flush=True)
+            return _unfinished(study, failed)
     except KeyboardInterrupt:
         print("stopped; finished rows are kept, `make run` continues from here", file=sys.stderr)
         return 130
@@ -81,33 +79,69 @@ def _told(study: Study, missing: list[str]) -> int:
     return 1
 
 
-def materialise(study: Study) -> int:
-    """Materialise every stage of the study; return 0, or 1 after printing which step failed."""
+def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
+    """Say what failed of which models, and how to go on; return the exit code."""
+    if not failed:
+        return 0
+    for line in failed.values():
+        print(f"error: {line}", file=sys.stderr)
+    n_finished = len(study.models) - len(failed)
+    if n_finished:
+        others = f"the other {n_finished} models are" if n_finished > 1 else "the other model is"
+        print(
+            f"  {', '.join(failed)}: not finished. The warehouse is published: {others} complete, and mart"
+            " fct_answer_coverage counts the rows that are missing.",
+            file=sys.stderr,
+        )
+    print(
+        "  Finished rows are kept: correct the cause, then `make run` again continues there.", file=sys.stderr
+    )
+    return 1
+
+
+def materialise(study: Study) -> dict[str, str]:
+    """Materialise every stage of the study; return the models that are not finished, each with its failure.
+
+    Where a stage of one model fails, the other models go on, and the warehouse is built over what is finished. If all
+    models fail, nothing is built. Errors: `LongtailError` where a stage fails that all models share, or the disk is full.
+    """
+    failed: dict[str, str] = {}
     with open_instance(study) as instance:
         _say("loading definitions")
         from dagster_project.definitions import defs
 
         definitions = defs()
         stages = plan(study, definitions.resolve_asset_graph())
-        inputs = ""
         for number, stage in enumerate(stages, 1):
-            started = time.monotonic()
+            if stage.model in failed or len(failed) == len(study.models):
+                continue
             _say(f"[{number}/{len(stages)}] {stage.title}")
-            if stage.is_output:
-                inputs = warehouse_inputs(study)  # before the build, which does not see later changes
-                if _is_published(study, inputs):
-                    continue
-                _published_inputs(study).unlink(
-                    missing_ok=True
-                )  # from here on, the published files are replaced
-            failure = run_stage(definitions, instance, study, stage)
-            if failure:
-                print(f"error: {stage.title}: {failure}", file=sys.stderr)
-                return 1
-            _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
-    with atomic_file(_published_inputs(study)) as temporary:
-        temporary.write_text(inputs, encoding="ascii")
-    return 0
+            started = time.monotonic()
+            run = _publish if stage.is_output else run_stage
+            failure = run(definitions, instance, study, stage)
+            if failure is None:
+                _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
+                continue
+            if stage.model is None or is_disk_full(failure):
+                raise LongtailError(f"{stage.title}: {failure}")
+            failed[stage.model] = f"{stage.title}: {failure}"
+            _say(f"      {stage.title} failed; the other models go on: {failure}")
+    return failed
+
+
+def _publish(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
+) -> str | None:
+    """Run the last stage, unless exactly this lake is published already; return as `run_stage`."""
+    inputs = warehouse_inputs(study)  # before the build, which does not see later changes
+    if _is_published(study, inputs):
+        return None
+    _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
+    failure = run_stage(definitions, instance, study, stage)
+    if failure is None:
+        with atomic_file(_published_inputs(study)) as temporary:
+            temporary.write_text(inputs, encoding="ascii")
+    return failure
 
 
 def _published_inputs(study: Study) -> Path:
@@ -144,45 +178,7 @@ def run_stage(
             raise_on_error=False,
         )
     forget_run(study.home.locks, outcome.run_id)
-    return None if outcome.success else _why(outcome.all_events)
-
-
-def _why(events: Sequence[Any]) -> str:
-    """What failed, in one line. A full disk comes first, as it may cause everything else. Failed checks come next: a
-    blocking check also fails a step, with Dagster's message.
-    """
-    for said in map(_said, events):
-        if is_disk_full(said):
-            return advised(said)
-    evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
-    failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
-    if failed:
-        more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
-        return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
-    for event in events:
-        if event.is_step_failure and (said := _said(event)):
-            return said
-    return "the run failed; its page in `make ui` says why"
-
-
-def _said(event: Any) -> str:
-    """The reason of a failed step or run in one line: our own message, or the message of the root error."""
-    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
-    if failed is None:
-        return ""
-    own = getattr(failed, "user_failure_data", None)
-    if own and own.description:
-        return single_line(str(own.description))
-    error = failed.error
-    while error and error.cause:
-        error = error.cause
-    trace = "(the run's page in `make ui` has the trace)"
-    return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
-
-
-def _check(check: dg.AssetCheckEvaluation) -> str:
-    named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
-    return f"{named}: {check.description}" if check.description else named
+    return None if outcome.success else why(outcome.all_events)
 
 
 def _listen() -> None:

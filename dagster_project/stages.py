@@ -37,13 +37,17 @@ _NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """One run: assets, and the first and last partition key where they have partitions."""
+    """One run: assets, and the first and last partition key where they have partitions.
+
+    `model`: the one that the stage is for; None for a stage that all models share.
+    """
 
     title: str
     keys: tuple[str, ...]
     first: str | None = None
     last: str | None = None
     is_output: bool = False
+    model: str | None = None
 
 
 def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
@@ -128,7 +132,9 @@ def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) 
             first = last = model.name
             if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
                 first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
-            yield Stage(f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last)
+            yield Stage(
+                f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last, model=model.name
+            )
 
 
 def _needs(study: Study, model: Model, table: str) -> bool:
