@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -22,19 +22,22 @@ from dagster_project.core.files import atomic_file
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.preflight import misses
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
+from dagster_project.display import Display, display_on
 from dagster_project.failures import why
 from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
+from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
-_LOGGERS = ("longtail", "dagster_project")  # dagster.yaml shows the same ones in the UI
+_LOG = logging.getLogger("longtail")
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -47,11 +50,11 @@ def main() -> int:
         keep_downloads_in(study.home)
         if missing := misses(study):
             return _told(study, missing)
-        _listen()
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
-            failed = materialise(study)
+            with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
+                failed = materialise(study, display)
             if len(failed) < len(study.models):
                 print(f"\n{render_headline(headline(study.home.published_warehouse))}")
                 print(_where_next(study, time.monotonic() - began), flush=True)
@@ -99,7 +102,7 @@ def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
     return 1
 
 
-def materialise(study: Study) -> dict[str, str]:
+def materialise(study: Study, display: Display) -> dict[str, str]:
     """Materialise every stage of the study; return the models that are not finished, each with its failure.
 
     Where a stage of one model fails, the other models go on, and the warehouse is built over what is finished. If all
@@ -107,37 +110,38 @@ def materialise(study: Study) -> dict[str, str]:
     """
     failed: dict[str, str] = {}
     with open_instance(study) as instance:
-        _say("loading definitions")
-        from dagster_project.definitions import defs
+        with Progress(_LOG, "loading definitions"):
+            from dagster_project.definitions import defs
 
-        definitions = defs()
-        stages = plan(study, definitions.resolve_asset_graph())
+            definitions = defs()
+            stages = plan(study, definitions.resolve_asset_graph())
+        display.plan(stages)
         for number, stage in enumerate(stages, 1):
             if stage.model in failed or len(failed) == len(study.models):
                 continue
-            _say(f"[{number}/{len(stages)}] {stage.title}")
-            started = time.monotonic()
-            run = _publish if stage.is_output else run_stage
-            failure = run(definitions, instance, study, stage)
+            display.begin(number)
+            failure = (_publish if stage.is_output else run_stage)(
+                definitions, instance, study, stage, display
+            )
+            display.end(is_done=failure is None)
             if failure is None:
-                _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
                 continue
             if stage.model is None or is_disk_full(failure):
                 raise LongtailError(f"{stage.title}: {failure}")
             failed[stage.model] = f"{stage.title}: {failure}"
-            _say(f"      {stage.title} failed; the other models go on: {failure}")
+            display.say(f"      {stage.title} failed; the other models go on: {failure}")
     return failed
 
 
 def _publish(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
     """Run the last stage, unless exactly this lake is published already; return as `run_stage`."""
     inputs = warehouse_inputs(study)  # before the build, which does not see later changes
-    if _is_published(study, inputs):
+    if _is_published(study, inputs, display.say):
         return None
     _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
-    failure = run_stage(definitions, instance, study, stage)
+    failure = run_stage(definitions, instance, study, stage, display)
     if failure is None:
         with atomic_file(_published_inputs(study)) as temporary:
             temporary.write_text(inputs, encoding="ascii")
@@ -148,7 +152,7 @@ def _published_inputs(study: Study) -> Path:
     return study.home.published / "inputs"
 
 
-def _is_published(study: Study, inputs: str) -> bool:
+def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool:
     """Whether a lake with these `inputs` is published already, and all published files still exist undamaged."""
     published = _published_inputs(study)
     home = study.home
@@ -157,19 +161,23 @@ def _is_published(study: Study, inputs: str) -> bool:
         return False
     damage = find_damage(home.published_warehouse)
     if damage:
-        _say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
+        say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
         return False
-    _say("      the published warehouse already holds exactly this lake: nothing to build")
+    say("      the published warehouse already holds exactly this lake: nothing to build")
     return True
 
 
 def run_stage(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
     """Run one stage in this process; return None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
-    with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
+    with (
+        contextlib.closing(Condensed(display.say)) as condensed,
+        contextlib.redirect_stdout(condensed),
+        contextlib.redirect_stderr(Calm(sys.stderr)),
+    ):
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
@@ -179,20 +187,6 @@ def run_stage(
         )
     forget_run(study.home.locks, outcome.run_id)
     return None if outcome.success else why(outcome.all_events)
-
-
-def _listen() -> None:
-    """Also show in the terminal what the stages and their modules log (waits, retries, halved batches)."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("      %(message)s"))
-    for name in _LOGGERS:
-        log = logging.getLogger(name)
-        log.setLevel(logging.INFO)
-        log.addHandler(handler)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _where_next(study: Study, seconds: float) -> str:

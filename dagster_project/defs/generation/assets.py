@@ -14,6 +14,7 @@ from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.lake import Outcome
+from dagster_project.core.progress import Progress
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
@@ -45,9 +46,11 @@ def _generate(
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
         outcomes = []
-        for names in keys:
-            outcomes.append(stage(study.study, study.lake, *names, **more))
-            tell_accuracy(study.lake, outcomes[-1], LOG)
+        with Progress(LOG, "partitions", len(keys), is_stage=True) as progress:
+            for names in keys:
+                outcomes.append(stage(study.study, study.lake, *names, **more))
+                tell_accuracy(study.lake, outcomes[-1], LOG)
+                progress.add(1)
     return result(study.lake, outcomes)
 
 
