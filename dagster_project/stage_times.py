@@ -66,9 +66,11 @@ class StageTimes:
         known = self.of(stage)
         if own is None and known is not None and known > seconds:
             own = known - seconds
-        others = [self.of(one) for one in after]
-        found = [one for one in (own, *others) if one is not None]
-        return Left(own, sum(found) if found else None, len(found) <= len(others))
+        known_after = [known for one in after if (known := self.of(one)) is not None]
+        if not known_after and (after or own is None):
+            return Left(own, None)
+        is_least = own is None or len(known_after) < len(after)
+        return Left(own, sum(known_after, own or 0.0), is_least)
 
 
 def _by_steps(seconds: float, steps: Sequence[Progress]) -> float | None:

@@ -81,8 +81,8 @@ def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: D
     log.end(is_done=True)
     assert lines(log) == [
         "[2/4] answers of one",
-        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; about 3 min left, study at least 3 min",
-        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; about 2 min left, study at least 2 min",
+        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; about 3 min left",
+        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; about 2 min left",
         "[2/4] answers of one: done in 60 s",
     ]
 
@@ -189,5 +189,6 @@ def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     assert str(left) == "about 6 s left, study about 48 s"
     assert str(times.left(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s"
     assert str(StageTimes(tmp_path / "none").left(STAGES[0], 4.0, [], STAGES[1:])) == ""
+    assert str(StageTimes(tmp_path / "none").left(STAGES[3], 4.0, [], [])) == ""
     path.write_text("{broken")
     assert StageTimes(path).of(STAGES[3]) is None
