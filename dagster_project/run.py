@@ -11,31 +11,33 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.disk import advised, is_disk_full
-from dagster_project.core.errors import single_line
+from dagster_project.core.disk import is_disk_full
+from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.files import atomic_file
-from dagster_project.core.generation.tasks.capabilities import check_models
 from dagster_project.core.home import longtail_home, study_file
 from dagster_project.core.ownership import forget_run, only_one
+from dagster_project.core.preflight import misses
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
+from dagster_project.display import Display, display_on
+from dagster_project.failures import why
 from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
+from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
 
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
-_SHOWN_CHECKS = 3
-_LOGGERS = ("longtail", "dagster_project")  # dagster.yaml shows the same ones in the UI
+_LOG = logging.getLogger("longtail")
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -46,17 +48,17 @@ def main() -> int:
     try:
         study = load_study(study_file())
         keep_downloads_in(study.home)
-        check_models(study)
-        _listen()
+        if missing := misses(study):
+            return _told(study, missing)
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
-            n_failed = materialise(study)
-            if n_failed:
-                return 1
-            print(f"\n{render_headline(headline(study.home.published_warehouse))}")
-            print(_where_next(study, time.monotonic() - began))
-        return 0
+            with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
+                failed = materialise(study, display)
+            if len(failed) < len(study.models):
+                print(f"\n{render_headline(headline(study.home.published_warehouse))}")
+                print(_where_next(study, time.monotonic() - began), flush=True)
+            return _unfinished(study, failed)
     except KeyboardInterrupt:
         print("stopped; finished rows are kept, `make run` continues from here", file=sys.stderr)
         return 130
@@ -67,40 +69,90 @@ def main() -> int:
         return 1
 
 
-def materialise(study: Study) -> int:
-    """Materialise every stage of the study; return 0, or 1 after printing which step failed."""
-    with open_instance(study) as instance:
-        _say("loading definitions")
-        from dagster_project.definitions import defs
+def _told(study: Study, missing: list[str]) -> int:
+    """Show what is missing, a line each; return the exit code."""
+    if len(missing) == 1:
+        print(f"error: {missing[0]}", file=sys.stderr)
+    else:
+        lines = "".join(f"\n  {line}" for line in missing)
+        print(
+            f"error: {study.path}: {len(missing)} things are missing; nothing was computed:{lines}",
+            file=sys.stderr,
+        )
+    return 1
 
-        definitions = defs()
-        stages = plan(study, definitions.resolve_asset_graph())
-        inputs = ""
+
+def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
+    """Say what failed of which models, and how to go on; return the exit code."""
+    if not failed:
+        return 0
+    for line in failed.values():
+        print(f"error: {line}", file=sys.stderr)
+    n_finished = len(study.models) - len(failed)
+    if n_finished:
+        others = f"the other {n_finished} models are" if n_finished > 1 else "the other model is"
+        print(
+            f"  {', '.join(failed)}: not finished. The warehouse is published: {others} complete, and mart"
+            " fct_answer_coverage counts the rows that are missing.",
+            file=sys.stderr,
+        )
+    print(
+        "  Finished rows are kept: correct the cause, then `make run` again continues there.", file=sys.stderr
+    )
+    return 1
+
+
+def materialise(study: Study, display: Display) -> dict[str, str]:
+    """Materialise every stage of the study; return the models that are not finished, each with its failure.
+
+    Where a stage of one model fails, the other models go on, and the warehouse is built over what is finished. If all
+    models fail, nothing is built. Errors: `LongtailError` where a stage fails that all models share, or the disk is full.
+    """
+    failed: dict[str, str] = {}
+    with open_instance(study) as instance:
+        with Progress(_LOG, "loading definitions"):
+            from dagster_project.definitions import defs
+
+            definitions = defs()
+            stages = plan(study, definitions.resolve_asset_graph())
+        display.plan(stages)
         for number, stage in enumerate(stages, 1):
-            started = time.monotonic()
-            _say(f"[{number}/{len(stages)}] {stage.title}")
-            if stage.is_output:
-                inputs = warehouse_inputs(study)  # before the build, which does not see later changes
-                if _is_published(study, inputs):
-                    continue
-                _published_inputs(study).unlink(
-                    missing_ok=True
-                )  # from here on, the published files are replaced
-            failure = run_stage(definitions, instance, study, stage)
-            if failure:
-                print(f"error: {stage.title}: {failure}", file=sys.stderr)
-                return 1
-            _say(f"[{number}/{len(stages)}] {stage.title}: done in {time.monotonic() - started:.1f} s")
-    with atomic_file(_published_inputs(study)) as temporary:
-        temporary.write_text(inputs, encoding="ascii")
-    return 0
+            if stage.model in failed or len(failed) == len(study.models):
+                continue
+            display.begin(number)
+            failure = (_publish if stage.is_output else run_stage)(
+                definitions, instance, study, stage, display
+            )
+            display.end(is_done=failure is None)
+            if failure is None:
+                continue
+            if stage.model is None or is_disk_full(failure):
+                raise LongtailError(f"{stage.title}: {failure}")
+            failed[stage.model] = f"{stage.title}: {failure}"
+            display.say(f"      {stage.title} failed; the other models go on: {failure}")
+    return failed
+
+
+def _publish(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
+) -> str | None:
+    """Run the last stage, unless exactly this lake is published already; return as `run_stage`."""
+    inputs = warehouse_inputs(study)  # before the build, which does not see later changes
+    if _is_published(study, inputs, display.say):
+        return None
+    _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
+    failure = run_stage(definitions, instance, study, stage, display)
+    if failure is None:
+        with atomic_file(_published_inputs(study)) as temporary:
+            temporary.write_text(inputs, encoding="ascii")
+    return failure
 
 
 def _published_inputs(study: Study) -> Path:
     return study.home.published / "inputs"
 
 
-def _is_published(study: Study, inputs: str) -> bool:
+def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool:
     """Whether a lake with these `inputs` is published already, and all published files still exist undamaged."""
     published = _published_inputs(study)
     home = study.home
@@ -109,19 +161,23 @@ def _is_published(study: Study, inputs: str) -> bool:
         return False
     damage = find_damage(home.published_warehouse)
     if damage:
-        _say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
+        say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
         return False
-    _say("      the published warehouse already holds exactly this lake: nothing to build")
+    say("      the published warehouse already holds exactly this lake: nothing to build")
     return True
 
 
 def run_stage(
-    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage
+    definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
     """Run one stage in this process; return None, or the line that says what failed."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
-    with contextlib.redirect_stdout(Condensed(sys.stdout)), contextlib.redirect_stderr(Calm(sys.stderr)):
+    with (
+        contextlib.closing(Condensed(display.say)) as condensed,
+        contextlib.redirect_stdout(condensed),
+        contextlib.redirect_stderr(Calm(sys.stderr)),
+    ):
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
@@ -130,59 +186,7 @@ def run_stage(
             raise_on_error=False,
         )
     forget_run(study.home.locks, outcome.run_id)
-    return None if outcome.success else _why(outcome.all_events)
-
-
-def _why(events: Sequence[Any]) -> str:
-    """What failed, in one line. A full disk comes first, as it may cause everything else. Failed checks come next: a
-    blocking check also fails a step, with Dagster's message.
-    """
-    for said in map(_said, events):
-        if is_disk_full(said):
-            return advised(said)
-    evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
-    failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
-    if failed:
-        more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
-        return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
-    for event in events:
-        if event.is_step_failure and (said := _said(event)):
-            return said
-    return "the run failed; its page in `make ui` says why"
-
-
-def _said(event: Any) -> str:
-    """The reason of a failed step or run in one line: our own message, or the message of the root error."""
-    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
-    if failed is None:
-        return ""
-    own = getattr(failed, "user_failure_data", None)
-    if own and own.description:
-        return single_line(str(own.description))
-    error = failed.error
-    while error and error.cause:
-        error = error.cause
-    trace = "(the run's page in `make ui` has the trace)"
-    return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
-
-
-def _check(check: dg.AssetCheckEvaluation) -> str:
-    named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
-    return f"{named}: {check.description}" if check.description else named
-
-
-def _listen() -> None:
-    """Also show in the terminal what the stages and their modules log (waits, retries, halved batches)."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("      %(message)s"))
-    for name in _LOGGERS:
-        log = logging.getLogger(name)
-        log.setLevel(logging.INFO)
-        log.addHandler(handler)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
+    return None if outcome.success else why(outcome.all_events)
 
 
 def _where_next(study: Study, seconds: float) -> str:

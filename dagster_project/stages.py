@@ -6,7 +6,6 @@ running it (`run`), and the assets (`defs`).
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -14,8 +13,8 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.months import newest_complete_month, newest_ended_month
 from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.window import window
 
 OUTPUTS = frozenset({"warehouse", "report"})
 """The groups that read the whole lake: the last stage materialises them together."""
@@ -38,13 +37,17 @@ _NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """One run: assets, and the first and last partition key where they have partitions."""
+    """One run: assets, and the first and last partition key where they have partitions.
+
+    `model`: the one that the stage is for; None for a stage that all models share.
+    """
 
     title: str
     keys: tuple[str, ...]
     first: str | None = None
     last: str | None = None
     is_output: bool = False
+    model: str | None = None
 
 
 def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
@@ -100,7 +103,8 @@ def _of_group(
         if kind == "model":
             yield from _of_models(study, graph, kinds[kind])
         elif kind == "month":
-            first, last = window(study)
+            months = window(study)
+            first, last = months[0], months[-1]
             yield Stage(f"{title} of {first} to {last}", some, first, last)
         elif kind:
             first, last = kind.split(" ")
@@ -128,7 +132,9 @@ def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) 
             first = last = model.name
             if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
                 first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
-            yield Stage(f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last)
+            yield Stage(
+                f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last, model=model.name
+            )
 
 
 def _needs(study: Study, model: Model, table: str) -> bool:
@@ -156,15 +162,6 @@ def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str
     is_by_model = isinstance(partitions, dg.MultiPartitionsDefinition)
     is_by_model = is_by_model or set(keys) == {model.name for model in study.models}
     return "model" if is_by_model else f"{keys[0]} {keys[-1]}"
-
-
-def window(study: Study) -> tuple[str, str]:
-    """First and last month of the popularity window. If the study names no last month, it is the newest complete one."""
-    today = datetime.datetime.now(datetime.UTC).date()
-    newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
-    last = study.popularity.last_month or newest(today)
-    months = int(last[:4]) * 12 + int(last[5:]) - 1 - (study.popularity.n_months - 1)
-    return f"{months // 12:04d}-{months % 12 + 1:02d}", last
 
 
 def _generates(study: Study) -> bool:

@@ -1,40 +1,56 @@
-"""What the terminal shows while a stage runs: dbt's progress and failures, without a line per event on a full disk.
+"""What takes the terminal's place while a stage runs: dbt's progress and failures, without a line per event on a full
+disk.
 
-What belongs here: streams that replace the terminal's. What does not: what `make run` itself prints (`run`).
+What belongs here: streams that replace the terminal's. What does not: how progress is shown (`display`).
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import re
-import time
+from collections.abc import Callable
 from typing import IO
 
+from dagster_project.core.progress import Progress
+
+_LOG = logging.getLogger("longtail")
 _DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
 _DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
 _EVENT_NOT_TAKEN = "Exception while writing logger call to event log: (sqlite3."
 
 
 class Condensed(io.TextIOBase):
-    """Replaces dbt's hundreds of lines by a line of progress every two seconds; failures are shown whole."""
+    """Takes dbt's hundreds of lines as a step's progress; `say` shows failures whole."""
 
-    def __init__(self, terminal: IO[str]) -> None:
-        self._terminal = terminal
-        self._shown_at = time.monotonic()
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._total = 0
+        self._progress: Progress | None = None
 
     def write(self, text: str) -> int:
         for line in text.splitlines():
             progress = _DBT_PROGRESS.match(line)
             if _DBT_TROUBLE.search(line):
-                print(f"      dbt: {line.strip()}", file=self._terminal, flush=True)
-            elif progress and time.monotonic() - self._shown_at > 2:
-                self._shown_at = time.monotonic()
-                print(
-                    f"      dbt: {progress[1]} of {progress[2]} models and tests",
-                    file=self._terminal,
-                    flush=True,
-                )
+                self._say(f"      dbt: {line.strip()}")
+            elif progress:
+                self._advance(int(progress[2]))
         return len(text)
+
+    def close(self) -> None:
+        """dbt prints nothing more."""
+        if self._progress is not None:
+            self._progress.done()
+            self._progress = None
+        super().close()
+
+    def _advance(self, total: int) -> None:
+        """One more of `total` nodes; another total means another run of dbt."""
+        if self._progress is None or total != self._total:
+            if self._progress is not None:
+                self._progress.done()
+            self._total, self._progress = total, Progress(_LOG, "dbt: models and tests", total)
+        self._progress.add(1)
 
 
 class Calm(io.TextIOBase):

@@ -18,6 +18,7 @@ from types import FrameType
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import PROJECT_ROOT, study_file
 from dagster_project.core.ownership import only_one
+from dagster_project.core.preflight import misses
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 
@@ -34,7 +35,8 @@ def main() -> int:
         with only_one(study.home.locks / "ui.lock", busy):
             _check_port(port)
             with open_instance(study):
-                pass
+                for line in misses(study):
+                    print(f"missing: {line}", file=sys.stderr)
             return _serve(port)
     except (LongtailError, *STATE_ERRORS) as error:
         print(f"error: {error_line(error)}", file=sys.stderr)

@@ -9,9 +9,10 @@ import dagster as dg
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.window import window
 from dagster_project.definitions import defs
 from dagster_project.defs import partitions
-from dagster_project.stages import Stage, plan, window
+from dagster_project.stages import Stage, plan
 
 
 def _default() -> Study:
@@ -59,7 +60,11 @@ def test_without_retrieval_nothing_is_indexed() -> None:
 def test_a_window_may_begin_in_the_year_before() -> None:
     study = _default()
     popularity = dataclasses.replace(study.popularity, n_months=3, last_month="2026-01")
-    assert window(dataclasses.replace(study, popularity=popularity)) == ("2025-11", "2026-01")
+    assert window(dataclasses.replace(study, popularity=popularity)) == (
+        "2025-11",
+        "2025-12",
+        "2026-01",
+    )
 
 
 def test_a_new_asset_joins_the_stage_of_its_group() -> None:

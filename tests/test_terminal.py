@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import time
 
+from dagster_project.core.progress import current
 from dagster_project.terminal import Calm, Condensed
 
 
 def test_dbt_is_condensed_to_progress_and_failures() -> None:
-    terminal = io.StringIO()
-    shown = Condensed(terminal)
-    shown.write("1 of 9 OK created sql table model\n4 of 9 ERROR creating sql table model\nDone. ERROR=1\n")
-    assert terminal.getvalue() == "      dbt: 4 of 9 ERROR creating sql table model\n"
+    said: list[str] = []
+    since = time.monotonic()
+    with contextlib.closing(Condensed(said.append)) as condensed:
+        condensed.write(
+            "1 of 9 OK created sql table model\n4 of 9 ERROR creating sql table model\nDone. ERROR=1\n"
+        )
+        condensed.write("3 of 9 PASS not_null\n")
+        (progress,) = current(since)
+        assert (progress.step().done, progress.step().total) == (2, 9)
+        condensed.write("1 of 4 PASS unique\n")  # another run of dbt
+        (progress,) = current(since)
+        assert (progress.step().done, progress.step().total) == (1, 4)
+    assert not current(since)
+    assert said == ["      dbt: 4 of 9 ERROR creating sql table model"]
 
 
 def test_log_events_rejected_by_a_full_disk_are_not_printed_one_by_one() -> None:

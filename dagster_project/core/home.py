@@ -127,6 +127,11 @@ class StudyHome:
         return self.root / "dagster"
 
     @property
+    def stage_times(self) -> Path:
+        """How long each stage of the study took last time."""
+        return self.root / "stage_times.json"
+
+    @property
     def locks(self) -> Path:
         return self.root / "locks"
 

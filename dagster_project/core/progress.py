@@ -1,6 +1,7 @@
-"""Reports the progress of a fetch every few seconds.
+"""How far a long computation is: one interface for every step that may take seconds, whoever shows it.
 
-What belongs here: one line of progress. What does not: what is fetched.
+What belongs here: counting, rates, time left, and when the log hears of it. What does not: what is counted, and what a
+terminal shows (`dagster_project.display`, which reads `current`).
 """
 
 from __future__ import annotations
@@ -8,30 +9,129 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
-_EVERY_S = 2.0
+EVERY_S = 30.0
+"""A step logs a line at most this often."""
+MARK = "longtail_progress"
+"""Attribute of log records that tell how far a step is: a display shows that itself, and leaves them out."""
+_BASIS_S = 2.0
+"""A step younger than this has no rate to go by."""
+
+_running: dict[int, Progress] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far one step is. `total` and `left_s` are None where they are not known; `share` is that of its work."""
+
+    what: str
+    done: int
+    total: int | None
+    seconds: float
+    share: float | None = None
+    left_s: float | None = None
+    tokens: int = 0
+
+    @property
+    def count(self) -> str:
+        """`842 of 1,895`; empty where nothing is counted."""
+        if self.total is not None:
+            return f"{self.done:,} of {self.total:,}"
+        return f"{self.done:,}" if self.done else ""
+
+    def __str__(self) -> str:
+        parts = [self.count]
+        if self.done and self.seconds >= _BASIS_S:
+            tokens = f" ({self.tokens / self.seconds:,.0f} tokens/s)" if self.tokens else ""
+            parts.append(rate(self.done, self.seconds) + tokens)
+        if self.left_s is not None:
+            parts.append(f"about {duration(self.left_s)} left")
+        told = ", ".join(part for part in parts if part)
+        return f"{self.what}: {told or duration(self.seconds)}"
 
 
 class Progress:
-    """Counts rows from any thread and logs the count every two seconds. `total`: how many rows to expect."""
+    """Counts what is done, from any thread. `work`: the effort of all rows in any unit, as later rows may be longer.
 
-    def __init__(self, log: logging.Logger, what: str, total: int | None = None) -> None:
-        self._log, self._what, self._total = log, what, total
-        self._count = 0
+    With `is_stage`, it counts the partitions of a whole stage, and other steps run within it. A step ends with `done`,
+    which logs its time, or where its context is left. A step without a `total` has no time left.
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        what: str,
+        total: int | None = None,
+        work: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        is_stage: bool = False,
+    ) -> None:
+        self._log, self._what, self._total, self._clock = log, what, total, clock
+        self._work = total if work is None else work
+        self.weighs, self.is_stage = work is not None, is_stage
+        self._count, self._worked, self._tokens = 0, 0.0, 0
         self._lock = threading.Lock()
-        self._started = self._said = time.monotonic()
+        self.started = self.touched = self._said = clock()
+        with _lock:
+            _running[id(self)] = self
 
-    def add(self, n: int) -> None:
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _running.pop(id(self), None)
+
+    def add(self, n: int, work: float | None = None, tokens: int = 0) -> None:
+        """`n` more are done, their share of the work, and the tokens that were read and written for them."""
         with self._lock:
             self._count += n
-            now = time.monotonic()
-            if now - self._said < _EVERY_S:
-                return
-            self._said = now
-            self._log.info("%s: %s, %.0f s", self._what, self._so_far(), now - self._started)
+            self._worked += n if work is None else work
+            self._tokens += tokens
+            self.touched = now = self._clock()
+            is_due = now - self._said >= EVERY_S
+            if is_due:
+                self._said = now
+        if is_due:
+            self._log.info("%s", self.step(), extra={MARK: True})
 
     def done(self) -> None:
-        self._log.info("%s: %s in %.1f s", self._what, self._so_far(), time.monotonic() - self._started)
+        """The step has ended: its count and its time are logged."""
+        self.__exit__()
+        step = self.step()
+        told = f"{step.count} in " if step.count else ""
+        self._log.info("%s: %s%.1f s", self._what, told, step.seconds, extra={MARK: True})
 
-    def _so_far(self) -> str:
-        return f"{self._count:,}" if self._total is None else f"{self._count:,} of {self._total:,}"
+    def step(self) -> Step:
+        """How far it is now."""
+        with self._lock:
+            count, worked, tokens = self._count, self._worked, self._tokens
+        seconds = self._clock() - self.started
+        share = min(1.0, worked / self._work) if self._work else None
+        left = seconds * (1 - share) / share if share and seconds >= _BASIS_S else None
+        return Step(self._what, count, self._total, seconds, share, left, tokens)
+
+
+def current(since: float) -> list[Progress]:
+    """The steps under way that began at `since` or later; the one that advanced last is the last."""
+    with _lock:
+        found = [progress for progress in _running.values() if progress.started >= since]
+    return sorted(found, key=lambda progress: progress.touched)
+
+
+def rate(n: int, seconds: float) -> str:
+    """`3.4/s`, or `5.2 s each` where less than one a second is done; `n` is above 0."""
+    a_second = n / seconds
+    if a_second < 1:
+        return f"{duration(seconds / n)} each" if seconds / n >= 90 else f"{seconds / n:.1f} s each"
+    return f"{a_second:.1f}/s" if a_second < 100 else f"{a_second:,.0f}/s"
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `3 min`, `1.4 h`: as precise as an estimate is."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

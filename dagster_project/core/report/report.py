@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.files import atomic_file
+from dagster_project.core.progress import Progress
 from dagster_project.core.report.charts import ROLES, Dimensions, worded
 from dagster_project.core.report.figure import Figure
 from dagster_project.core.report.figures import FIGURES, SECTIONS
@@ -35,7 +36,6 @@ from dagster_project.core.report.rows import (
 )
 
 _LOG = logging.getLogger("longtail")
-_PROGRESS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,14 @@ def _draw(
     read: Sequence[FigureRows], dimensions: Dimensions, folder: Path, log: logging.Logger
 ) -> dict[str, Path]:
     drawn: dict[str, Path] = {}
-    shown_at = time.monotonic()
-    for number, one in enumerate(read, 1):
+    progress = Progress(log, "report: figures drawn", len(read))
+    for one in read:
         image = picture(one, dimensions)
         if image is not None:
             drawn[one.figure.key] = folder / f"{one.figure.key}.png"
             _write(drawn[one.figure.key], image)
-        if time.monotonic() - shown_at > _PROGRESS_S:
-            shown_at = time.monotonic()
-            log.info("report: %d of %d figures drawn", number, len(read))
+        progress.add(1)
+    progress.done()
     together = headline_picture(read, dimensions)
     if together is not None:
         drawn["headline"] = folder / "headline.png"

@@ -90,6 +90,9 @@ class Retriever(ABC):
         """What decides the index beside the code: settings, weights."""
         return ""
 
+    def check(self) -> None:  # noqa: B027 (most retrievers load nothing)
+        """Look for what the retriever loads, without loading it. Errors: `BackendError` where it is missing."""
+
     def build(self, context: Context) -> None:
         """Write an index of the passages into the empty folder. `k`, `seed` and `others` have no meaning here."""
         raise NotImplementedError(f"{type(self).__name__} has no index")

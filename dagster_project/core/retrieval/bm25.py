@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import regex
 
+from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 K1 = 1.5
@@ -57,12 +58,13 @@ class Bm25(Retriever):
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         index = _load(context.folder)
         found = []
-        for done, query in enumerate(queries, start=1):
+        progress = Progress(context.log, "bm25: questions", len(queries))
+        for query in queries:
             scores = index.get_scores_from_ids(index.get_tokens_ids(tokens_of(query.text)))
             rows = best_rows(scores, context.k)
             found.append([Hit(context.passages[row].passage_id, float(scores[row])) for row in rows])
-            if done % 2_000 == 0:
-                context.log.info("bm25: %d of %d questions", done, len(queries))
+            progress.add(1)
+        progress.done()
         return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.embedding.encoder import ENCODER, check_files, load_encoder
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.threads import thread_count
 
@@ -26,6 +26,9 @@ class Dense(Retriever):
 
     def version(self) -> str:
         return ENCODER.version
+
+    def check(self) -> None:
+        check_files()
 
     def build(self, context: Context) -> None:
         import faiss

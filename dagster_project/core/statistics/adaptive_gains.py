@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.builds import draws, read_build, seed_of
 from dagster_project.core.statistics.held_out_gains import (
     NO_RELATION,
@@ -113,13 +114,12 @@ def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[
         key = {name: pair[name] for name in _PAIR}
         return list(_gains_of(key, _questions(rows, edges, pair["pair_id"]), seed_of(seed, key.values())))
 
+    progress = Progress(log, "bootstrap: pairs of methods", len(pairs))
     with ThreadPoolExecutor(thread_count()) as pool:
-        for position, (pair, found) in enumerate(zip(pairs, pool.map(resample, pairs), strict=True), start=1):
-            names = " ".join(pair[name] for name in _PAIR)
-            log.info(
-                "bootstrap %d of %d: %s, %d questions", position, len(pairs), names, found[0]["n_questions"]
-            )
+        for found in pool.map(resample, pairs):
+            progress.add(1)
             yield from found
+    progress.done()
 
 
 def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[dict[str, Any]]:

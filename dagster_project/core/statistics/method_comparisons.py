@@ -20,6 +20,7 @@ import numpy as np
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.builds import read_build, seed_of
 from dagster_project.core.study.study import Study
 
@@ -41,13 +42,13 @@ def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version(__name__))
 
     def compute() -> Computed:
-        log.info("comparing %d pairs of methods or models", counts.num_rows)
-        return Computed(list(_compared(counts.to_pylist(), study.seed)))
+        return Computed(list(_compared(counts.to_pylist(), study.seed, log)))
 
     return lake.materialise("method_comparisons", inputs, compute)
 
 
-def _compared(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
+    progress = Progress(log, "bootstrap: pairs of methods or models compared", len(rows))
     for row in rows:
         counts = {name: row[name] for name in _COUNTS}
         n, a_only, b_only = counts.values()
@@ -57,6 +58,8 @@ def _compared(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]
             **{name: row[name] for name in _KEY}, **counts, "p_value": mcnemar_exact(a_only, b_only),
             "n_resamples": N_RESAMPLES, "difference_low": low, "difference_high": high,
         }  # fmt: skip
+        progress.add(1)
+    progress.done()
 
 
 def mcnemar_exact(a_only: int, b_only: int) -> float:

@@ -38,7 +38,8 @@ class Backend:
 
     A backend without a class loads no model: its answers come from files.
 
-    `check` is a function, as `module:name`, that checks at once whether a model's `path` exists. `keys` are the
+    `check` is a function, as `module:name`, that finds out at once whether all that a model needs is there: its `path`,
+    a key, a package. `keys` are the
     model's keys that only some backends understand and this one does. The key `needs` is required; `because` says what
     it holds. `dtype` and `quantisation` are the default values of these keys.
     """
@@ -65,8 +66,8 @@ class Backend:
             raise ValueError("a backend whose answers come out of files has no class")
         return _imported(self.import_string)
 
-    def check_path(self, model: Any) -> None:
-        """Check that the model's path exists. Errors: `BackendError` where it does not."""
+    def check_model(self, model: Any) -> None:
+        """Errors: `BackendError` where something that the model needs is missing."""
         if self.check is not None:
             found: Callable[[Any], object] = _imported(self.check)
             found(model)
@@ -83,6 +84,7 @@ BACKENDS: dict[str, Backend] = {
         f"{_HERE}.openai:OpenAIBackend",
         frozenset({GENERATE, SAMPLE, STREAM}),
         frozenset({"path", "revision", "dtype", "quantisation", "service"}),
+        check=f"{_HERE}.openai:check_key",
         needs="service",
         because="says where its server is (base_url)",
         dtypes=(*DTYPES, UNKNOWN),

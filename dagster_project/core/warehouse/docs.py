@@ -21,6 +21,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.files import atomic_file
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication
@@ -58,8 +59,10 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
     page = _page_of(target, inputs)
     was_made = page is None
     if page is None:
-        log.info("dbt writes the documentation of the warehouse")
-        page = _generate(study)
+        progress = Progress(log, "dbt: documentation of the warehouse")
+        with progress:
+            page = _generate(study)
+        progress.done()
     stamped = _stamped(page, inputs, publication.invocation_id, publication.study)
     with atomic_file(target) as temporary:
         temporary.write_text(stamped, encoding="utf-8")

@@ -9,16 +9,19 @@ load, and a note beside it must name the project that it was parsed from. The no
 from __future__ import annotations
 
 import json
+import logging
 from importlib.metadata import version
 from pathlib import Path
 
 from dagster_project.core.files import atomic_file
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Lake
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 
 _NOTE = "parsed_from"
+_LOG = logging.getLogger(__name__)
 
 
 def ensure_manifest(study: Study, manifest: Path) -> None:
@@ -30,7 +33,8 @@ def ensure_manifest(study: Study, manifest: Path) -> None:
     if _is_whole(manifest) and _text(_note(study)) == project:
         return
     Lake(study.home.lake).ensure_schemas()
-    require_dbt(study, "parse")
+    with Progress(_LOG, "dbt: reading the project"):
+        require_dbt(study, "parse")
     note_parse(study, project)
 
 

@@ -63,8 +63,8 @@ def open_services(
 
     Errors: `SourceError` where the operator's contact or the RDF file is missing, before any request is sent.
     """
-    if source.kind == "wikidata" and not os.environ.get(source.contact_env, "").strip():
-        raise SourceError(missing_contact("study source wikidata", source.contact_env))
+    if source.kind == "wikidata":
+        check_contact(source)
     with client or _client(source, home, stage) as http:
         if source.kind == "wikidata":
             # No dump of all articles: it has tens of gigabytes, and verbalised triples replace it.
@@ -81,6 +81,12 @@ def open_services(
         else:
             with _local_services(source, http) as services:
                 yield services
+
+
+def check_contact(source: Source, service: str = "study source wikidata") -> None:
+    """Errors: `SourceError` where the operator's contact, which `service` wants to know, is not set."""
+    if not os.environ.get(source.contact_env, "").strip():
+        raise SourceError(missing_contact(service, source.contact_env))
 
 
 def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:

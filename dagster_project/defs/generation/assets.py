@@ -9,10 +9,12 @@ import dagster as dg
 from dagster_project.core.embedding.answers import embed_answers
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
+from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.lake import Outcome
+from dagster_project.core.progress import Progress
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
@@ -36,11 +38,19 @@ def _all_partitions(asset: dg.AssetsDefinition) -> dg.AssetDep:
 def _generate(
     context: dg.AssetExecutionContext, study: StudyResource, stage: Callable[..., Outcome]
 ) -> dg.MaterializeResult:
-    """Run a stage of `core.generation` for each partition of the run; the model stays loaded in between."""
+    """Run a stage of `core.generation` for each partition of the run; the model stays loaded in between.
+
+    The accuracy of answers is told as soon as their partition is written.
+    """
     keys = sorted(names_of(key) for key in context.partition_keys)
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
-        outcomes = [stage(study.study, study.lake, *names, **more) for names in keys]
+        outcomes = []
+        with Progress(LOG, "partitions", len(keys), is_stage=True) as progress:
+            for names in keys:
+                outcomes.append(stage(study.study, study.lake, *names, **more))
+                tell_accuracy(study.lake, outcomes[-1], LOG)
+                progress.add(1)
     return result(study.lake, outcomes)
 
 

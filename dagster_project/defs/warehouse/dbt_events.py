@@ -18,10 +18,9 @@ from dagster_dbt import DbtCliInvocation
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 
 from dagster_project.core.disk import full_disk, is_disk_full
+from dagster_project.core.progress import EVERY_S
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
-
-_REPORT_EVERY_S = 5.0
 
 
 def with_columns(
@@ -61,7 +60,7 @@ def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Ite
             n_models += 1
         else:
             n_tests += 1
-        if time.monotonic() - reported_at > _REPORT_EVERY_S:
+        if time.monotonic() - reported_at > EVERY_S:
             reported_at = time.monotonic()
             log.info("dbt: %d models built, %d tests done", n_models, n_tests)
         yield event

@@ -22,10 +22,10 @@ from small_study import fill_lake, small_study, with_model
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.engine.items import ModelInput, Request
 from dagster_project.core.generation.engine.task import Plan, Scope
-from dagster_project.core.generation.tasks.capabilities import check_models
 from dagster_project.core.generation.tasks.questions import QuestionItem
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
+from dagster_project.core.preflight import misses
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.generation.assets import generated_table
@@ -133,10 +133,10 @@ def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path)
 
 def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Study) -> None:
     service = with_model(study, backend="openai", path="m")
-    with pytest.raises(
-        BackendError, match="backend openai cannot score; backends that can: fake, transformers"
-    ):
-        check_models(service)
+    assert (
+        "models[0]: model tiny: backend openai cannot score; backends that can: fake, transformers"
+        in misses(service)
+    )
     with pytest.raises(BackendError, match="backend openai cannot score"):
         toy_scores.score(service)
 

@@ -268,12 +268,6 @@ def test_two_runs_of_one_model_take_turns(study: Study, caplog: pytest.LogCaptur
     assert "another run" in caplog.text
 
 
-def test_progress_tells_rate_and_time_left(study: Study, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    answer(with_model(study, path="fake:echo?seconds_per_prompt=0.08"))
-    assert re.search(r" of 40, [\d.]+ a second \([\d,]+ tokens\), about \d+ s left", caplog.text)
-
-
 def test_a_json_script_answers_by_question(study: Study, tmp_path: Path) -> None:
     questions = Lake(study.home.lake).read("questions").to_pylist()
     known = {q["question"]: q["gold_answers"][0] for q in questions[:7]}

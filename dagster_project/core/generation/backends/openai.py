@@ -194,6 +194,11 @@ def _service(model: Model) -> Service:
     return model.service
 
 
+def check_key(model: Model) -> None:
+    """Errors: `BackendError` where the service's key is not set."""
+    _key(model, _service(model), os.environ.get)
+
+
 def _key(model: Model, service: Service, secret: Secret) -> str | None:
     """The key's value; None where the service needs none. It must not get into any message."""
     variable = service.api_key_env

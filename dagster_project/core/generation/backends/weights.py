@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from dagster_project.core.study.study import Model
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SANDBOX = "sandbox:"
+_HUB_TIMEOUT_S = 8.0
 _TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
 """Every tokenizer has one of these files."""
 
@@ -53,8 +53,7 @@ def find_weights(model: Model) -> Weights:
 
 
 def check_folder(model: Model) -> None:
-    """Look at once whether a model is there: its folder, a whole GGUF file, or a hub id's configuration in the cache or
-    on the hub.
+    """Look at once whether a model is there: its folder, a whole GGUF file, or a hub id in the cache or on the hub.
 
     Errors: `BackendError`, in one line.
     """
@@ -63,7 +62,7 @@ def check_folder(model: Model) -> None:
         return
     folder = _local_folder(model)
     if folder is None:
-        _hub_snapshot(model, ("config.json",), lambda found: (found / "config.json").is_file())
+        _check_hub(model)
     elif not (folder / "config.json").is_file():
         raise BackendError(
             f"model {model.name}: {folder} lacks config.json, which every model's folder holds"
@@ -98,31 +97,50 @@ def _folder(model: Model, folder: Path) -> Weights:
 
 
 def _hub(model: Model) -> Weights:
-    folder = _hub_snapshot(model, PATTERNS, lambda found: is_complete(found) and has_tokenizer(found))
+    folder = _cached(model) or _downloaded(model)
     files = find_files(model.name, folder)
     return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
 
 
-def _hub_snapshot(model: Model, patterns: Sequence[str], is_enough: Callable[[Path], bool]) -> Path:
-    """The folder in the hub's cache that holds a model's files of `patterns`, downloaded where it is not enough."""
+def _cached(model: Model) -> Path | None:
+    """The folder in the hub's cache that holds all of a model; None where something is not there yet."""
     with contextlib.suppress(OSError, ValueError):
-        folder = _snapshot(model, patterns, local=True)
-        if is_enough(folder):
+        folder = _snapshot(model, local=True)
+        if is_complete(folder) and has_tokenizer(folder):
             return folder
+    return None
+
+
+def _downloaded(model: Model) -> Path:
     try:
-        return _snapshot(model, patterns, local=False)
+        return _snapshot(model, local=False)
     except (OSError, ValueError) as error:
         raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
 
 
-def _snapshot(model: Model, patterns: Sequence[str], *, local: bool) -> Path:
+def _check_hub(model: Model) -> None:
+    """A model that the cache does not hold whole is on the hub, which is asked for its page alone."""
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    if _cached(model) is not None:
+        return
+    try:
+        if constants.HF_HUB_OFFLINE:
+            raise OfflineModeIsEnabled
+        HfApi().model_info(model.path, revision=model.revision, timeout=_HUB_TIMEOUT_S)
+    except Exception as error:  # the hub's library passes on errors of more than one HTTP library
+        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+
+
+def _snapshot(model: Model, *, local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     found = snapshot_download(
         model.path,
         revision=model.revision,
         local_files_only=local,
-        allow_patterns=list(patterns),
+        allow_patterns=list(PATTERNS),
         ignore_patterns=["*/*", "consolidated*"],  # the same weights in another layout
     )
     return Path(found)

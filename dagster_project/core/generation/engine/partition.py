@@ -26,12 +26,12 @@ from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.accounts import accounts, notes
 from dagster_project.core.generation.engine.items import Item, how
 from dagster_project.core.generation.engine.job import Completed, Job
-from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.resume import complete
 from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession, model_lock
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.tables import TABLES
 
@@ -158,13 +158,14 @@ def _table(p: _Partition, plan: Plan[Item], done: Completed, stamp: str) -> pa.T
     """The rows that have a result, few at a time as Python objects."""
     schema = TABLES[p.task.table].schema
     make = _Rows(p, done, stamp)
-    progress = Progress(f"{p.label}: rows", len(plan.items), len(plan.items), p.scope.log)
+    progress = Progress(p.scope.log, f"{p.label}: rows", len(plan.items))
     chunks = [schema.empty_table()]
     for start in range(0, len(plan.items), _CHUNK_ITEMS):
         numbers = range(start, min(start + _CHUNK_ITEMS, len(plan.items)))
         rows = [row for number in numbers for row in make.rows(number, plan.items[number])]
         chunks.append(pa.Table.from_pylist(rows, schema=schema))
-        progress.advance(len(numbers), len(numbers))
+        progress.add(len(numbers))
+    progress.done()
     return pa.concat_tables(chunks)
 
 

@@ -28,9 +28,9 @@ from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.batching import Distinct, Work, batches, distinct_works
 from dagster_project.core.generation.engine.items import Item
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
-from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import PASSAGES, STREAM
 
 
@@ -44,9 +44,10 @@ def complete(job: Job, items: Sequence[Item]) -> Completed:
     if len(done.rows) == n_all:
         return done
     backend = _backend(job, done.distinct.works)
-    job.log.info(
-        "%s: %s results, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}"
-    )
+    if done.rows:
+        job.log.info(
+            "%s: %s results, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}"
+        )
     started = time.monotonic()
     for decoding, works in _by_decoding(done.distinct.works).items():
         if decoding is not None and STREAM in backend.capabilities:
@@ -79,12 +80,12 @@ def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
 
 def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
     identity = job.session.identity(job.model)
-    progress = Progress(f"{job.label}: prompts", len(items), len(items), job.log)
-    return distinct_works(
-        items,
-        lambda digest, request, seed: row_key(digest, identity, request, seed),
-        lambda: progress.advance(1, 1),
-    )
+    with Progress(job.log, f"{job.label}: prompts", len(items)) as progress:
+        return distinct_works(
+            items,
+            lambda digest, request, seed: row_key(digest, identity, request, seed),
+            lambda: progress.add(1),
+        )
 
 
 def _from_cache(job: Job, distinct: Distinct) -> Completed:
@@ -106,11 +107,11 @@ def _compute_missing(
     waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
-    progress = Progress(job.label, n_results, sum(tokens for _, tokens in waiting), job.log)
-    for batch, tokens in waiting:
-        results = _ask(job, backend, decoding, batch, items)
-        n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
-        progress.advance(n_kept, tokens, n_tokens)
+    with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
+        for batch, tokens in waiting:
+            results = _ask(job, backend, decoding, batch, items)
+            n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
+            progress.add(n_kept, tokens, n_tokens)
 
 
 def _ask(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dagster_project.core.generation.backends.base import Backend, Identity, Secret
 from dagster_project.core.generation.backends.registry import identify, load_backend
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Model
 
 _POLL_SECONDS = 0.5
@@ -50,12 +51,11 @@ class ModelSession:
         """The loaded model. Errors: `BackendError`."""
         if self._loaded is None or self._loaded[0] != model:
             self._release()
-            started = time.monotonic()
-            self._log.info("%s: loading %s", model.name, model.path)
-            self._loaded = (model, load_backend(model, self._secret))
+            progress = Progress(self._log, f"{model.name}: loading {model.path}")
+            with progress:
+                self._loaded = (model, load_backend(model, self._secret))
             self.n_loads += 1
-            device = self._loaded[1].usage().device
-            self._log.info("%s: loaded on %s in %.1f s", model.name, device, time.monotonic() - started)
+            progress.done()
         return self._loaded[1]
 
     def _release(self) -> None:

@@ -29,7 +29,7 @@ from dagster_project.core.generation.backends.base import (
 from dagster_project.core.generation.engine.batching import Work, in_order
 from dagster_project.core.generation.engine.items import Item
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
-from dagster_project.core.generation.engine.progress import Progress
+from dagster_project.core.progress import Progress
 
 _ROUNDING_USD = 1e-9
 """Bills are exact and costs of texts are floats: smaller differences do not count."""
@@ -70,7 +70,7 @@ def stream_missing(
     missing = missing_of(in_order(works), done.rows)
     efforts = [one.work.effort(len(one.keys)) for one in missing]
     n_left = sum(len(one.keys) for one in missing)
-    progress = Progress(job.label, n_left, sum(efforts), job.log)
+    progress = Progress(job.log, job.label, n_left, sum(efforts))
     postponed: Postponed | None = None
     service = cast(StreamingBackend, backend)
     losses = _Losses(job, done, service)
@@ -82,11 +82,12 @@ def stream_missing(
                     continue
                 n_kept, n_tokens = keep(job, done, [(missing[index], result)])
                 n_left -= n_kept
-                progress.advance(n_kept, efforts[index], n_tokens)
+                progress.add(n_kept, efforts[index], n_tokens)
                 if isinstance(result, Failure):
                     losses.note()
     finally:
         losses.note()
+        progress.done()
     if postponed:
         raise BackendError(_over_budget(job, done, n_left, postponed))
 

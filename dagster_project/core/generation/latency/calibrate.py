@@ -37,7 +37,6 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.partition import one_at_a_time
-from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope, without_rows
 from dagster_project.core.generation.latency.rounds import (
@@ -51,6 +50,7 @@ from dagster_project.core.generation.latency.rounds import (
 from dagster_project.core.generation.tasks.answers import Answers, AskedQuestion
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import GENERATE
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.threads import thread_count
@@ -183,7 +183,7 @@ def _times_alone(
     """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
     asked = [one.turns(c.study) for one in rounds]
     n_all = sum(map(len, asked))
-    progress = Progress(f"{_TABLE} {c.model.name}", n_all, n_all, c.log)
+    progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
     for number, (one, turns) in enumerate(zip(rounds, asked, strict=True)):
         key = "\n".join(one.place)
@@ -191,10 +191,11 @@ def _times_alone(
         times = json.loads(known) if known else _times_of_round(backend, turns, warm)
         if not known and None not in times:
             finished.put(key, json.dumps(times).encode())
-        progress.advance(len(turns), len(turns))
+        progress.add(len(turns))
         for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
             if milliseconds is not None:
                 yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
+    progress.done()
 
 
 def _times_of_round(

@@ -14,7 +14,6 @@ import pyarrow as pa
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate, ModelInput
-from dagster_project.core.generation.engine.progress import Progress
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.generation.prompts.build import Passage, Passages, Question, build_prompt
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
@@ -35,6 +34,7 @@ from dagster_project.core.generation.tasks.questions import (
 from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.lake import Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS, RETRIEVAL, Method
+from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Prompt, Study
 
 
@@ -98,7 +98,7 @@ class Answers(Task):
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(_method(scope)))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
-        progress = Progress(f"{scope.method}: prompts planned", n_all, n_all, scope.log)
+        progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         items: list[AskedQuestion] = []
         n_without = 0
         for dataset, questions in by_dataset.items():
@@ -114,8 +114,9 @@ class Answers(Task):
                 )
                 for question in asked:
                     items.append(AskedQuestion(group, question, pool.draw(question, prompt)))
-                    progress.advance(1, 1)
+                    progress.add(1)
                 n_without += len(questions) - len(asked)
+        progress.done()
         return Plan(items, n_without)
 
     def row(self, scope: Scope, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:

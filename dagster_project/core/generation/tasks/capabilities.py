@@ -1,4 +1,4 @@
-"""What a study asks of its models' backends, and where its models are: checked before anything is computed.
+"""What a study asks of its models' backends, and what the backends need: checked before anything is computed.
 
 What belongs here: from a study to capabilities. What does not: which backend has which (`backends.registry`), and what
 is in the files.
@@ -6,23 +6,28 @@ is in the files.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.study.study import Study
+from dagster_project.core.needs import Need
+from dagster_project.core.study.study import Model, Study
 
 
-def check_models(study: Study) -> None:
-    """Look at every model of the study, at a cost that does not depend on their sizes.
+def needs_of_models(study: Study) -> Iterator[Need]:
+    """Each model that answers, checked at a cost that does not depend on its size.
 
-    Errors: `BackendError` for the first model whose backend is unknown or cannot do what the study asks, or whose path
-    names nothing that is there; `SourceError` where the files of imported answers are not.
+    A check raises `BackendError` where the backend is unknown or cannot do what the study asks, or where the model's
+    path, key or package is missing.
     """
     capabilities = sorted({task.capability for task in TASKS.values() if task.is_asked(study)})
-    for model in study.models:
-        if not model.generates:
-            for results in model.results:
-                if not results.place.is_fetched(study.path):
-                    results.place.find(study.path)
-            continue
-        for capability in capabilities:
-            entry(model, capability).check_path(model)
+    for i, model in enumerate(study.models):
+        if model.generates:
+            yield Need(f"models[{i}]", partial(_check, model, capabilities))
+
+
+def _check(model: Model, capabilities: Sequence[str]) -> None:
+    for capability in capabilities:
+        backend = entry(model, capability)
+    backend.check_model(model)

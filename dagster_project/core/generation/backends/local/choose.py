@@ -14,6 +14,7 @@ from dagster_project.core.generation.backends.local.checks import allowed_distan
 from dagster_project.core.generation.backends.local.loading import LoadedModel, first_line, is_out_of_memory
 from dagster_project.core.generation.backends.local.packed import PackedSteppers
 from dagster_project.core.generation.backends.local.stepper import Steppers
+from dagster_project.core.progress import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -47,8 +48,9 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
     """Packed steppers, or the reason why they are not right."""
     import torch
 
+    checked = Progress(_LOG, f"{loaded.name}: checking packed against plain passes")
     try:
-        with torch.inference_mode():
+        with checked, torch.inference_mode():
             prompts, parents, added = _trial(loaded.model)
             forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
             wanted = [*prompts, *(own[:-1] for own in forked), *forked]

