@@ -228,7 +228,8 @@ class Study:
     """One study: study.yaml decides everything that `make run` does.
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the `reference_questions`:
-    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
+    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3). `is_quick` is no key of
+    the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
 
     name: str
@@ -246,10 +247,11 @@ class Study:
     sampling: Sampling = Sampling()
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
+    is_quick: bool = False
 
     @property
     def home(self) -> StudyHome:
-        return StudyHome.of(self.path, self.name)
+        return StudyHome.of(self.path, self.name, is_quick=self.is_quick)
 
     @property
     def retrievers(self) -> tuple[str, ...]:
