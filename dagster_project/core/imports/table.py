@@ -4,7 +4,7 @@ What belongs here: what the columns mean, and which rows cannot be used. What do
 columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
 
 A file without ids has the number of the row for an id. A question with a subject, a popularity or a passage brings an
-entity of its own: two rows that name the same subject may mean two things, since text is never a key.
+entity. Rows share one only if they agree in all three: one name may mean two things.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ def read_questions(path: Path, declared: Import) -> ImportedDataset:
     return dataset
 
 
+_Known = tuple[str | None, float | None, str]
+"""What a row knows of an entity: subject, popularity, passage."""
+
+
 class _Reading:
     """What was read so far, and at which row."""
 
@@ -84,6 +88,7 @@ class _Reading:
         self.dataset = ImportedDataset()
         self._separator, self._file_id = separator, file_id
         self._rows: dict[str, int] = {}
+        self._entities: dict[_Known, str] = {}
 
     def add(self, row: Row) -> None:
         """Add a row, all of it or nothing. Errors: `RefusedError`."""
@@ -95,13 +100,8 @@ class _Reading:
             raise row.refused("question", "a text was expected")
         golds, relation = _answers(row, self._separator), row.text("relation")
         subject, popularity = row.text("subject"), row.amount("popularity")
-        passage, entity_id = (row.raw_text("passage") or "").strip(), None
-        if subject is not None or popularity is not None or passage:
-            entity_id = f"{self._file_id}-{question_id}"
-            label = subject or clean(question)
-            self.dataset.entities[entity_id] = ImportedEntity(entity_id, label, popularity=popularity)
-            if passage:
-                self.dataset.passages[entity_id] = (subject or question_id, passage)
+        passage = (row.raw_text("passage") or "").strip()
+        entity_id = self._entity(question_id, subject or clean(question), (subject, popularity, passage))
         self._rows[question_id] = row.number
         self.dataset.questions[question_id] = {
             "question_id": question_id,
@@ -115,6 +115,19 @@ class _Reading:
             "objects": [],
             "gold_answers": golds,
         }
+
+    def _entity(self, question_id: str, label: str, known: _Known) -> str | None:
+        """The id of the entity that has what a row knows of it; None if the row knows nothing."""
+        subject, popularity, passage = known
+        if subject is None and popularity is None and not passage:
+            return None
+        own = f"{self._file_id}-{question_id}"
+        entity_id = own if subject is None else self._entities.setdefault(known, own)
+        if entity_id == own:
+            self.dataset.entities[own] = ImportedEntity(own, label, popularity=popularity)
+            if passage:
+                self.dataset.passages[own] = (subject or question_id, passage)
+        return entity_id
 
 
 def _answers(row: Row, separator: str | None) -> list[str]:
@@ -147,10 +160,8 @@ def _listed(value: object, separator: str | None) -> list[Any]:
 def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
     """What the file does not give, and which analyses then lack it, a line each."""
     lines = [] if "id" in columns else ["the file has no column id, so the number of a row is its id"]
-    rows, popularity = (
-        dataset.questions.values(),
-        {e.entity_id: e.popularity for e in dataset.entities.values()},
-    )
+    rows = dataset.questions.values()
+    popularity = {entity.entity_id: entity.popularity for entity in dataset.entities.values()}
     without = {
         "popularity": sum(popularity.get(row["subject_id"]) is None for row in rows),
         "relation": sum(row["relation"] is None for row in rows),

@@ -22,6 +22,7 @@ from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import COLLECTIONS, Collection, load_format, slice_of
@@ -35,7 +36,7 @@ LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quot
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `passages` from the study's collections, in their order.
+    """Write lake table `passages` from the study's collections, in their order, and from the texts beside questions.
 
     If several passages have the same title and text, the first is kept; the others are put aside. Errors: `SourceError`
     where a file is missing, cannot be read, or has no passage; `LakeError` without entities.
@@ -109,6 +110,7 @@ def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
             collection.name,
             ", ".join(f"{n:,} {what}" for what, n in counts[collection.name].items()),
         )
+    joined.rows += given_passages(study)
     words = sum(len(row["text"].split()) for row in joined.rows)
     return Computed(
         joined.rows, aside, {"words_per_passage": round(words / len(joined.rows), 1), "collections": counts}

@@ -24,7 +24,7 @@ from dagster_project.core.terms import LONGEST_LABEL
 from tests.real_data import REAL_DATA, needs_real_data
 
 HEADER = ["question", "answers", "relation", "popularity"]
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"question": "Capital of Peru?", "answers": ["Lima"], "relation": "capital", "popularity": 12.5},
     {"question": "Who wrote “Emma”, when?", "answers": ["Austen", "Jane A."], "relation": None, "popularity": None},
 ]  # fmt: skip
@@ -212,6 +212,16 @@ def test_files_that_are_refused(
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is a folder; name one file"):
         read(tmp_path)
+
+
+def test_rows_share_an_entity_only_if_they_agree_in_all_that_they_know_of_it(tmp_path: Path) -> None:
+    known = ["Ada;7;", "Ada;7;", "Ada;8;", "Ada;7;A text.", "Ada;;", ";7;", ";7;", ";;"]
+    lines = ["question;answer;subject;popularity;passage", *(f"Who?;x;{row}" for row in known)]
+    found = read(written(tmp_path / "f.csv", "\n".join(lines)))
+    ids = [row["subject_id"] and row["subject_id"].partition("-")[2] for row in found.questions.values()]
+    assert ids == ["1", "1", "3", "4", "5", "6", "7", None]
+    assert [entity.label for entity in found.entities.values()] == ["Ada"] * 4 + ["Who?"] * 2
+    assert list(found.passages.values()) == [("Ada", "A text.")]
 
 
 def test_two_files_never_share_an_entity(tmp_path: Path) -> None:

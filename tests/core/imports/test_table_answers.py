@@ -85,7 +85,7 @@ SEVERAL = (
     ],
 )
 def test_rows_are_chosen_by_model_method_and_prompt(
-    tmp_path: Path, keys: dict[str, str], texts: list[str]
+    tmp_path: Path, keys: dict[str, Any], texts: list[str]
 ) -> None:
     found, aside = read(written(tmp_path / "f.csv", SEVERAL), columns={"prompt": "how"}, **keys)
     assert [answer.text for answer in found] == texts
@@ -107,7 +107,7 @@ def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
         ("id,prediction\n1,a\n", {"model": "x"}, "has no column with models; leave key model out"),
     ],
 )
-def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, str], words: str) -> None:
+def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, Any], words: str) -> None:
     path = written(tmp_path / "f.csv", content)
     with pytest.raises(SourceError, match=str(path)) as caught:
         read(path, **keys)

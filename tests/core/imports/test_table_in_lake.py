@@ -121,6 +121,26 @@ def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) 
     assert lake.read("questions").to_pylist()[1]["gold_answers"] == ["U2|Ed Sheeran"]
 
 
+def test_passages_beside_questions_join_those_of_collections(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("question;answer;passage\nWho?;Ada;Ada it was.\n", encoding="utf-8")
+    (tmp_path / "all.jsonl").write_text('{"title": "Bo", "text": "Bo was here."}\n', encoding="utf-8")
+    collection = {
+        "name": "all",
+        "format": "articles",
+        "path": "all.jsonl",
+        "source": "s",
+        "date": "unknown",
+        "licence": "l",
+    }
+    datasets = [{"name": "own", "import": {"format": "table", "path": "own.csv"}}]
+    study, lake = made(
+        tmp_path, datasets=datasets, methods=["bm25"], models=["sandbox:s"], collections=[collection]
+    )
+    build_passages(study, lake, LOG)
+    found = {(row["title"], row["source"], row["licence"]) for row in lake.read("passages").to_pylist()}
+    assert found == {("Bo", "collection", "l"), ("1", "questions", None)}
+
+
 def test_a_passage_beside_a_question_can_be_found_and_is_what_the_oracle_gives(tmp_path: Path) -> None:
     words = " ".join(f"word{i}." for i in range(120))
     lines = [
