@@ -62,7 +62,7 @@ class StageTimes:
 
     def left(self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]) -> Left:
         """What is left of `stage`, which runs since `seconds`, and of the study: that and the stages `after` it."""
-        own = _by_steps(seconds, steps)
+        own = _by_steps(steps)
         known = self.of(stage)
         if own is None and known is not None and known > seconds:
             own = known - seconds
@@ -73,16 +73,20 @@ class StageTimes:
         return Left(own, sum(known_after, own or 0.0), is_least)
 
 
-def _by_steps(seconds: float, steps: Sequence[Progress]) -> float | None:
+def _by_steps(steps: Sequence[Progress]) -> float | None:
     """By the share of the stage's partitions that is done: whole ones, and the part of the one under way."""
     outer = next((one for one in steps if one.is_stage), None)
     inner = next((one for one in reversed(steps) if one.weighs), None)
-    part = (inner.step().share or 0.0) if inner is not None else 0.0
-    share = part
+    whole = outer or inner
+    if whole is None:
+        return None
+    step = whole.step()
+    share = inner.step().share or 0.0 if inner is not None else 0.0
     if outer is not None:
-        step = outer.step()
-        share = min(1.0, (step.done + part) / (step.total or 1))
-    return seconds * (1 - share) / share if share and seconds >= _BASIS_S else None
+        share = min(1.0, (step.done + share) / (step.total or 1))
+    paced = max(one.touched for one in (outer, inner) if one is not None) - whole.started
+    left = paced / share - step.seconds if share and paced >= _BASIS_S else None
+    return None if left is None or left < 0 else left
 
 
 def _read(path: Path) -> dict[str, float]:

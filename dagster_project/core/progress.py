@@ -25,12 +25,16 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Step:
-    """How far one step is. `total` and `left_s` are None where they are not known; `share` is that of its work."""
+    """How far one step is. `total` and `left_s` are None where they are not known; `share` is that of its work.
+
+    It runs since `seconds`; what is done was done in the first `paced_s` of them.
+    """
 
     what: str
     done: int
     total: int | None
     seconds: float
+    paced_s: float = 0.0
     share: float | None = None
     left_s: float | None = None
     tokens: int = 0
@@ -44,9 +48,9 @@ class Step:
 
     def __str__(self) -> str:
         parts = [self.count]
-        if self.done and self.seconds >= _BASIS_S:
-            tokens = f" ({self.tokens / self.seconds:,.0f} tokens/s)" if self.tokens else ""
-            parts.append(rate(self.done, self.seconds) + tokens)
+        if self.done and self.paced_s >= _BASIS_S:
+            tokens = f" ({self.tokens / self.paced_s:,.0f} tokens/s)" if self.tokens else ""
+            parts.append(rate(self.done, self.paced_s) + tokens)
         if self.left_s is not None:
             parts.append(f"about {duration(self.left_s)} left")
         told = ", ".join(part for part in parts if part)
@@ -106,13 +110,19 @@ class Progress:
         self._log.info("%s: %s%.1f s", self._what, told, step.seconds, extra={MARK: True})
 
     def step(self) -> Step:
-        """How far it is now."""
+        """How far it is now. The time left is counted down between two advances, and unknown once it is used up."""
         with self._lock:
-            count, worked, tokens = self._count, self._worked, self._tokens
+            count, worked, tokens, paced = (
+                self._count,
+                self._worked,
+                self._tokens,
+                self.touched - self.started,
+            )
         seconds = self._clock() - self.started
         share = min(1.0, worked / self._work) if self._work else None
-        left = seconds * (1 - share) / share if share and seconds >= _BASIS_S else None
-        return Step(self._what, count, self._total, seconds, share, left, tokens)
+        left = paced / share - seconds if share and paced >= _BASIS_S else None
+        known = None if left is None or left < 0 else left
+        return Step(self._what, count, self._total, seconds, paced, share, known, tokens)
 
 
 def current(since: float) -> list[Progress]:

@@ -53,6 +53,10 @@ def test_the_time_left_follows_the_work_and_has_a_basis(clock: Clock) -> None:
         clock.now += 9
         progress.add(10, work=150.0, tokens=600)
         assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 40 s left"
+        clock.now += 30  # a long batch: the rate stays, the time left is counted down
+        assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s), about 10 s left"
+        clock.now += 30
+        assert str(progress.step()) == "answers m|bm25: 20 of 100, 2.0/s (120 tokens/s)"
 
 
 def test_a_step_without_a_count_tells_its_time(clock: Clock) -> None:
