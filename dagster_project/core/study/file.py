@@ -26,6 +26,7 @@ from dagster_project.core.study.imports import (
     read_only_place,
 )
 from dagster_project.core.study.models import read_model
+from dagster_project.core.study.quick import is_asked_for, quickened
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
 from dagster_project.core.study.short_form import QUESTIONS as SHORT_QUESTIONS
@@ -52,12 +53,18 @@ from dagster_project.core.study.yaml_text import read_yaml
 
 
 def load_study(path: Path) -> Study:
-    """Read and check a study file. Errors: `StudyError` with file, key and allowed values."""
-    return _study(in_full(Reader(path, "", read_yaml(path))))
+    """Read and check a study file; LONGTAIL_QUICK makes it a quick run.
+
+    Errors: `StudyError` with file, key and allowed values.
+    """
+    study = _study(in_full(Reader(path, "", read_yaml(path))))
+    return quickened(study) if is_asked_for() else study
 
 
 def _study(read: Reader) -> Study:
-    read.only(SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name != "path"))
+    read.only(
+        SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name not in ("path", "is_quick"))
+    )
     name = read.slug("name")
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")

@@ -229,7 +229,8 @@ class Study:
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the `reference_questions`:
     the report compares the popularity of their entities with the datasets' (PopQA, Figure 3). With `collections`,
-    retrieval searches their passages, and no others.
+    retrieval searches their passages, and no others. `is_quick` is no key of the file: LONGTAIL_QUICK sets it
+    (`study.quick`).
     """
 
     name: str
@@ -248,10 +249,11 @@ class Study:
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()
+    is_quick: bool = False
 
     @property
     def home(self) -> StudyHome:
-        return StudyHome.of(self.path, self.name)
+        return StudyHome.of(self.path, self.name, is_quick=self.is_quick)
 
     @property
     def retrievers(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from dagster_project.core.study.study import (
 )
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
-OF_IMPORTS = {"imported", "paraphrases", "results", "collections"}
+OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}
 """Fields that no study of the sandbox can have: tests/core/imports/test_declared.py names their keys."""
 VALID: dict[str, Any] = {
     "name": "fair",
@@ -154,7 +154,7 @@ def test_valid_names_every_key() -> None:
         Service: VALID["models"][1]["service"],
     }  # fmt: skip
     for kind, raw in kinds.items():
-        keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder"} - OF_IMPORTS
+        keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder", "is_quick"} - OF_IMPORTS
         assert keys == set(raw) - {"path"}, kind.__name__
 
 

@@ -1,0 +1,59 @@
+"""LONGTAIL_QUICK: at most 150 questions of any study, spread over its datasets, in a home of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.home import DEFAULT_STUDY_FILE
+from dagster_project.core.study.file import load_study
+
+OWN = """
+name: own
+description: Four datasets
+datasets:
+  - {name: a, import: {format: table, path: a.csv}}
+  - {name: b, import: {format: table, path: b.csv}, max_questions: 5}
+  - {name: c, import: {format: table, path: c.csv}, max_questions: 500}
+  - {name: d, import: {format: table, path: d.csv}}
+prompts: [{name: plain}]
+models: [{name: m, path: x}]
+methods: [closed_book]
+popularity: {measure: imported}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def test_a_quick_run_spreads_its_questions_over_the_datasets_and_says_so(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    study = load_study(own)
+    assert [dataset.max_questions for dataset in study.datasets] == [38, 5, 37, 37]
+    assert (study.name, study.description) == (
+        "own_quick",
+        "Four datasets (quick run of at most 150 questions)",
+    )
+
+
+@pytest.mark.parametrize("path", ["own", "default"])
+def test_a_quick_run_has_a_home_next_to_the_full_one(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    file = own if path == "own" else DEFAULT_STUDY_FILE
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    homes = {}
+    for value in ("", "0", "1"):
+        monkeypatch.setenv("LONGTAIL_QUICK", value)
+        homes[value] = load_study(file).home
+    assert homes[""] == homes["0"]
+    assert homes["1"].root == tmp_path.resolve() / f"{'own' if path == 'own' else 'sandbox'}_quick"
+    assert homes["1"].root != homes[""].root
+    assert homes["1"].row_cache == homes[""].row_cache
