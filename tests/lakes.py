@@ -185,6 +185,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "relation_set": SOURCE_SET,
                 "relations": relation_names(plan),
                 "snapshot": "2026-10",
+                "chosen_by": None,
             }
             for name in plan.datasets
         ],

@@ -25,7 +25,7 @@ from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
 from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_header
 from dagster_project.core.study.prices import prices_of
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.study import Dataset, Model, Study
 
 STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "relations", "popularity_windows")
 
@@ -138,10 +138,20 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
             "relation_set": dataset.relation_set,
             "relations": list(dataset.relations),
             "snapshot": None if dataset.imported else study.source.snapshot,
+            "chosen_by": _chosen_by(dataset),
         }
         for dataset in study.datasets
     ]
     return _write(lake, "datasets", rows)
+
+
+def _chosen_by(dataset: Dataset) -> str | None:
+    """The keys that choose a part of the questions, with their values; None where all are asked."""
+    keys = ("first_rows", "ids", "max_questions_per_relation", "max_questions")
+    values = {key: getattr(dataset, key) for key in keys}
+    if dataset.ids:
+        values["ids"] = dataset.ids.path or dataset.ids.path_env or dataset.ids.url
+    return ", ".join(f"{key}: {value}" for key, value in values.items() if value is not None) or None
 
 
 def describe_relations(study: Study, lake: Lake) -> Outcome:

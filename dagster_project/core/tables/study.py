@@ -159,6 +159,13 @@ STUDY_TABLES = (
                 "month of the facts, as pinned in the study; null for an import",
                 null=True,
             ),
+            column(
+                "chosen_by",
+                pa.string(),
+                "keys of the dataset that choose a part of its questions, in the order in which they apply; null = all"
+                " questions are asked",
+                null=True,
+            ),
         ),
     ),
     Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,13 @@ from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.lake import Lake
 from dagster_project.core.scoring.sentences import SPLITTER
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.lake_rows import STUDY_TABLES, count_parameters, describe_study
+from dagster_project.core.study.imports import Place
+from dagster_project.core.study.lake_rows import (
+    STUDY_TABLES,
+    count_parameters,
+    describe_datasets,
+    describe_study,
+)
 from dagster_project.core.study.study import Study
 
 
@@ -48,6 +55,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     dataset = lake.read("datasets").to_pylist()[0]
     assert (dataset["dataset"], dataset["source"], dataset["snapshot"]) == ("facts", "sandbox", "2026-10")
     assert (dataset["relation_set"], len(dataset["relations"])) == ("popqa", 16)
+    assert dataset["chosen_by"] is None
     father = next(row for row in lake.read("relations").to_pylist() if row["relation"] == "father")
     assert father == {
         "relation_set": "popqa", "relation": "father", "property_id": "P22",
@@ -170,3 +178,12 @@ def test_default_study(tmp_path: Path) -> None:
     sizes = [row["n_parameters"] for row in rows]
     assert all(sizes)
     assert sizes == sorted(sizes)
+
+
+def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:
+    part = {"first_rows": 100, "ids": Place("ids.txt", "FOLDER"), "max_questions": 9}
+    study = dataclasses.replace(hand_study, datasets=(dataclasses.replace(hand_study.datasets[0], **part),))
+    lake = Lake(study.home.lake)
+    describe_datasets(study, lake)
+    (row,) = lake.read("datasets").to_pylist()
+    assert row["chosen_by"] == "first_rows: 100, ids: ids.txt, max_questions: 9"

@@ -38,6 +38,7 @@ final as (
         datasets.relation_set,
         datasets.relations,
         datasets.snapshot,
+        datasets.chosen_by,
         popularity_window.measure,
         coalesce(counted.n_questions, 0) as n_questions,
         coalesce(counted.n_questions_with_popularity, 0) as n_questions_with_popularity,

@@ -11,7 +11,8 @@ final as (
         source,
         relation_set,
         relations,
-        snapshot
+        snapshot,
+        chosen_by
     from source
 
 )
