@@ -21,6 +21,7 @@ from tests import fork_server
 _HOME = tempfile.mkdtemp(prefix="longtail-tests-")
 os.environ["LONGTAIL_HOME"] = _HOME
 os.environ.pop("LONGTAIL_STUDY", None)
+os.environ.pop("LONGTAIL_QUICK", None)
 os.environ.setdefault("LONGTAIL_THREADS", "1")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 

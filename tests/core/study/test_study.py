@@ -35,9 +35,7 @@ from dagster_project.core.study.study import (
 )
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
-OF_IMPORTS = {
-    "imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions",
-}  # fmt: skip
+OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}
 """Fields that no study of the sandbox can have: tests/core/imports/test_declared.py names their keys."""
 VALID: dict[str, Any] = {
     "name": "fair",
