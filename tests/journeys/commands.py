@@ -35,14 +35,13 @@ ANSWERS_ALONE = {
 
 
 def environment(home: Path, study: Path | None = None, **more: str) -> dict[str, str]:
-    """The environment of a command: this home, this study, quiet threads."""
+    """The environment of a command: this home, this study."""
     chosen = {"LONGTAIL_STUDY": str(study)} if study else {}
     own = ("LONGTAIL_STUDY", "DAGSTER_", "HF_HOME", "XDG_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(own)}
     return {
         **kept,
         "LONGTAIL_HOME": str(home),
-        "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONPATH": str(PROJECT),
         **chosen,
         **more,

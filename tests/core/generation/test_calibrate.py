@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,21 @@ def test_a_question_that_some_cannot_be_asked_is_asked_last(study: Study) -> Non
     assert {number for number, _ in asked["oracle"]} == set(range(10))
     assert asked["oracle"] < asked["bm25"] == asked["closed_book"]
     assert len(asked["bm25"]) == 50
+
+
+def test_a_slow_model_is_asked_only_what_an_interval_needs(
+    study: Study, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(study.home.lake)
+    few = lake.read("retrieved_passages", "oracle").to_pylist()[:10]
+    lake.write("retrieved_passages", few, fingerprint="few", partition="oracle")
+    with monkeypatch.context() as slow:
+        slow.setattr(module, "SECONDS", 0.0)
+        calibrate(study)
+    found = rows(study)
+    asked = Counter((row["method"], row["prompt"]) for row in found)
+    assert asked == dict.fromkeys(WAYS, module.N_LEAST)
+    assert {row["round_number"] for row in found} == set(range(module.N_LEAST)), "of the same questions"
 
 
 def test_fewer_questions_are_all_asked(tmp_path: Path) -> None:

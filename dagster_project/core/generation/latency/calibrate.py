@@ -3,12 +3,14 @@
 What belongs here: asking questions one at a time, and their times. What does not: which questions, in which order
 (`rounds`), what a row of a batch took (`latency_ms`, which a backend tells), medians, intervals and differences (dbt).
 
-A local model is asked up to 50 seeded questions by each method with each prompt, round by round. One call each warms
-it up before. Equal prompts (two methods may show the same passage) are one call, whose time counts for each. Nothing
-is taken from the row cache or put into it. Each call begins without the prefixes that earlier calls left: a single
-user finds no demonstrations computed already, so the time is that of a cold prefix. Where a method has the model
-write a background text first, its time is that of both texts. The time of finding passages is not included. A killed
-calibration goes on after its last whole round: an interruption lies between rounds, and so affects all methods alike.
+A local model is asked up to 50 seeded questions by each method with each prompt, round by round. Prompts with many
+demonstrations take a slow model seconds each: after a minute of answers, each method and prompt has at least six times
+(the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts (two
+methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache or put
+into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations computed
+already, so the time is that of a cold prefix. Where a method has the model write a background text first, its time is
+that of both texts. The time of finding passages is not included. A killed calibration goes on after its last whole
+round: an interruption lies between rounds, and so affects all methods alike.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
@@ -25,7 +27,7 @@ import logging
 import platform
 import statistics
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +42,9 @@ from dagster_project.core.generation.engine.partition import one_at_a_time
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope, without_rows
 from dagster_project.core.generation.latency.rounds import (
+    N_LEAST,
     N_QUESTIONS,
+    SECONDS,
     Place,
     Round,
     Steps,
@@ -149,7 +153,7 @@ def _fingerprint(c: _Calibration) -> str:
         methods.append([method, _ANSWERS.decisive(c.scope(method)), inputs])
     return fingerprint(
         _TABLE,
-        [N_QUESTIONS, methods],
+        [N_QUESTIONS, N_LEAST, SECONDS, methods],
         [c.study.background_tokens if c.study.writes_background else None],
         [c.model.name, identity.weights, identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
@@ -181,19 +185,25 @@ def _times_alone(
     c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
 ) -> Iterator[_Timed]:
     """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
-    asked = [one.turns(c.study) for one in rounds]
-    n_all = sum(map(len, asked))
+    n_all = sum(len(one.turns(c.study)) for one in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
-    for number, (one, turns) in enumerate(zip(rounds, asked, strict=True)):
-        key = "\n".join(one.place)
+    n_times: Counter[Way] = Counter()
+    spent = 0.0
+    for number, planned in enumerate(rounds):
+        is_late = spent >= 1000 * SECONDS
+        one = planned.without({way for way, n in n_times.items() if is_late and n >= N_LEAST})
+        turns = one.turns(c.study)
+        key = "\n".join((*one.place, *map(str, sorted(one.rows))))
         known = finished.get(key)
         times = json.loads(known) if known else _times_of_round(backend, turns, warm)
         if not known and None not in times:
             finished.put(key, json.dumps(times).encode())
-        progress.add(len(turns))
+        progress.add(len(planned.turns(c.study)))
         for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
             if milliseconds is not None:
+                spent += milliseconds
+                n_times.update(ways)
                 yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
     progress.done()
 

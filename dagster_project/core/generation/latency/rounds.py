@@ -10,7 +10,7 @@ The order within a round is drawn anew for each, so that no method always follow
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster_project.core.generation.backends.base import Decoding
@@ -21,6 +21,10 @@ from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.study.study import Study
 
 N_QUESTIONS = 50
+N_LEAST = 6
+"""With fewer times, their median has no interval of 95 %."""
+SECONDS = 60.0
+"""Once a model has answered for so long, no way is asked more than `N_LEAST` questions."""
 Place = tuple[str, str]
 """Dataset and question id."""
 Way = tuple[str, str]
@@ -35,6 +39,10 @@ class Round:
 
     place: Place
     rows: Mapping[Way, AskedQuestion]
+
+    def without(self, ways: Collection[Way]) -> Round:
+        """The same question, not asked in these ways."""
+        return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
 
     def turns(self, study: Study) -> dict[Steps, list[Way]]:
         """Each distinct prompt once, with the ways that ask it."""
