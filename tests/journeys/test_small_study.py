@@ -94,7 +94,12 @@ def test_a_fusion_is_a_method_and_a_random_passage_a_condition(small: Small) -> 
 
 
 def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:
-    for text in ("] answers of scripted", "scripted · closed_book · zero_shot: accuracy ", "make sql", "make ui"):
+    for text in (
+        "] answers of scripted",
+        "scripted · closed_book · zero_shot: accuracy ",
+        "make sql",
+        "make ui",
+    ):
         assert text in small.output
 
 
