@@ -13,6 +13,7 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.preflight import needs_of_places
 from dagster_project.core.retrieval.collections import entities_by_title
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
@@ -157,6 +158,15 @@ def test_a_collection_without_passages_is_refused(
     write_files(collected.path.parent, psgs, leads)
     with pytest.raises(SourceError, match=message):
         build_passages(collected, hand_lake, log)
+
+
+def test_a_missing_file_is_told_before_anything_is_computed(collected: Study) -> None:
+    (collected.path.parent / "leads.jsonl").unlink()
+    psgs, leads = needs_of_places(collected)
+    assert (psgs.where, leads.where) == ("collections[0]", "collections[1]")
+    psgs.check()
+    with pytest.raises(SourceError, match=r"leads\.jsonl: there is no such file"):
+        leads.check()
 
 
 def test_only_what_decides_the_passages_makes_them_stale(
