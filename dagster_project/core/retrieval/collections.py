@@ -39,7 +39,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write lake table `passages` from the study's collections, in their order, and from the texts beside questions.
 
     If several passages have the same title and text, the first is kept; the others are put aside. Errors: `SourceError`
-    where a file is missing, cannot be read, or has no passage; `LakeError` without entities.
+    where a file is missing, cannot be read, or has no passage; `LakeError` without entities. A quick run keeps only
+    passages about an entity: the dense index of all of them takes longer than all its other stages.
     """
     files = [
         [slice_of(one), file_hashes(_format(one).files(find_file(one.place, study), one))]
@@ -48,7 +49,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     entities = [lake.content("entities")]
     if IMPORTED in lake.partitions("entities"):
         entities.append(lake.content("entities", IMPORTED))
-    stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__))
+    quick = ["quick"] if study.is_quick else []
+    stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick)
     return lake.materialise("passages", stamp, lambda: _joined(study, lake, log))
 
 
@@ -110,11 +112,12 @@ def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
             collection.name,
             ", ".join(f"{n:,} {what}" for what, n in counts[collection.name].items()),
         )
-    joined.rows += given_passages(study)
-    words = sum(len(row["text"].split()) for row in joined.rows)
-    return Computed(
-        joined.rows, aside, {"words_per_passage": round(words / len(joined.rows), 1), "collections": counts}
-    )
+    rows = joined.rows + given_passages(study)
+    if study.is_quick:
+        rows = [row for row in rows if row["entity_id"]] or rows
+        log.info("quick run: %d passages about an entity are searched, and no others", len(rows))
+    words = sum(len(row["text"].split()) for row in rows)
+    return Computed(rows, aside, {"words_per_passage": round(words / len(rows), 1), "collections": counts})
 
 
 def _add(joined: _Joined, collection: Collection, place: Path, aside: Aside) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -94,6 +95,17 @@ def test_collections_are_joined_in_order(collected: Study, hand_lake: Lake, log:
         "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows put aside": 6},
         "leads": {"passages": 5, "linked to an entity": 2, "known already": 2, "rows put aside": 0},
     }
+
+
+def test_a_quick_run_searches_passages_about_entities(
+    collected: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    whole, all_rows = built(collected, hand_lake, log)
+    quick, rows = built(dataclasses.replace(collected, is_quick=True), hand_lake, log)
+    assert {row["title"] for row in all_rows.values()} > {row["title"] for row in rows.values()}
+    assert rows == {name: row for name, row in all_rows.items() if row["entity_id"]}
+    assert rows
+    assert not (whole.was_current or quick.was_current)
 
 
 def test_rows_left_out_say_why(collected: Study, hand_lake: Lake, log: logging.Logger) -> None:
