@@ -21,6 +21,7 @@ from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
 from dagster_project.core.generation.backends.base import Decoding, Failure
 from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.registry import load_backend
+from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.study.gguf_files import find_gguf
 from dagster_project.core.study.study import Model
@@ -31,6 +32,7 @@ LOOP = "transformers, one prompt at a time"
 HARNESS = "lm-evaluation-harness"
 LLAMA = "llama.cpp's server, 4-bit weights"
 _BATCH = 16
+_PER_RELATION = 12
 _ALLOWED_DIFFERENT = 0.05
 """Share of answers that may differ from the loop's: near-ties, and texts whose first line is empty for the harness."""
 
@@ -47,7 +49,7 @@ def real_questions_file() -> Path:
 def race_real_model(model: Model, file: Path, n: int, rounds: int) -> dict[str, float | None]:
     """Answer `n` questions by all contestants that are installed; ratios of their medians to Longtail's."""
     pool = popqa_questions(file)
-    asked = pool[:: max(1, len(pool) // n)][:n]
+    asked = _chosen(pool, n)
     folder, path = convert(model).folder, find_gguf(model)
     figures: dict[str, float | None] = {}
     backend, peer = load_backend(model), Transformers(folder)
@@ -79,6 +81,17 @@ def race_real_model(model: Model, file: Path, n: int, rounds: int) -> dict[str, 
         if llama:
             llama.close()
     return figures
+
+
+def _chosen(pool: Sequence[Question], n: int) -> list[Question]:
+    """`n` questions, about 12 of each of some relations: so many share their demonstrations as with all 200 questions."""
+    groups: dict[str | None, list[Question]] = {}
+    for one in pool:
+        groups.setdefault(one.relation, []).append(one)
+    n_groups = min(len(groups), max(1, round(n / _PER_RELATION)))
+    some = list(groups.values())[:: len(groups) // n_groups][:n_groups]
+    each = -(-n // n_groups)
+    return [one for own in some for one in own[:: max(1, len(own) // each)][:each]][:n]
 
 
 def _race(
