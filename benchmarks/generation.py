@@ -8,6 +8,7 @@ of all contestants must be equal before their time counts. The last line is JSON
 - `sampling_cost`: time of ten samples per question divided by the time of one greedy pass
 - `scoring_ratio`: times as fast as scoring each candidate by its own forward pass
 - `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), if there is one
+- `real_…`: with `--real` or `--full`, and then only these: ratios with a real model (`benchmarks.real_model`)
 - `peak_overhead_mb`: peak memory while many prompts stream through engine and row cache, without the loaded model
 """
 
@@ -26,6 +27,7 @@ from benchmarks.gpu import race_on
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import candidates, fifteen_shot, sandbox_questions
+from benchmarks.real_model import SMOLLM2, race_real_model, real_questions_file
 from dagster_project.core.generation.backends.base import Backend, Decoding, Failure, Generation
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.endings import cut_answer
@@ -51,11 +53,16 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(thread_count())
+    if asked.real or asked.full:
+        n = asked.questions or (200 if asked.full else 40)
+        rounds = asked.rounds if asked.full else 1
+        figures = race_real_model(SMOLLM2, real_questions_file(), n, rounds)
+        print(f"\n{machine('torch', 'transformers')}, {thread_count()} threads. {rounds} rounds; medians.")
+        return last_line(figures)
     model = Model(name="reference_l", path="sandbox:l")
     prompts = fifteen_shot(sandbox_questions(), "per_relation")[:: max(1, asked.every)]
     say(machine("torch", "transformers") + f", {thread_count()} threads")
-    figures: dict[str, float | None] = {}
-    figures |= _generation(model, prompts, asked)
+    figures = _generation(model, prompts, asked)
     figures |= _scoring(model, prompts, asked)
     if asked.gpu == "tiny" or (asked.gpu == "auto" and torch.cuda.is_available()):
         tiny = asked.gpu == "tiny"
@@ -86,6 +93,11 @@ def _arguments() -> argparse.Namespace:
         help="large shapes: if there is a CUDA device; never; or a tiny one on the CPU, to test the code",
     )  # fmt: skip
     parser.add_argument("--no-harness", action="store_true", help="leave lm-evaluation-harness out")
+    parser.add_argument(
+        "--real", action="store_true", help="SmolLM2-135M on 40 questions of PopQA, one round"
+    )
+    parser.add_argument("--full", action="store_true", help="SmolLM2-135M on 200 questions of PopQA")
+    parser.add_argument("--questions", type=int, help="another number of questions for --real or --full")
     return parser.parse_args()
 
 

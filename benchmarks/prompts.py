@@ -1,11 +1,14 @@
-"""The prompts that the generation benchmark asks: the sandbox's questions, 15 demonstrations before each.
+"""The prompts that the generation benchmark asks: the sandbox's questions and PopQA's, bare or after 15 demonstrations.
 
 What belongs here: building them with `core` alone (no Dagster, no lake). What does not: any model.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dagster_project.core.generation.engine.items import Generate, ModelInput, Request
@@ -39,11 +42,27 @@ def sandbox_questions(n_per_relation: int = 140) -> list[Question]:
     return [question for own in found.values() for question in list(own.values())[:n_per_relation]]
 
 
-def fifteen_shot(questions: list[Question], draw: str) -> list[str]:
-    """The prompt of each question with 15 demonstrations, drawn `per_relation` or `per_question`."""
-    pool = Demonstrations("sandbox", questions, seed=0)
+def popqa_questions(file: Path) -> list[Question]:
+    """All questions of PopQA's file, in the order of relations, as a study asks them."""
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as rows:
+        found = [
+            Question(row["id"], row["prop"], row["question"], row["obj"])
+            for row in csv.DictReader(rows, dialect="excel-tab")
+        ]
+    return sorted(found, key=lambda one: one.relation or "")
+
+
+def fifteen_shot(questions: list[Question], draw: str, pool: list[Question] | None = None) -> list[str]:
+    """The prompt of each question with 15 demonstrations of `pool` (the questions themselves), drawn `per_relation` or
+    `per_question`."""
+    demonstrations = Demonstrations("sandbox", pool or questions, seed=0)
     prompt = Prompt(name="15_shot", shots=SHOTS, draw=draw)
-    return [build_prompt(one, FORMATS[prompt.format], pool.draw(one, prompt)) for one in questions]
+    return [build_prompt(one, FORMATS[prompt.format], demonstrations.draw(one, prompt)) for one in questions]
+
+
+def zero_shot(questions: list[Question]) -> list[str]:
+    """The prompt of each question alone."""
+    return [build_prompt(one, FORMATS["qa"]) for one in questions]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ import pytest
 from tiny_gguf import TEMPLATE, write_tiny_gguf
 from tiny_models import save_tiny_model
 
+from benchmarks.real_model import race_real_model
 from dagster_project.core.errors import BackendError, StudyError
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.gguf_models import convert
@@ -47,6 +50,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     folder = tmp_path_factory.mktemp("gguf")
     source = save_tiny_model(folder / "source", "llama")
     _split_as_smollm(source / "tokenizer.json")
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1024}))
     return Tiny(folder / "tiny.gguf", source, write_tiny_gguf(folder / "tiny.gguf", source))
 
 
@@ -231,3 +236,21 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
             without.setitem(sys.modules, package, None)
             with pytest.raises(BackendError, match=rf"needs the package {package}, .*'\.\[gguf\]'"):
                 check_folder(named(tiny.path))
+
+
+def test_the_race_on_a_real_model_compares_answers_and_prints_ratios(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Peers that are not installed are left out; the two ways of transformers always race."""
+    file = tmp_path / "popQA.tsv.gz"
+    rows = [f"{i}\tr{i % 4}\tQ{i} ab?\ta{i}\n" for i in range(24)]
+    with gzip.open(file, "wt") as out:
+        out.writelines(["id\tprop\tquestion\tobj\n", *rows])
+    figures = race_real_model(named(tiny.path), file, 6, 1)
+    wanted = {
+        f"real_{shots}_{peer}_ratio" for shots in ("15_shot", "zero_shot") for peer in ("loop", "batched")
+    }
+    assert wanted <= figures.keys()
+    printed = capsys.readouterr().out
+    assert "tiny, 6 questions of PopQA, 15_shot" in printed
+    assert printed.count("6 of 6") >= 4, "both ways and Longtail gave the loop's answers"

