@@ -24,6 +24,7 @@ from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.quick import N_QUESTIONS
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
@@ -193,8 +194,10 @@ def _where_next(study: Study, seconds: float) -> str:
     near = os.path.relpath(study.path)
     file = str(study.path) if near.startswith("..") else near
     chosen = "" if study.home.root == longtail_home() else f" STUDY={file}"
+    chosen += " QUICK=1" if study.is_quick else ""
+    quick = f" This was a quick run of at most {N_QUESTIONS} questions." if study.is_quick else ""
     return (
-        f"Done in {seconds:.0f} s. Where to look next:\n"
+        f"Done in {seconds:.0f} s.{quick} Where to look next:\n"
         f"  make sql{chosen}    the published warehouse in SQL: {study.home.published_warehouse}\n"
         f"  {study.home.published_report}    every figure in one page: open it in a browser\n"
         f"  make ui{chosen}     assets, runs and plots in the browser\n"

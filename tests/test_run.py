@@ -66,3 +66,7 @@ def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_
     assert f"  {(PROJECT_ROOT / 'study.yaml').relative_to('/')}   models" in default
     assert default.endswith("then `make run` again")
     assert "STUDY=" not in default
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    quick = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
+    assert "a quick run of at most 150 questions" in quick
+    assert quick.endswith("study.yaml QUICK=1` again")

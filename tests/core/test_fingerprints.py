@@ -77,7 +77,7 @@ def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
             'columns=["subject_id", "property_id"]',
             'columns=["property_id", "subject_id"]',
         ),
-        ("questions/build.py", "sorted(rows, key=place)[:limit]", "sorted(rows, key=place)[-limit:]"),
+        ("questions/chosen.py", "sorted(rows, key=place)[:limit]", "sorted(rows, key=place)[-limit:]"),
     ):
         assert "questions.build" in changed(copied, file, old, new)
 
