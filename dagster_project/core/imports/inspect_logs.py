@@ -4,7 +4,8 @@ What belongs here: the log's fields (sample id, epoch, output, scores, error) an
 not: under which prompt of the study they stand, and scoring (`answers`).
 
 The package only reads the file: nothing is evaluated and nothing is sent. A log of a cancelled, failed or still running
-evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`.
+evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`. Tokens and time are those of the
+call that gave the answer. Where a provider answers in batches (`hf`), the time is that of the whole batch.
 """
 
 from __future__ import annotations
