@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dagster_project.core.errors import SourceError
+from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.imports.inspect_logs import FORMAT, read_log, verdict
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
