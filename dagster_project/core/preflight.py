@@ -16,10 +16,10 @@ from typing import Any
 from dagster_project.core.embedding.encoder import check_files
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
-from dagster_project.core.needs import Need
+from dagster_project.core.needs import Need, check_package
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
-from dagster_project.core.study.imports import Place
+from dagster_project.core.study.imports import Place, load_format
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.needs import needs_of_source
 
@@ -37,6 +37,7 @@ def misses(study: Study) -> list[str]:
         *needs_of_retrievers(study),
         *needs_of_links(study),
         *_needs_of_similarities(study),
+        *_needs_of_formats(study),
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)
@@ -69,6 +70,15 @@ def _places(declared: Any, where: str) -> Iterator[tuple[str, Place]]:
         for field in dataclasses.fields(declared):
             key = _KEYS.get(field.name, field.name)
             yield from _places(getattr(declared, field.name), f"{where}.{key}".strip("."))
+
+
+def _needs_of_formats(study: Study) -> Iterator[Need]:
+    """Some formats of answers are read by a package that not everybody installs."""
+    for i, model in enumerate(study.models):
+        for j, results in enumerate(model.results):
+            package = load_format(results.kind, results.format).package
+            if package:
+                yield Need(f"models[{i}].results[{j}].format", partial(check_package, *package))
 
 
 def _needs_of_similarities(study: Study) -> Iterator[Need]:

@@ -133,6 +133,15 @@ def test_packages_and_weights_that_are_not_installed(study: Study, monkeypatch: 
     ]
 
 
+def test_a_package_that_reads_a_format_is_looked_for(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    results = Results("inspect", Place(str(Path(__file__))), "sandbox")
+    changed = dataclasses.replace(study, **model(backend="imported", results=(results,)))  # type: ignore[arg-type]
+    assert misses(changed) == [
+        "models[0].results[0].format: the package inspect_ai is not installed; run: pip install 'longtail[inspect]'"
+    ]
+
+
 def test_a_place_with_an_address_is_fetched_where_it_is_missing(study: Study) -> None:
     here = Import("questions", "popqa", Place("no.tsv", url="https://example.org/popqa.tsv"))
     assert not misses(dataclasses.replace(study, datasets=(Dataset("d", imported=here),)))

@@ -65,12 +65,14 @@ class AnswerFormat:
     """Answers of models. `read` gives the answers to the given questions, and the rows that it put aside.
 
     Where files do not say how many demonstrations there were (`tells_shots`), and the study has several prompts, the
-    study must name one. Where files do not say the method, key `method` does.
+    study must name one. Where files do not say the method, key `method` does. `package`: the Python module that reads
+    the files, and what pip installs.
     """
 
     read: Callable[[Path, Results, Questions], tuple[list[ImportedAnswer], list[QuarantinedRow]]]
     files: Callable[[Path, Results], list[Path]] = the_file
     tells_shots: bool = False
+    package: tuple[str, str] | None = None
     keys: Keys = field(default_factory=dict, hash=False)
 
 

@@ -4,14 +4,14 @@ What belongs here: the log's fields (sample id, epoch, output, scores, error) an
 not: under which prompt of the study they stand, and scoring (`answers`).
 
 The package only reads the file: nothing is evaluated and nothing is sent. A log of a cancelled, failed or still running
-evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`.
+evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`. Tokens and time are those of the
+call that gave the answer. Where a provider answers in batches (`hf`), the time is that of the whole batch.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.needs import check_package
 from dagster_project.core.study.imports import Results
 
+PACKAGE = ("inspect_ai", "'longtail[inspect]'")
 VERDICTS = {"C": True, "I": False, "N": False}
 """Inspect's grades: correct, incorrect, no answer. A part of a point (P, or between 0 and 1) is neither right nor wrong:
 the log then has no verdict."""
@@ -33,7 +35,7 @@ _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
     """The samples of a log whose id is in `questions`; the others go to `aside`. Samples of other epochs are neither.
 
-    Errors: `SourceError` if the package is missing, if the file is no whole log, if its evaluation did not finish, or if
+    Errors: `SourceError` if the file is no whole log, if its evaluation did not finish, or if
     it has several epochs, scorers or metrics and the declaration chooses none, or one that is not there.
     """
     log = _load(path)
@@ -146,11 +148,7 @@ def verdict(value: Any) -> bool | None:
 
 
 def _files(place: Path, _: Results) -> list[Path]:
-    if find_spec("inspect_ai") is None:
-        raise SourceError(
-            f"{place}: a log of Inspect is read by package inspect_ai, which is not installed; install it:"
-            " pip install 'longtail[inspect]'"
-        )
+    check_package(*PACKAGE)
     return [only_log(place, "*.eval", "*.json")]
 
 
@@ -165,6 +163,7 @@ def _read(
 FORMAT = AnswerFormat(
     read=_read,
     files=_files,
+    package=PACKAGE,
     keys={
         "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
         "id_field": optional_text,

@@ -11,23 +11,16 @@ from typing import Any
 
 import pytest
 
-from dagster_project.core.errors import SourceError
+from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.imports.inspect_logs import FORMAT, read_log, verdict
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
 from tests.imported_files import results
-from tests.inspect_logs import ANSWERS, BROKEN, MODEL, write_logs
-
-pytest.importorskip("inspect_ai", reason="extra inspect is not installed")
+from tests.inspect_logs import ANSWERS, BROKEN, MODEL
 
 IDS = [str(400_000 + i) for i in range(len(ANSWERS))]
 QUESTIONS: dict[str, dict[str, Any]] = {question_id: {} for question_id in IDS}
 INCLUDES = [True, False, True, False, True, True]  # scorer includes, which ignores case
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_logs(tmp_path_factory.mktemp("inspect"))
 
 
 def read(path: Path, **options: Any) -> tuple[list[ImportedAnswer], list[tuple[str, str]]]:
@@ -37,8 +30,8 @@ def read(path: Path, **options: Any) -> tuple[list[ImportedAnswer], list[tuple[s
 
 
 @pytest.mark.parametrize("name", ["whole.eval", "whole.json"])
-def test_samples_by_id_with_what_the_log_says(logs: Path, name: str) -> None:
-    found, aside = read(logs / name, scorer="includes", method="bm25")
+def test_samples_by_id_with_what_the_log_says(inspect_logs: Path, name: str) -> None:
+    found, aside = read(inspect_logs / name, scorer="includes", method="bm25")
     assert aside == []
     assert [one.question_id for one in found] == IDS
     assert [one.text for one in found] == list(ANSWERS), "the answers as they were given, long ones whole"
@@ -51,8 +44,8 @@ def test_samples_by_id_with_what_the_log_says(logs: Path, name: str) -> None:
     assert all(one.latency_ms is not None and 0 <= one.latency_ms < 60_000 for one in found)
 
 
-def test_scorers_and_metrics_are_chosen_not_guessed(logs: Path) -> None:
-    path = logs / "whole.eval"
+def test_scorers_and_metrics_are_chosen_not_guessed(inspect_logs: Path) -> None:
+    path = inspect_logs / "whole.eval"
     with pytest.raises(SourceError, match="holds several: graded, includes, match; choose one by key scorer"):
         read(path)
     with pytest.raises(SourceError, match="has no scorer 'f1'; there are: graded, includes, match"):
@@ -67,8 +60,8 @@ def test_scorers_and_metrics_are_chosen_not_guessed(logs: Path) -> None:
     assert [one.is_correct for one in loose] == [bool(text) for text in ANSWERS]
 
 
-def test_one_epoch_counts(logs: Path) -> None:
-    path = logs / "epochs.eval"
+def test_one_epoch_counts(inspect_logs: Path) -> None:
+    path = inspect_logs / "epochs.eval"
     with pytest.raises(SourceError, match="holds several epochs: 1, 2, 3; choose one by key epoch"):
         read(path)
     with pytest.raises(SourceError, match="has no epoch 4; there are: 1, 2, 3"):
@@ -78,16 +71,16 @@ def test_one_epoch_counts(logs: Path) -> None:
     assert aside == []
 
 
-def test_a_sample_that_ended_in_an_error_is_put_aside(logs: Path) -> None:
-    found, aside = read(logs / "tolerant.eval")
+def test_a_sample_that_ended_in_an_error_is_put_aside(inspect_logs: Path) -> None:
+    found, aside = read(inspect_logs / "tolerant.eval")
     assert [one.question_id for one in found] == [one for one in IDS if one != BROKEN]
     assert aside == [
         (f"tolerant.eval row {BROKEN}", "the sample ended in an error: RuntimeError('the tool\\nbroke')")
     ]
 
 
-def test_an_unfinished_evaluation_is_refused_or_said(logs: Path) -> None:
-    path = logs / "failed.eval"
+def test_an_unfinished_evaluation_is_refused_or_said(inspect_logs: Path) -> None:
+    path = inspect_logs / "failed.eval"
     with pytest.raises(SourceError, match=r"did not finish \(status error\).*accept_unfinished: true"):
         read(path)
     found, aside = read(path, accept_unfinished=True)
@@ -97,14 +90,14 @@ def test_an_unfinished_evaluation_is_refused_or_said(logs: Path) -> None:
     assert f"failed.eval row {BROKEN}" in [key for key, _ in aside]
 
 
-def test_ids_of_metadata_and_unknown_ids(logs: Path) -> None:
-    found, aside = read(logs / "tolerant.eval", id_field="key")
+def test_ids_of_metadata_and_unknown_ids(inspect_logs: Path) -> None:
+    found, aside = read(inspect_logs / "tolerant.eval", id_field="key")
     assert found == []
     assert {reason for _, reason in aside[:1]} == {"key: no question of the dataset has it"}
-    _, aside = read(logs / "tolerant.eval", id_field="qid")
+    _, aside = read(inspect_logs / "tolerant.eval", id_field="qid")
     assert aside[0][1] == "metadata: key 'qid' was expected"
     aside_of_few = Aside("few")
-    few = read_log(logs / "tolerant.eval", results("inspect"), {IDS[0]: {}}, aside_of_few)
+    few = read_log(inspect_logs / "tolerant.eval", results("inspect"), {IDS[0]: {}}, aside_of_few)
     assert [one.question_id for one in few] == IDS[:1]
     assert aside_of_few.rows[-1].reason == "id: no question of the dataset has it"
 
@@ -131,13 +124,13 @@ def cut(path: Path, target: Path) -> Path:
     return target
 
 
-def test_a_file_that_is_no_whole_log_gives_one_line(logs: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_whole_log_gives_one_line(inspect_logs: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"results": []}')
     text = tmp_path / "text.eval"
     text.write_text("id,answer\n")
-    named = shutil.copy(logs / "whole.json", tmp_path / "log.txt")
-    broken = [cut(logs / name, tmp_path / name) for name in ("whole.eval", "whole.json")]
+    named = shutil.copy(inspect_logs / "whole.json", tmp_path / "log.txt")
+    broken = [cut(inspect_logs / name, tmp_path / name) for name in ("whole.eval", "whole.json")]
     for path in (*broken, other, text, Path(named)):
         with pytest.raises(SourceError, match="cannot be read as a log of Inspect") as told:
             read(path, scorer="includes")
@@ -145,16 +138,14 @@ def test_a_file_that_is_no_whole_log_gives_one_line(logs: Path, tmp_path: Path) 
         assert "\n" not in str(told.value)
 
 
-def test_a_folder_holds_one_log(logs: Path, tmp_path: Path) -> None:
+def test_a_folder_holds_one_log(inspect_logs: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"one \*\.eval or \*\.json was expected, the folder holds 5"):
-        FORMAT.files(logs, results("inspect"))
-    shutil.copy(logs / "whole.eval", tmp_path)
+        FORMAT.files(inspect_logs, results("inspect"))
+    shutil.copy(inspect_logs / "whole.eval", tmp_path)
     assert FORMAT.files(tmp_path, results("inspect")) == [tmp_path / "whole.eval"]
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    with pytest.raises(
-        SourceError, match=r"package inspect_ai, which is not installed; .*longtail\[inspect\]"
-    ):
+    with pytest.raises(BackendError, match=r"package inspect_ai is not installed; .*longtail\[inspect\]"):
         FORMAT.files(tmp_path, results("inspect"))

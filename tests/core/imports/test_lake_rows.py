@@ -32,15 +32,16 @@ from tests.imported_files import (
     write_popqa_tp,
     write_results,
 )
+from tests.inspect_logs import ANSWERS
 
 LOG = logging.getLogger("test")
 ROWS = popqa_rows(("occupation", "capital"), 4)
 RIGHT = [True, False] * 4
 
 
-def make(folder: Path, **more: Any) -> tuple[Study, Lake]:
+def make(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
     """A study of one PopQA file, its source's tables empty."""
-    write_popqa(folder / "popqa.tsv", ROWS)
+    write_popqa(folder / "popqa.tsv", rows)
     raw = {
         "name": "files", "description": "d",
         "datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}],
@@ -56,8 +57,8 @@ def make(folder: Path, **more: Any) -> tuple[Study, Lake]:
     return load_study(folder / "study.yaml"), lake
 
 
-def imported(folder: Path, **more: Any) -> tuple[Study, Lake]:
-    study, lake = make(folder, **more)
+def imported(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
+    study, lake = make(folder, rows, **more)
     import_triples(study, lake, LOG)
     import_entities(study, lake, LOG)
     import_popularity(study, lake, LOG)
@@ -229,6 +230,26 @@ def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> 
     assert outcome.notes == {"popqa/plain/closed_book": "8 answers, 0 questions without"}
     (row,) = lake.read("quarantine", "imported_answers|others").to_pylist()
     assert row["reason"] == "answered already: a.jsonl line 1 has the same question; that row is kept"
+
+
+def test_a_log_of_inspect_is_scored_again_beside_its_own_verdicts(tmp_path: Path, inspect_logs: Path) -> None:
+    entry = {
+        "format": "inspect",
+        "path": str(inspect_logs / "whole.json"),
+        "dataset": "popqa",
+        "scorer": "match",
+    }
+    study, lake = imported(tmp_path, popqa_rows(("occupation",), 6), models=models(entry))
+    outcome = import_answers(study, lake, "others", LOG)
+    assert outcome.notes == {"popqa/plain/closed_book": "6 answers, 0 questions without"}
+    notes = scored(study, lake, "closed_book").notes
+    answers = lake.read("answers", "others|closed_book").to_pylist()
+    assert {(row["revision"], row["engine"], row["prompt_tokens"]) for row in answers} == {
+        ("mockllm/model", "imported", 15)
+    }
+    ours = [score_answer(text, [f"Answer {i % 7}"]).is_correct for i, text in enumerate(ANSWERS)]
+    assert [row["is_correct"] for row in answers] == ours == [True, False, True, False, True, True]
+    assert (notes["judged_by_file"], notes["right_by_us_only"], notes["right_by_file_only"]) == (6, 1, 0)
 
 
 def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> None:
