@@ -37,6 +37,8 @@ class Display(logging.Handler):
     As a handler it shows what modules log (waits, retries, halved batches), each line of information once.
     """
 
+    is_live = False
+
     def __init__(self, out: IO[str], times: StageTimes, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.INFO)
         self.out, self._times, self._clock = out, times, clock
@@ -132,6 +134,8 @@ class Display(logging.Handler):
 
 class LiveDisplay(Display):
     """A terminal: two lines that change four times a second below all that stays."""
+
+    is_live = True
 
     def __init__(
         self, console: Console, times: StageTimes, clock: Callable[[], float] = time.monotonic

@@ -5,7 +5,7 @@ What belongs here: from a run's events to the line. What does not: what then hap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -13,7 +13,21 @@ import dagster as dg
 from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import single_line
 
+_INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3
+
+
+def was_interrupted(events: Sequence[Any]) -> bool:
+    """Whether Ctrl-C or SIGTERM ended the run: Dagster then reports a failed step."""
+    return any(error.cls_name == _INTERRUPTED for event in events for error in _errors(event))
+
+
+def _errors(event: Any) -> Iterator[Any]:
+    """The error of a failed step or run, and its causes."""
+    error = event.event_specific_data.error if event.is_step_failure or event.is_run_failure else None
+    while error:
+        yield error
+        error = error.cause
 
 
 def why(events: Sequence[Any]) -> str:

@@ -30,7 +30,7 @@ from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.display import Display, display_on
-from dagster_project.failures import why
+from dagster_project.failures import was_interrupted, why
 from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
@@ -171,13 +171,13 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
 def run_stage(
     definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
-    """Run one stage in this process; return None, or the line that says what failed."""
+    """Run one stage in this process; return None, or the line that says what failed. Errors: `KeyboardInterrupt`."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
     with (
         contextlib.closing(Condensed(display.say)) as condensed,
         contextlib.redirect_stdout(condensed),
-        contextlib.redirect_stderr(Calm(sys.stderr)),
+        contextlib.redirect_stderr(Calm(sys.stderr, is_copied=not display.is_live)),
     ):
         outcome = job.execute_in_process(
             instance=instance,
@@ -187,6 +187,8 @@ def run_stage(
             raise_on_error=False,
         )
     forget_run(study.home.locks, outcome.run_id)
+    if was_interrupted(outcome.all_events):
+        raise KeyboardInterrupt
     return None if outcome.success else why(outcome.all_events)
 
 

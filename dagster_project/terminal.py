@@ -55,10 +55,14 @@ class Condensed(io.TextIOBase):
 
 class Calm(io.TextIOBase):
     """Standard error without Dagster's line for each log event that a full disk rejects: one line at the end reports
-    it."""
+    it.
 
-    def __init__(self, terminal: IO[str]) -> None:
-        self._terminal = terminal
+    Where it `is_copied`, Dagster also writes it to its own log of the step. That takes processes which write to the
+    terminal themselves, so a live display does without.
+    """
+
+    def __init__(self, terminal: IO[str], *, is_copied: bool = True) -> None:
+        self._terminal, self._is_copied = terminal, is_copied
 
     def write(self, text: str) -> int:
         if not text.startswith(_EVENT_NOT_TAKEN):
@@ -69,4 +73,6 @@ class Calm(io.TextIOBase):
         self._terminal.flush()
 
     def fileno(self) -> int:
-        return self._terminal.fileno()  # which Dagster copies to its own log of the step
+        if not self._is_copied:
+            raise io.UnsupportedOperation("no descriptor to copy")
+        return self._terminal.fileno()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
+import dagster as dg
 import duckdb
 import pytest
 import yaml
@@ -13,6 +17,7 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.display import LOGGERS
+from dagster_project.failures import was_interrupted
 from tests.lakes import LakePlan, make_study
 
 
@@ -70,3 +75,25 @@ def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_
     quick = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
     assert "a quick run of at most 150 questions" in quick
     assert quick.endswith("study.yaml QUICK=1` again")
+
+
+@pytest.mark.parametrize(("raised", "is_interrupt"), [(KeyboardInterrupt, True), (ValueError, False)])
+def test_an_interrupt_inside_a_step_is_no_failure_of_the_step(
+    raised: type[BaseException], is_interrupt: bool
+) -> None:
+    """Otherwise Ctrl-C would only skip one model, and the run would go on with the next."""
+
+    @dg.op
+    def stopped() -> None:
+        if raised is KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        raise raised
+
+    @dg.job
+    def work() -> None:
+        stopped()
+
+    outcome = work.execute_in_process(raise_on_error=False)
+    assert not outcome.success
+    assert was_interrupted(outcome.all_events) == is_interrupt
