@@ -8,8 +8,8 @@ with answers as (
 
 ),
 
--- Deviations from the means of the relation. The rank deviates by (answers below - answers above) / answers. Without the
--- division, a relation would count by the square of its size. The same deviation of right and wrong is `correct`.
+-- Deviations from the means of the relation. The rank deviates by (answers below - answers above) / answers. Without
+-- the division, a relation would count by the square of its size. The same deviation of right and wrong is `correct`.
 deviations as (
 
     select

@@ -14,7 +14,7 @@ within_relations as (
 
 intervals as (
 
-    select * from {{ ref('stg_study__correlation_intervals') }}
+    select * rename (n_answers as n) from {{ ref('stg_study__correlation_intervals') }}
 
 ),
 
@@ -62,17 +62,17 @@ final as (
         intervals.{{ measure }}_low as {{ measure }}_ci_low,
         intervals.{{ measure }}_high as {{ measure }}_ci_high,
         {% endfor -%}
-        if(intervals.spearman_low is null, coalesce(unbinned_undefined, undefined_unbinned, 'not computed'), null)
-            as unbinned_ci_undefined,
-        if(intervals.spearman_within_low is null, coalesce(within_undefined, undefined_within, 'not computed'), null)
-            as within_ci_undefined
+        case
+            when intervals.spearman_low is null
+                then coalesce(joined.unbinned_undefined, intervals.undefined_unbinned, 'not computed')
+        end as unbinned_ci_undefined,
+        case
+            when intervals.spearman_within_low is null
+                then coalesce(joined.within_undefined, intervals.undefined_within, 'not computed')
+        end as within_ci_undefined
     from joined
     -- Also by the numbers of answers: an interval over other answers does not belong to this row.
-    left join intervals
-        on
-            {% for name in key.split(', ') -%} joined.{{ name }} = intervals.{{ name }} and {% endfor -%}
-            joined.n = intervals.n_answers
-            and joined.n_within = intervals.n_within
+    left join intervals using ({{ key }}, n, n_within)
 
 )
 
