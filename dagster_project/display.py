@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 import time
@@ -104,7 +105,7 @@ class Display(logging.Handler):
             steps = current(self._began)
             told = [duration(self._clock() - self._began), *([str(steps[-1].step())] if steps else [])]
             left = str(self.left(steps))
-            self.say(f"      {'; '.join([*told, *([left] if left else [])])}")
+            self.say(f"      {'; '.join([*told, *([f'stage: {left}'] if left else [])])}")
 
     def left(self, steps: Sequence[Progress]) -> Left:
         """Of the stage under way and of the study."""
@@ -178,6 +179,7 @@ class LiveDisplay(Display):
                 redirect_stderr=sys.stderr.isatty(),
                 vertical_overflow="crop",
             ),
+            _without_children(),
         ):
             self.console.show_cursor(True)  # so that no way of ending leaves a terminal without one
             yield self
@@ -192,6 +194,26 @@ def _line(step: Step) -> Table:
     bar = ProgressBar(total=1.0, completed=share, pulse=step.share is None, width=_BAR_WIDTH)
     line.add_row(bar, Text(printable(str(step))))
     return line
+
+
+@contextlib.contextmanager
+def _without_children() -> Iterator[None]:
+    """Keep what other processes print as errors off the terminal: Dagster's watchers show a trace after each Ctrl-C.
+
+    Errors of this process come through the display. With `make run 2>file`, the file has all.
+    """
+    if not sys.__stderr__ or not sys.__stderr__.isatty():
+        yield
+        return
+    descriptor = sys.__stderr__.fileno()
+    kept = os.dup(descriptor)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
 
 
 @contextlib.contextmanager

