@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
+from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"
 CLAIMS = (
+    Claim("docs/architecture.md", "reduces a study to {n} questions", constant(n=QUICK)),
     Claim(
         PLACE, "a running sum for each of {splits} splits", constant(splits=dbt_variable("adaptive_splits"))
     ),

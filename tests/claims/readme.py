@@ -8,6 +8,7 @@ import re
 import duckdb
 
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
 from tests.claims.form import Claim, Numbers, constant, dbt_variable
 
@@ -45,6 +46,7 @@ CLAIMS = (
     Claim(README, "answers {n:,} questions {methods:w} ways with {models:w} models", _SIZES),
     Claim(README, "{models:w} small reference models on a synthetic world", _SIZES),
     Claim(README, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
+    Claim(README, "asks at most {n} questions of any study", constant(n=QUICK)),
     Claim(README, "over {splits} random splits", constant(splits=dbt_variable("adaptive_splits"))),
     Claim(
         README, "{n} ready questions", constant(n=len(list((PROJECT_ROOT / "dbt/analyses").glob("*.sql"))))
