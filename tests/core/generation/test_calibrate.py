@@ -123,6 +123,12 @@ def test_a_slow_model_is_asked_only_what_an_interval_needs(
     assert {row["round_number"] for row in found} == set(range(module.N_LEAST)), "of the same questions"
 
 
+def test_a_quick_run_asks_only_what_an_interval_needs(study: Study) -> None:
+    calibrate(dataclasses.replace(study, is_quick=True))
+    asked = Counter((row["method"], row["prompt"]) for row in rows(study))
+    assert asked == dict.fromkeys(WAYS, module.N_LEAST)
+
+
 def test_fewer_questions_are_all_asked(tmp_path: Path) -> None:
     study = dataclasses.replace(small_study(tmp_path, "fake:digest"), methods=("closed_book",))
     fill_lake(Lake(study.home.lake), 2)

@@ -24,7 +24,7 @@ N_QUESTIONS = 50
 N_LEAST = 6
 """With fewer times, their median has no interval of 95 %."""
 SECONDS = 60.0
-"""Once a model has answered for so long, no way is asked more than `N_LEAST` questions."""
+"""Once a model has answered for so long, and in a quick run, no way is asked more than `N_LEAST` questions."""
 Place = tuple[str, str]
 """Dataset and question id."""
 Way = tuple[str, str]
