@@ -33,15 +33,12 @@ asked_of_all as (
     cross join {{ ref('stg_study__methods') }} as methods
     left join retrieved using (dataset, question_id, method)
     where
-        methods.asks_questions
-        and (
-            methods.kind = 'memory'
-            or retrieved.question_id is not null
-            or (
-                methods.kind = 'retrieval'
-                and not methods.may_find_nothing
-                and methods.method not in (select every.method from retrieved as every)
-            )
+        methods.kind = 'memory'
+        or retrieved.question_id is not null
+        or (
+            methods.kind = 'retrieval'
+            and not methods.may_find_nothing
+            and methods.method not in (select every.method from retrieved as every)
         )
 
 ),
