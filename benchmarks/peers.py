@@ -171,7 +171,7 @@ class LlamaServer:
             try:
                 if requests.get(f"{self._url}/models", timeout=5).ok:
                     return
-            except requests.ConnectionError:
+            except requests.RequestException:
                 pass
             time.sleep(0.5)
         self._server.kill()

@@ -105,7 +105,7 @@ class Display(logging.Handler):
             steps = current(self._began)
             told = [duration(self._clock() - self._began), *([str(steps[-1].step())] if steps else [])]
             left = str(self.left(steps))
-            self.say(f"      {'; '.join([*told, *([f'stage: {left}'] if left else [])])}")
+            self.say(f"      {'; '.join([*told, *([left] if left else [])])}")
 
     def left(self, steps: Sequence[Progress]) -> Left:
         """Of the stage under way and of the study."""

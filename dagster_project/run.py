@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -20,6 +20,7 @@ from dagster_project.core.disk import is_disk_full
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.files import atomic_file
 from dagster_project.core.home import longtail_home, study_file
+from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
@@ -118,8 +119,9 @@ def materialise(study: Study, display: Display) -> dict[str, str]:
             stages = plan(study, definitions.resolve_asset_graph())
         display.plan(stages)
         for number, stage in enumerate(stages, 1):
-            if stage.model in failed or len(failed) == len(study.models):
+            if not _is_possible(study, stage, failed):
                 continue
+            began = time.time()
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
                 definitions, instance, study, stage, display
@@ -128,10 +130,36 @@ def materialise(study: Study, display: Display) -> dict[str, str]:
             if failure is None:
                 continue
             if stage.model is None or is_disk_full(failure):
-                raise LongtailError(f"{stage.title}: {failure}")
+                raise LongtailError("; earlier: ".join([f"{stage.title}: {failure}", *failed.values()]))
             failed[stage.model] = f"{stage.title}: {failure}"
-            display.say(f"      {stage.title} failed; the other models go on: {failure}")
+            discard_older(study, [one for one in stages[number - 1 :] if one.model == stage.model], began)
+            others = "; the other models go on" if len(failed) < len(study.models) else ""
+            display.say(f"      {stage.title} failed{others}: {failure}")
     return failed
+
+
+def _is_possible(study: Study, stage: Stage, failed: Mapping[str, str]) -> bool:
+    """Whether the failures of models leave a stage anything to do."""
+    if stage.is_output:
+        return len(failed) < len(study.models)
+    if stage.model is None:
+        return not failed or any(model.generates and model.name not in failed for model in study.models)
+    return stage.model not in failed
+
+
+def discard_older(study: Study, stages: Iterable[Stage], since: float) -> None:
+    """Remove what the stages of a failed model wrote before `since`, a time as `time.time()` gives it.
+
+    Nobody knows whether it still belongs to the study, and the warehouse would show it as today's. Generated rows stay in
+    the row cache.
+    """
+    lake = Lake(study.home.lake)
+    for stage in stages:
+        for table in (key.split("/")[-1] for key in stage.keys):
+            for partition in lake.partitions(table):
+                path = lake.path(table, partition)
+                if partition.split("|")[0] == stage.model and path.stat().st_mtime < since:
+                    lake.discard(table, partition)
 
 
 def _publish(

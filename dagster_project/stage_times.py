@@ -30,9 +30,9 @@ class Left:
     is_least: bool = False
 
     def __str__(self) -> str:
-        told = [] if self.stage_s is None else [f"about {duration(self.stage_s)} left"]
+        told = [] if self.stage_s is None else [f"stage about {duration(self.stage_s)} left"]
         if self.study_s is not None:
-            told.append(f"study {'at least' if self.is_least else 'about'} {duration(self.study_s)}")
+            told.append(f"study {'at least' if self.is_least else 'about'} {duration(self.study_s)} left")
         return ", ".join(told)
 
 
@@ -61,7 +61,7 @@ class StageTimes:
         return self._last.get(stage.title, self._of_kind.get(stage.keys))
 
     def left(self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]) -> Left:
-        """What is left of `stage`, which runs since `seconds`, and of the study: that and the stages `after` it."""
+        """What is left of `stage`, which has run for `seconds`, and of the study: that and the stages `after` it."""
         own = _by_steps(steps)
         known = self.of(stage)
         if own is None and known is not None and known > seconds:

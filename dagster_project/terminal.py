@@ -25,7 +25,7 @@ class Condensed(io.TextIOBase):
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._total = 0
+        self._total = self._n_done = 0
         self._progress: Progress | None = None
 
     def write(self, text: str) -> int:
@@ -50,7 +50,12 @@ class Condensed(io.TextIOBase):
             if self._progress is not None:
                 self._progress.done()
             self._total, self._progress = total, Progress(_LOG, "dbt: models and tests", total)
+            self._n_done = 0
         self._progress.add(1)
+        self._n_done += 1
+        if self._n_done == total:  # what follows is no work of dbt
+            self._progress.done()
+            self._progress = None
 
 
 class Calm(io.TextIOBase):

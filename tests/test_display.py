@@ -81,8 +81,8 @@ def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: D
     log.end(is_done=True)
     assert lines(log) == [
         "[2/4] answers of one",
-        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; stage: about 3 min left",
-        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; stage: about 2 min left",
+        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; stage about 3 min left",
+        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; stage about 2 min left",
         "[2/4] answers of one: done in 60 s",
     ]
 
@@ -127,7 +127,7 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
         console.print(live)
     assert isinstance(console.file, Terminal)
     head, bar = console.file.getvalue().splitlines()
-    assert head.rstrip() == "[2/4] answers of one · 10 s · about 10 s left, study about 2 min"
+    assert head.rstrip() == "[2/4] answers of one · 10 s · stage about 10 s left, study about 2 min left"
     assert "━" * 14 in bar
     assert bar.endswith(
         "answers one|bm25: 50 of 100, 5.0/s (400 tokens/s), about 10 s left".ljust(len(bar[29:]))
@@ -186,8 +186,8 @@ def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     assert times.of(STAGES[2]) == 10.0  # as the other model took
     assert times.of(STAGES[0]) is None
     left = times.left(STAGES[2], 4.0, [], STAGES[3:])
-    assert str(left) == "about 6 s left, study about 48 s"
-    assert str(times.left(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s"
+    assert str(left) == "stage about 6 s left, study about 48 s left"
+    assert str(times.left(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s left"
     assert str(StageTimes(tmp_path / "none").left(STAGES[0], 4.0, [], STAGES[1:])) == ""
     assert str(StageTimes(tmp_path / "none").left(STAGES[3], 4.0, [], [])) == ""
     path.write_text("{broken")

@@ -14,10 +14,12 @@ import yaml
 
 from dagster_project import run
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.display import LOGGERS
 from dagster_project.failures import was_interrupted
+from dagster_project.stages import Stage
 from tests.lakes import LakePlan, make_study
 
 
@@ -97,3 +99,23 @@ def test_an_interrupt_inside_a_step_is_no_failure_of_the_step(
     outcome = work.execute_in_process(raise_on_error=False)
     assert not outcome.success
     assert was_interrupted(outcome.all_events) == is_interrupt
+
+
+def test_what_a_failed_model_has_from_before_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may belong to another study: the warehouse would show it as today's."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    study = load_study(PROJECT_ROOT / "study.yaml")
+    lake = Lake(study.home.lake)
+    aside = [QuarantinedRow("row", "reason", "raw")]
+    partitions = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
+    for partition in partitions:
+        lake.write("answers", [], fingerprint="then", partition=partition, quarantined=aside)
+        os.utime(lake.path("answers", partition), (1_000, 1_000))
+    os.utime(lake.path("answers", "m|dense"), (3_000, 3_000))
+    run.discard_older(study, [Stage("answers of m", ("lake/answers",), model="m")], 2_000)
+    assert lake.partitions("answers") == ["m_2|bm25", "m|dense", "other|bm25"]
+    assert lake.partitions("quarantine") == [
+        f"answers|{one}" for one in ("m_2|bm25", "m|dense", "other|bm25")
+    ]

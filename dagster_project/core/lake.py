@@ -124,6 +124,11 @@ class Lake:
             pq.write_table(data, temporary, compression="zstd")
         return stamp
 
+    def discard(self, table: str, partition: str = WHOLE) -> None:
+        """Remove a partition and its quarantine, if they exist."""
+        for path in (self.path(table, partition), self.path("quarantine", f"{table}|{partition}")):
+            path.unlink(missing_ok=True)
+
     def materialise(
         self, table: str, fingerprint: str, compute: Callable[[], Computed], partition: str = WHOLE
     ) -> Outcome:

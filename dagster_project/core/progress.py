@@ -27,7 +27,7 @@ _lock = threading.Lock()
 class Step:
     """How far one step is. `total` and `left_s` are None where they are not known; `share` is that of its work.
 
-    It runs since `seconds`; what is done was done in the first `paced_s` of them.
+    It has run for `seconds`; what is done was done in the first `paced_s` of them.
     """
 
     what: str

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.builds import draws, read_build, seed_of
 from dagster_project.core.study.study import Study
 
@@ -56,13 +57,14 @@ def bootstrap_correlations(study: Study, lake: Lake, log: logging.Logger) -> Out
     inputs = fingerprint(content_hash(answers), study.seed, N_RESAMPLES, code_version(__name__))
 
     def compute() -> Computed:
-        log.info("bootstrap of %d correlations with popularity", answers.num_rows)
-        return Computed(list(_rows(answers.to_pylist(), study.seed)))
+        groups = answers.to_pylist()
+        with Progress(log, "bootstrap of correlations: groups of answers", len(groups)) as progress:
+            return Computed(list(_rows(groups, study.seed, progress)))
 
     return lake.materialise("correlation_intervals", inputs, compute)
 
 
-def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
+def _rows(groups: list[dict[str, Any]], seed: int, progress: Progress) -> Iterator[dict[str, Any]]:
     """One row per group of answers and relation, and one for `all`. Groups of the same questions come together."""
 
     def asked(group: dict[str, Any]) -> tuple[str, list[str]]:
@@ -84,6 +86,7 @@ def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
                     **key, "relation": name, "n_answers": n[0], "n_within": n[1], "n_resamples": N_RESAMPLES,
                     **_intervals(correlations["pooled"][:, :, at], ""), **_intervals(within, "_within"),
                 }  # fmt: skip
+        progress.add(len(same))
 
 
 def _intervals(correlations: Values | None, suffix: str) -> dict[str, Any]:
