@@ -14,13 +14,14 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.facts import file_slice, format_of, read_questions
 from dagster_project.core.imports.formats import AnswerFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.imports import Results, load_format, slice_of
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.study import Dataset, Model, Study
 
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
@@ -31,7 +32,8 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     model = study.model(model_name)
     prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
     files = [
-        [slice_of(one), file_hashes(_format(one).files(_place(study, one), one))] for one in model.results
+        [slice_of(one), file_hashes(_format(one).files(_place(study, one), one)), _rows_slice(study, one)]
+        for one in model.results
     ]
     stamp = fingerprint(
         "imported_answers",
@@ -59,7 +61,8 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     kept: dict[tuple[str, ...], dict[str, Any]] = {}
     aside: list[QuarantinedRow] = []
     for results in model.results:
-        found, put_aside = _format(results).read(_place(study, results), results, questions[results.dataset])
+        asked = _with_rows(study, results, questions[results.dataset])
+        found, put_aside = _format(results).read(_place(study, results), results, asked)
         aside += put_aside
         for answer in found:
             row = _row(study, model, results, answer)
@@ -77,6 +80,32 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     rows = [kept[key] for key in sorted(kept)]
     log.info("imported answers of %s: %d, put aside %d", model.name, len(rows), len(aside))
     return Computed(rows, aside, _coverage(rows, questions))
+
+
+def _numbered(study: Study, results: Results) -> Dataset | None:
+    """The dataset of the results, where answers may be joined to its questions by the number of their row."""
+    dataset = next(dataset for dataset in study.datasets if dataset.name == results.dataset)
+    known = dataset.imported is not None and format_of(dataset.imported).invents_ids
+    return dataset if known and _format(results).joins_by_row else None
+
+
+def _rows_slice(study: Study, results: Results) -> list[Any]:
+    """What decides the rows that questions come from, for a fingerprint."""
+    dataset = _numbered(study, results)
+    return file_slice(study, dataset) if dataset else []
+
+
+def _with_rows(study: Study, results: Results, questions: Questions) -> Questions:
+    """The questions, with the number of their row in the dataset's file where answers may be joined by it."""
+    dataset = _numbered(study, results)
+    if dataset is None:
+        return questions
+    rows = read_questions(study, dataset).rows
+    return {
+        question_id: {**questions[question_id], "row": row}
+        for row, question_id in rows.items()
+        if question_id in questions
+    }
 
 
 def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -> dict[str, Any]:

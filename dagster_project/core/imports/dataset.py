@@ -51,7 +51,8 @@ class ImportedDataset:
 
     `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
     counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
-    `passages` are title and text about an entity. `says` are lines that a person should read.
+    `passages` are title and text about an entity. `says` are lines that a person should read. `rows`: number of a row →
+    id of its question, where the format invents ids.
     """
 
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class ImportedDataset:
     linking: dict[str, LinkingCounts] = field(default_factory=dict)
     passages: dict[str, tuple[str, str]] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
 

@@ -29,6 +29,7 @@ from dagster_project.core.imports.records import Aside, opened
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
 from dagster_project.core.study.imports import Import
+from dagster_project.core.study.study import Dataset
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
@@ -193,8 +194,8 @@ def _question(
     }
 
 
-def _read(place: Path, declared: Import, relations: tuple[str, ...], names: Names) -> ImportedDataset:
-    return read_entity_questions(place, declared.option("split"), relations, names())
+def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:
+    return read_entity_questions(place, declared.option("split"), dataset.relations, names())
 
 
 FORMAT = QuestionFormat(

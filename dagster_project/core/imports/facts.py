@@ -86,10 +86,10 @@ def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> Impor
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no file to import")
     place, format_ = find_file(declared.place, study), format_of(declared)
     if not format_.names_entities:
-        return format_.read(place, declared, dataset.relations, names)
+        return format_.read(place, declared, dataset, names)
     files = [(str(file), file.stat()) for file in format_.files(place, declared)]
     versions = tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
-    return _read_once(format_, place, declared, dataset.relations, versions)
+    return _read_once(format_, place, declared, dataset, versions)
 
 
 def datasets_with_entities(study: Study) -> Mapping[str, ImportedDataset]:
@@ -102,10 +102,10 @@ def _read_once(
     format_: QuestionFormat,
     place: Path,
     declared: Import,
-    relations: tuple[str, ...],
+    dataset: Dataset,
     _versions: tuple[tuple[str, int, int], ...],
 ) -> ImportedDataset:
-    return format_.read(place, declared, relations, dict)
+    return format_.read(place, declared, dataset, dict)
 
 
 def format_of(declared: Import) -> QuestionFormat:

@@ -16,6 +16,7 @@ from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study.imports import Collection, Import, Results
 from dagster_project.core.study.reader import Reader
+from dagster_project.core.study.study import Dataset
 
 Keys = Mapping[str, Callable[[Reader, str], Any]]
 Names = Callable[[], Mapping[str, set[str]]]
@@ -36,17 +37,19 @@ def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path
 class QuestionFormat:
     """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
 
-    `files` gives the files that are read at a place. `read` takes the place, the declaration, the relations that are
-    asked about (none: all), and names of entities to link subjects to. With `names_entities`, the files bring
-    entities, facts and popularity. With `links_subjects`, the subjects that the files name are linked to entities that
-    are known from elsewhere. Without either, the questions have no subject.
+    `files` gives the files that are read at a place. `read` takes the place, the declaration, the dataset (its name,
+    and the relations that are asked about; none: all), and names of entities to link subjects to. With
+    `names_entities`, the files bring entities, facts and popularity. With `links_subjects`, the subjects that the files
+    name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
+    `invents_ids`, ids are made from the file, and `ImportedDataset.rows` says which row a question comes from.
     """
 
-    read: Callable[[Path, Import, tuple[str, ...], Names], ImportedDataset]
+    read: Callable[[Path, Import, Dataset, Names], ImportedDataset]
     files: Callable[[Path, Import], list[Path]] = the_file
     relation_set: str | None = None
     names_entities: bool = False
     links_subjects: bool = False
+    invents_ids: bool = False
     keys: Keys = field(default_factory=dict, hash=False)
 
 
@@ -65,13 +68,15 @@ class AnswerFormat:
     """Answers of models. `read` gives the answers to the given questions, and the rows that it put aside.
 
     Where files do not say how many demonstrations there were (`tells_shots`), and the study has several prompts, the
-    study must name one. Where files do not say the method, key `method` does. `package`: the Python module that reads
-    the files, and what pip installs.
+    study must name one. Where files do not say the method, key `method` does. With `joins_by_row`, the questions that
+    it gets have the number of their row in the dataset's file (`row`), where that is known. `package`: the Python
+    module that reads the files, and what pip installs.
     """
 
     read: Callable[[Path, Results, Questions], tuple[list[ImportedAnswer], list[QuarantinedRow]]]
     files: Callable[[Path, Results], list[Path]] = the_file
     tells_shots: bool = False
+    joins_by_row: bool = False
     package: tuple[str, str] | None = None
     keys: Keys = field(default_factory=dict, hash=False)
 

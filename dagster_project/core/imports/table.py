@@ -3,14 +3,16 @@
 What belongs here: what the columns mean, and which rows cannot be used. What does not: kinds of files and names of
 columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
 
-A file without ids has the number of the row for an id. A question with a subject, a popularity or a passage brings an
-entity. Rows share one only if they agree in all three: one name may mean two things.
+In a file without ids, an id is made from the dataset's name, the question and its answers (SPEC §1). A question with a
+subject, a popularity or a passage brings an entity. Rows share one only if they agree in all three: one name may mean two
+things.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +49,19 @@ USUAL_NAMES = {
 }
 """Meaning of a column → names under which it is found without key `columns`, the first choice first."""
 
+NO_IDS = "the file has no column id, so an id is made from the dataset's name, the question and its answers"
 
-def read_questions(path: Path, declared: Import) -> ImportedDataset:
-    """Read a table of questions. A row that cannot be used, or repeats an id, is put aside.
+
+def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedDataset:
+    """Read a table of questions of a dataset. A row that cannot be used, or repeats an id, is put aside.
 
     Errors: `SourceError` naming the file where it is no table, lacks a column, or has no row that can be used.
     """
     aside = Aside(path.name)
     options = dict(declared.options)
     table = read_table(path, dict(options["columns"]), USUAL_NAMES, ("question", "answers"), aside)
-    read = _Reading(options["separator"], fingerprint(file_hashes([path])[0][1], declared.options)[:12])
+    file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
+    read = _Reading(dataset_name, options["separator"], file_id)
     for row in table.rows:
         try:
             read.add(row)
@@ -84,25 +89,29 @@ _Known = tuple[str | None, float | None, str]
 class _Reading:
     """What was read so far, and at which row."""
 
-    def __init__(self, separator: str | None, file_id: str) -> None:
+    def __init__(self, dataset_name: str, separator: str | None, file_id: str) -> None:
         self.dataset = ImportedDataset()
-        self._separator, self._file_id = separator, file_id
+        self._name, self._separator, self._file_id = dataset_name, separator, file_id
         self._rows: dict[str, int] = {}
+        self._repeats: Counter[Hashable] = Counter()
         self._entities: dict[_Known, str] = {}
 
     def add(self, row: Row) -> None:
         """Add a row, all of it or nothing. Errors: `RefusedError`."""
-        question_id = row.id()
-        if question_id in self._rows:
-            raise row.refused("id", f"row {self._rows[question_id]} has the same id; that row is kept")
+        own_id = row.id()
+        if own_id in self._rows:
+            raise row.refused("id", f"row {self._rows[own_id]} has the same id; that row is kept")
         question = row.text("question", LONGEST_QUESTION)
         if question is None:
             raise row.refused("question", "a text was expected")
-        golds, relation = _answers(row, self._separator), row.text("relation")
+        golds, relation = answers_of(row, self._separator), row.text("relation")
         subject, popularity = row.text("subject"), row.amount("popularity")
         passage = (row.raw_text("passage") or "").strip()
-        entity_id = self._entity(question_id, subject or clean(question), (subject, popularity, passage))
+        known = subject, popularity, passage
+        entity_id = self._entity(own_id or str(row.number), subject or clean(question), known)
+        question_id = own_id or numbered(made_id(self._name, question, golds), self._repeats)
         self._rows[question_id] = row.number
+        self.dataset.rows[row.number] = question_id
         self.dataset.questions[question_id] = {
             "question_id": question_id,
             "relation": relation,
@@ -116,21 +125,34 @@ class _Reading:
             "gold_answers": golds,
         }
 
-    def _entity(self, question_id: str, label: str, known: _Known) -> str | None:
+    def _entity(self, row_id: str, label: str, known: _Known) -> str | None:
         """The id of the entity that has what a row knows of it; None if the row knows nothing."""
         subject, popularity, passage = known
         if subject is None and popularity is None and not passage:
             return None
-        own = f"{self._file_id}-{question_id}"
+        own = f"{self._file_id}-{row_id}"
         entity_id = own if subject is None else self._entities.setdefault(known, own)
         if entity_id == own:
             self.dataset.entities[own] = ImportedEntity(own, label, popularity=popularity)
             if passage:
-                self.dataset.passages[own] = (subject or question_id, passage)
+                self.dataset.passages[own] = (subject or row_id, passage)
         return entity_id
 
 
-def _answers(row: Row, separator: str | None) -> list[str]:
+def made_id(dataset_name: str, question: str, golds: Sequence[str]) -> str:
+    """The id of a question without one: 16 digits of the SHA-256 of the JSON of dataset, question, sorted answers."""
+    return fingerprint(dataset_name, question, sorted(golds))[:16]
+
+
+def numbered(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
+    """The id; numbered where it came before within `group`, since every row of a file is asked."""
+    repeats[made, *group] += 1
+    n = repeats[made, *group]
+    return made if n == 1 else f"{made}-{n}"
+
+
+def answers_of(row: Row, separator: str | None) -> list[str]:
+    """The gold answers of a row. Errors: `RefusedError`."""
     try:
         listed = _listed(row.values["answers"], separator)
         golds = list(dict.fromkeys(filter(None, (fitting(text_of(one), LONGEST_LABEL) for one in listed))))
@@ -159,7 +181,7 @@ def _listed(value: object, separator: str | None) -> list[Any]:
 
 def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
     """What the file does not give, and which analyses then lack it, a line each."""
-    lines = [] if "id" in columns else ["the file has no column id, so the number of a row is its id"]
+    lines = [] if "id" in columns else [NO_IDS]
     rows = dataset.questions.values()
     popularity = {entity.entity_id: entity.popularity for entity in dataset.entities.values()}
     without = {
@@ -177,8 +199,9 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
 
 
 FORMAT = QuestionFormat(
-    read=lambda place, declared, *_: read_questions(place, declared),
+    read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
     names_entities=True,
+    invents_ids=True,
     keys={"columns": columns_key(USUAL_NAMES), "separator": optional_text},
 )
 """`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""

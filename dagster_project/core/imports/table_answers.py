@@ -3,12 +3,15 @@
 What belongs here: what the columns mean, which rows are meant, and which cannot be used. What does not: kinds of files
 and names of columns (`table_rows`), under which prompt of the study rows stand, and scoring (`answers`).
 
-Rows are joined to questions by their id. In a file without ids it is the row's number, as in a table of questions; the
-row must then repeat its question, so that a file in another order is noticed. Text is never a key.
+Rows are joined to questions by their id. In a file without ids, it is made from the question and its gold answers, as in
+a table of questions. Without gold answers, rows are joined by their number; a row must then repeat its question, so that
+a file in another order is noticed. The text of a question alone is never a key.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
@@ -17,6 +20,7 @@ from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.imports.table import USUAL_NAMES as OF_QUESTIONS
+from dagster_project.core.imports.table import answers_of, made_id, numbered
 from dagster_project.core.imports.table_rows import RefusedError, Row, columns_key, read_table
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import METHODS, memory_method
@@ -26,6 +30,7 @@ USUAL_NAMES = {
     "prediction": ("prediction", "pred"),
     "id": OF_QUESTIONS["id"],
     "question": OF_QUESTIONS["question"],
+    "answers": OF_QUESTIONS["answers"],
     "model": ("model",),
     "method": ("method",),
     "prompt": (),
@@ -52,10 +57,10 @@ def read_answers(
         raise SourceError(
             f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
         )
-    answers = []
+    answers, joined = [], _Joined(declared, questions)
     for row in _chosen(path, declared, list(found.rows)):
         try:
-            answers.append(_answer(path, row, declared, questions))
+            answers.append(_answer(path, row, declared, joined))
         except RefusedError as refused:
             aside.put(row.number, str(refused), row.values)
     return answers, aside.rows
@@ -89,7 +94,7 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _answer(path: Path, row: Row, declared: Results, questions: Questions) -> ImportedAnswer:
+def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> ImportedAnswer:
     """Errors: `RefusedError`."""
     text = row.raw_text("prediction")
     if text is None:
@@ -102,7 +107,7 @@ def _answer(path: Path, row: Row, declared: Results, questions: Questions) -> Im
     except ValueError as error:
         raise row.refused("is_correct", error) from None
     return ImportedAnswer(
-        question_id=_question_id(row, questions),
+        question_id=joined.question_id(row),
         method=method,
         text=text,
         place=f"{path.name} row {row.number}",
@@ -115,28 +120,58 @@ def _answer(path: Path, row: Row, declared: Results, questions: Questions) -> Im
     )
 
 
-def _question_id(row: Row, questions: Questions) -> str:
-    question_id = row.id()
-    if question_id not in questions:
-        raise row.refused("id", f"no question of the dataset has the id {question_id}")
-    if (
-        "id" not in row.columns
-        and row.text("question", LONGEST_QUESTION) != questions[question_id]["question"]
-    ):
-        raise row.refused(
-            "question", f"question {question_id} of the dataset is another; rows are joined by number"
-        )
-    return question_id
+class _Joined:
+    """How rows are joined to questions."""
+
+    def __init__(self, declared: Results, questions: Questions) -> None:
+        self._dataset, self._separator = declared.dataset, declared.option("separator")
+        self._questions = questions
+        self._by_row = {question["row"]: key for key, question in questions.items() if "row" in question}
+        self._repeats: Counter[Hashable] = Counter()
+
+    def question_id(self, row: Row) -> str:
+        """The id of the question that a row answers. Errors: `RefusedError`."""
+        own_id = row.id()
+        if own_id is not None:
+            if own_id not in self._questions:
+                raise row.refused("id", f"no question of the dataset has the id {own_id}")
+            return own_id
+        made = self._made_id(row) if {"question", "answers"} <= set(row.columns) else None
+        return made if made is not None and made in self._questions else self._by_number(row)
+
+    def _made_id(self, row: Row) -> str | None:
+        """The id that the row's question has in a table without ids; None if the row has no question or no answer."""
+        try:
+            question, golds = row.text("question", LONGEST_QUESTION), answers_of(row, self._separator)
+        except RefusedError:
+            return None
+        how = [str(row.values.get(meaning)) for meaning in ("model", "method", "prompt")]
+        return question and numbered(made_id(self._dataset, question, golds), self._repeats, *how)
+
+    def _by_number(self, row: Row) -> str:
+        question_id = self._by_row.get(row.number)
+        if question_id is None:
+            raise row.refused(
+                "question", f"no question of the dataset is this one, or stands in row {row.number}"
+            )
+        if row.text("question", LONGEST_QUESTION) != self._questions[question_id]["question"]:
+            raise row.refused(
+                "question", f"question {question_id} of the dataset is another; rows are joined by number"
+            )
+        return question_id
 
 
 FORMAT = AnswerFormat(
     read=read_answers,
     tells_shots=True,
+    joins_by_row=True,
     keys={
         "columns": columns_key(USUAL_NAMES),
+        "separator": optional_text,
         "model": optional_text,
         "method": lambda read, key: read.optional(key, lambda key: read.choice(key, tuple(METHODS))),
     },
 )
-"""`columns` says which columns hold the prediction and the rest. `model` and `method`, and key `prompt`, choose rows by
-the columns of these meanings; without such a column, `method` says how the model was asked."""
+"""`columns` says which columns hold the prediction and the rest; `separator` is the sign between gold answers. `model`
+and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column, `method` says how
+the model was asked."""

@@ -87,10 +87,10 @@ class Row:
             raise self.refused(meaning, f"a whole number was expected, not {number:g}")
         return None if number is None else int(number)
 
-    def id(self) -> str:
-        """The row's id. In a file without ids it is the row's number."""
+    def id(self) -> str | None:
+        """The row's id; None in a file without ids."""
         if "id" not in self.columns:
-            return str(self.number)
+            return None
         found = self.text("id", LONGEST_ID)
         if found is None:
             raise self.refused("id", "an id was expected")

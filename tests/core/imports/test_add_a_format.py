@@ -17,7 +17,7 @@ from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import
-from dagster_project.core.study.study import Study
+from dagster_project.core.study.study import Dataset, Study
 
 LOG = logging.getLogger("test")
 ROWS = [
@@ -26,7 +26,7 @@ ROWS = [
 ]
 
 
-def _read(place: Path, declared: Import, _relations: tuple[str, ...], _names: Names) -> ImportedDataset:
+def _read(place: Path, declared: Import, _dataset: Dataset, _names: Names) -> ImportedDataset:
     """A JSON list of questions about births; one without an answer is put aside."""
     dataset = ImportedDataset()
     for row in json.loads(place.read_text()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedDataset
-from dagster_project.core.imports.table import read_questions
+from dagster_project.core.imports.table import NO_IDS, made_id, read_questions
 from dagster_project.core.study.imports import QUESTIONS, read_import
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.terms import LONGEST_LABEL
@@ -34,7 +35,7 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 def read(path: Path, **keys: Any) -> ImportedDataset:
     """The questions of a file, declared as study.yaml would declare it."""
     raw = {"format": "table", "path": str(path), **keys}
-    return read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS))
+    return read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d")
 
 
 def asked(found: ImportedDataset) -> list[tuple[Any, ...]]:
@@ -92,7 +93,8 @@ def test_every_kind_of_file_gives_the_same_questions(kind: str, is_gzip: bool, t
         path.write_bytes(gzip.compress(path.read_bytes()))
     found = read(path)
     assert asked(found) == [tuple(row[name] for name in HEADER) for row in ROWS]
-    assert list(found.questions) == ["1", "2"]
+    assert list(found.questions) == [made_id("d", row["question"], row["answers"]) for row in ROWS]
+    assert list(found.rows) == [1, 2]
     assert found.aside == []
 
 
@@ -134,9 +136,23 @@ def test_columns_of_other_names_and_a_sign_between_answers(tmp_path: Path) -> No
 def test_usual_names_are_found_in_capitals_too_and_what_lacks_is_said(tmp_path: Path) -> None:
     found = read(written(tmp_path / "f.csv", "Question,Answer\nWho?,[Ada]\nWhere?,Rome\n"))
     assert reasons_of(found) == ['column Answer: a JSON list of texts was expected, as in ["one", "two"]']
-    assert [(row["question_id"], row["subject_id"]) for row in found.questions.values()] == [("2", None)]
+    assert [(row["question"], row["subject_id"]) for row in found.questions.values()] == [("Where?", None)]
     assert found.entities == {}
-    assert found.says[0] == "the file has no column id, so the number of a row is its id"
+    assert found.says[0] == NO_IDS
+
+
+def test_an_id_is_made_from_dataset_question_and_sorted_answers_and_repeats_are_numbered(
+    tmp_path: Path,
+) -> None:
+    lines = "question;answer\nWho?;Bo|Ada\nWhere?;Rome\nWho?;Ada|Bo\nWho?;Ada\n"
+    found = read(written(tmp_path / "f.csv", lines), separator="|")
+    text = json.dumps(["d", "Who?", ["Ada", "Bo"]])
+    made = hashlib.sha256(text.encode()).hexdigest()[:16]
+    ids = list(found.questions)
+    assert [ids[0], ids[2]] == [made, f"{made}-2"]
+    assert found.rows == dict(enumerate(ids, 1))
+    assert len(set(ids)) == 4
+    assert made_id("e", "Who?", ["Ada", "Bo"]) != made
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
 from dagster_project.core.imports.results import ImportedAnswer
-from dagster_project.core.imports.table import read_questions
+from dagster_project.core.imports.table import made_id, read_questions
 from dagster_project.core.imports.table_answers import read_answers
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.scoring.match import score_answer
@@ -20,7 +20,7 @@ from dagster_project.core.study.imports import QUESTIONS, read_import, read_resu
 from dagster_project.core.study.reader import Reader
 from tests.real_data import REAL_DATA, needs_real_data
 
-ASKED = {str(i): {"question": f"Who is {i}?", "gold_answers": ["Ada"]} for i in range(1, 4)}
+ASKED = {str(i): {"question": f"Who is {i}?", "gold_answers": ["Ada"], "row": i} for i in range(1, 4)}
 
 
 def read(
@@ -61,12 +61,33 @@ def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_pat
 
 def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
     path = written(
-        tmp_path / "f.csv", "question,answer,prediction\nWho?,Ada,Bo\nWhere?,,Rome\nWhen?,Now,Now\n"
+        tmp_path / "f.csv",
+        "question,answer,prediction\nWho?,Ada,Bo\nWhere?,,Rome\nWhen?,Now,Now\nWho?,Ada,Ada\n",
     )
     declared = read_import(Reader(path, "import", {"format": "table", "path": "f.csv"}), QUESTIONS)
-    found, aside = read(path, read_questions(path, declared).questions)
-    assert [(answer.question_id, answer.text) for answer in found] == [("1", "Bo"), ("3", "Now")]
-    assert [row.reason for row in aside] == ["column id: no question of the dataset has the id 2"]
+    questions = read_questions(path, declared, "d").questions
+    found, aside = read(path, questions)
+    assert [(answer.question_id, answer.text) for answer in found] == list(
+        zip(questions, ["Bo", "Now", "Ada"], strict=True)
+    )
+    assert [row.reason for row in aside] == [
+        "column question: no question of the dataset is this one, or stands in row 2"
+    ]
+
+
+def test_rows_in_another_order_and_of_several_methods_are_joined_by_question_and_gold_answers(
+    tmp_path: Path,
+) -> None:
+    first, other = made_id("d", "Who?", ["Ada", "Bo"]), made_id("d", "Who?", ["Cy"])
+    questions = {key: {"question": "Who?"} for key in (first, other, f"{first}-2")}
+    methods = [("a", "closed_book"), ("b", "bm25"), ("c", "closed_book")]
+    rows = [{"question": "Who?", "reference": "Cy", "prediction": "z", "method": "bm25"}]
+    rows += [{"question": "Who?", "reference": "Bo;Ada", "prediction": p, "method": m} for p, m in methods]
+    path = written(tmp_path / "f.jsonl", rows)
+    found, aside = read(path, questions, columns={"answers": "reference"}, separator=";")
+    assert aside == []
+    ids = [(answer.question_id, answer.text) for answer in found]
+    assert ids == [(other, "z"), (first, "a"), (first, "b"), (f"{first}-2", "c")]
 
 
 SEVERAL = (
@@ -155,8 +176,10 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     """The files hold the same songs in the same order. The authors compared normalised texts; PopQA's rule does not."""
     files = [REAL_DATA / "songs" / f"{one}.jsonl.gz" for one in ("gpt_3.5_turbo", name)]
     raw = {"format": "table", "path": "x", "columns": {"answers": "reference"}}
-    dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS))
-    found, aside = read(files[1], dataset.questions, columns={"is_correct": "has_answer"})
+    dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS), "d")
+    found, aside = read(
+        files[1], dataset.questions, columns={"is_correct": "has_answer", "answers": "reference"}
+    )
     assert (len(dataset.questions), dataset.aside, len(found), aside) == (2_157, [], 2_157, [])
     golds = {key: question["gold_answers"] for key, question in dataset.questions.items()}
     scores = [score_answer(kept_text(one.text, FIRST_LINE), golds[one.question_id]) for one in found]
