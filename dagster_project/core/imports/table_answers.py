@@ -96,9 +96,7 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
 
 def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> ImportedAnswer:
     """Errors: `RefusedError`."""
-    text = row.raw_text("prediction")
-    if text is None:
-        raise row.refused("prediction", "a text was expected")
+    text = row.raw_text("prediction") or ""  # null, NaN and an empty field are an empty answer
     method = row.text("method") or declared.option("method") or memory_method().name
     if method not in METHODS:
         raise row.refused("method", f"{method!r} is not one of: {', '.join(METHODS)}")

@@ -54,6 +54,16 @@ def test_every_column_arrives(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_null_nan_and_an_empty_field_are_an_empty_answer(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "prediction": value} for i, value in enumerate((None, float("nan"), ""), 1)]
+    for path in (
+        written(tmp_path / "f.jsonl", rows),
+        written(tmp_path / "f.csv", "id,prediction\n1,\n2,\n3,\n"),
+    ):
+        found, aside = read(path)
+        assert ([answer.text for answer in found], aside) == ([""] * 3, [])
+
+
 def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "id;prediction;prompt\n1;;Q: Who is 1? A:\n")
     assert read(path) == ([ImportedAnswer("1", "closed_book", "", "f.csv row 1")], [])
@@ -139,7 +149,6 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
     ("row", "reason"),
     [
         ({"id": "9"}, "column id: no question of the dataset has the id 9"),
-        ({"prediction": None}, "column prediction: a text was expected"),
         ({"prediction": ["a"]}, "column prediction: a text was expected, not"),
         ({"method": "magic"}, "column method: 'magic' is not one of: closed_book, "),
         ({"is_correct": "perhaps"}, "column is_correct: true or false was expected"),
