@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,11 +61,13 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     questions = questions_by_dataset(study, lake)
     kept: dict[tuple[str, ...], dict[str, Any]] = {}
     aside: list[QuarantinedRow] = []
+    unread: Counter[str] = Counter()
     for results in model.results:
         asked = _with_rows(study, results, questions[results.dataset])
         found, put_aside = _format(results).read(_place(study, results), results, asked)
         aside += put_aside
         for answer in found:
+            unread.update(answer.unread)
             row = _row(study, model, results, answer)
             key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
             if key in kept:
@@ -79,7 +82,10 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
         )
     rows = [kept[key] for key in sorted(kept)]
     log.info("imported answers of %s: %d, put aside %d", model.name, len(rows), len(aside))
-    return Computed(rows, aside, _coverage(rows, questions))
+    if unread:
+        named = ", ".join(f"{name} of {n:,} rows" for name, n in unread.items())
+        log.warning("imported answers of %s: left out, since it cannot be read: %s", model.name, named)
+    return Computed(rows, aside, _coverage(rows, questions) | ({"unread": dict(unread)} if unread else {}))
 
 
 def _numbered(study: Study, results: Results) -> Dataset | None:
@@ -116,7 +122,7 @@ def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -
         )
     own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
     return {
-        **{name: value for name, value in own.items() if name != "shots"},
+        **{name: value for name, value in own.items() if name not in ("shots", "unread")},
         "text": _storable(answer.text),
         "background": None if answer.background is None else _storable(answer.background),
         "dataset": results.dataset,

@@ -25,8 +25,8 @@ from dagster_project.core.needs import check_package
 from dagster_project.core.study.imports import Results
 
 PACKAGE = ("inspect_ai", "'longtail[inspect]'")
-VERDICTS = {"C": True, "I": False, "N": False}
-"""Inspect's grades: correct, incorrect, no answer. A part of a point (P, or between 0 and 1) is neither right nor wrong:
+VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
+"""Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1) is neither right nor wrong:
 the log then has no verdict."""
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 """Parts of a sample that can be large, and have nothing that is read here."""
@@ -113,17 +113,23 @@ def _answer(
     if not sample.output.choices:
         raise ValueError("output: the model wrote nothing")
     usage = sample.output.usage
+    unread: tuple[str, ...] = ()
+    try:
+        is_correct = verdict(value)
+    except ValueError:
+        is_correct, unread = None, ("score",)
     read_tokens = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
     return ImportedAnswer(
         question_id=_question_id(sample, declared.option("id_field"), questions),
         method=declared.option("method"),
         text=sample.output.completion,
         place=f"{path.name} sample {sample.id}",
-        is_correct=verdict(value),
+        is_correct=is_correct,
         made_by=model,
         prompt_tokens=usage and sum(getattr(usage, name) or 0 for name in read_tokens),
         new_tokens=usage and usage.output_tokens,
         latency_ms=None if sample.output.time is None else 1000 * sample.output.time,
+        unread=unread,
     )
 
 
@@ -138,13 +144,24 @@ def _question_id(sample: Any, id_field: str | None, questions: Questions) -> str
 
 def verdict(value: Any) -> bool | None:
     """Right or wrong, as a scorer of Inspect grades; None for a part of a point or no score. Errors: `ValueError`."""
-    if isinstance(value, str) and value.upper() in VERDICTS:
-        return VERDICTS[value.upper()]
-    if value is None or value == "P" or (isinstance(value, float) and math.isnan(value)):
+    if isinstance(value, str):
+        text = value.strip().upper()
+        if text in VERDICTS:
+            return VERDICTS[text]
+        value = None if text == "P" else _number(text)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, bool | int | float) and 0 <= value <= 1:
         return bool(value) if value in (0, 1) else None
     raise ValueError(f"score: C, I, P, N or a number from 0 to 1 was expected, not {str(value)[:40]!r}")
+
+
+def _number(text: str) -> float | str:
+    """The number that a text is; the text itself if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _files(place: Path, _: Results) -> list[Path]:

@@ -26,6 +26,7 @@ class ImportedAnswer:
     `shots` is the number of demonstrations, `prompt` the name of a prompt of the study. `passage` identifies a retrieved
     passage in the file's own terms, `background` is the text of a generated one. Only the SHA-256 of a prompt is kept,
     because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
+    `unread` names what the file says, but not so that it can be read.
     """
 
     question_id: str
@@ -44,6 +45,7 @@ class ImportedAnswer:
     prompt_tokens: int | None = None
     new_tokens: int | None = None
     latency_ms: float | None = None
+    unread: tuple[str, ...] = ()
 
 
 Questions = Mapping[str, Mapping[str, Any]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.imports.inspect_logs import FORMAT, read_log, verdict
+from dagster_project.core.imports.inspect_logs import FORMAT, VERDICTS, read_log, verdict
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
 from tests.imported_files import results
@@ -107,16 +107,26 @@ def test_ids_of_metadata_and_unknown_ids(inspect_logs: Path) -> None:
     [
         ("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0, False), (1.0, True), (0.0, False),
         (0.5, None), (True, True), (False, False), (math.nan, None), (None, None), ("c", True),
+        ("p", None), ("yes", True), ("No", False), ("true", True), ("False", False), ("1", True), ("0", False), ("0.5", None),
     ],
 )  # fmt: skip
 def test_grades(value: object, expected: bool | None) -> None:
     assert verdict(value) is expected
 
 
-@pytest.mark.parametrize("value", ["maybe", 7, -1, [1, 0]])
+@pytest.mark.parametrize("value", ["correct", "7", 7, -1, [1, 0]])
 def test_grades_that_are_none(value: object) -> None:
     with pytest.raises(ValueError, match="C, I, P, N or a number from 0 to 1 was expected"):
         verdict(value)
+
+
+def test_a_score_that_is_no_verdict_leaves_the_sample_without_one(
+    inspect_logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(VERDICTS, "C")
+    found, aside = read(inspect_logs / "whole.eval", scorer="match")
+    assert aside == []
+    assert {(one.is_correct, one.unread) for one in found} == {(None, ("score",)), (False, ())}
 
 
 def cut(path: Path, target: Path) -> Path:
