@@ -41,7 +41,8 @@ class QuestionFormat:
     and the relations that are asked about; none: all), and names of entities to link subjects to. With
     `names_entities`, the files bring entities, facts and popularity. With `links_subjects`, the subjects that the files
     name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
-    `invents_ids`, ids are made from the file, and `ImportedDataset.rows` says which row a question comes from.
+    `invents_ids`, ids are made from the file: `ImportedDataset.rows` says which row a question comes from, and no subject
+    of another file is linked to its entities.
     """
 
     read: Callable[[Path, Import, Dataset, Names], ImportedDataset]

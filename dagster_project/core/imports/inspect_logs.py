@@ -26,8 +26,8 @@ from dagster_project.core.study.imports import Results
 
 PACKAGE = ("inspect_ai", "'longtail[inspect]'")
 VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
-"""Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1) is neither right nor wrong:
-the log then has no verdict."""
+"""Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1)
+is neither right nor wrong: the log then has no verdict."""
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 """Parts of a sample that can be large, and have nothing that is read here."""
 

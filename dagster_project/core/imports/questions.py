@@ -13,7 +13,7 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
 from dagster_project.core.imports.entity_questions import by_name
-from dagster_project.core.imports.facts import read_questions
+from dagster_project.core.imports.facts import format_of, read_questions
 from dagster_project.core.imports.formats import ParaphraseFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.lake import Lake, QuarantinedRow
@@ -60,13 +60,21 @@ def kept_questions(
 
 
 def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
-    """The content of a dataset's files; subjects that they only name are linked to the lake's entities.
+    """The content of a dataset's files; subjects that they only name are linked to the lake's entities, but for those
+    of tables, which have ids of their own.
 
     Errors: `SourceError`.
     """
 
     def names() -> dict[str, set[str]]:
-        return by_name(lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist())
+        invented = {
+            entity_id
+            for other in study.datasets_of_files
+            if other.imported is not None and format_of(other.imported).invents_ids
+            for entity_id in read_questions(study, other).entities
+        }
+        known = lake.read_all("entities", ["entity_id", "label", "aliases"]).to_pylist()
+        return by_name(entity for entity in known if entity["entity_id"] not in invented)
 
     return read_questions(study, dataset, names)
 

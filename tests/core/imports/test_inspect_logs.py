@@ -107,7 +107,8 @@ def test_ids_of_metadata_and_unknown_ids(inspect_logs: Path) -> None:
     [
         ("C", True), ("I", False), ("N", False), ("P", None), (1, True), (0, False), (1.0, True), (0.0, False),
         (0.5, None), (True, True), (False, False), (math.nan, None), (None, None), ("c", True),
-        ("p", None), ("yes", True), ("No", False), ("true", True), ("False", False), ("1", True), ("0", False), ("0.5", None),
+        ("p", None), ("yes", True), ("No", False), ("true", True), ("False", False), ("1", True),
+        ("0", False), ("0.5", None),
     ],
 )  # fmt: skip
 def test_grades(value: object, expected: bool | None) -> None:

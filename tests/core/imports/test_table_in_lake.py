@@ -15,6 +15,7 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.imports.table import NO_IDS
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
@@ -23,6 +24,7 @@ from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
+from tests.imported_files import write_entity_questions
 
 LOG = logging.getLogger("test")
 TABLE = """question;answer;popularity;prediction;verdict;new_tokens;how
@@ -121,6 +123,26 @@ def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) 
     (tmp_path / "study.yaml").write_text(text.replace("separator: '|'", "separator: ','"), encoding="utf-8")
     assert not build_questions(load_study(tmp_path / "study.yaml"), lake, LOG).was_current
     assert ["U2|Ed Sheeran"] in [row["gold_answers"] for row in lake.read("questions").to_pylist()]
+
+
+def test_entities_of_a_table_are_no_namesakes_of_others_and_no_subject_is_linked_to_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own.csv").write_text("question;answer;subject\nWho?;x;Ann\nWhere?;y;Bob\n", encoding="utf-8")
+    folder = write_entity_questions(
+        tmp_path / "eq",
+        "test",
+        {"P19": [{"question": f"Where was {name} born?", "answers": ["Oslo"]} for name in ("Ann", "Bob")]},
+    )
+    datasets = [
+        {"name": "own", "import": {"format": "table", "path": "own.csv"}},
+        {"name": "eq", "import": {"format": "entity_questions", "path": str(folder)}},
+    ]
+    study, lake = made(tmp_path, datasets=datasets, models=["sandbox:s"])
+    known = {"entity_id": "Q1", "label": "Ann", "aliases": [], "source": "s"}
+    lake.write("entities", [known], fingerprint="one")
+    found = linked_questions(study, study.datasets[1], lake).questions
+    assert [row["subject_id"] for row in found.values()] == ["Q1", None]
 
 
 def test_passages_beside_questions_join_those_of_collections(tmp_path: Path) -> None:
