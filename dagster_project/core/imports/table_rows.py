@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,10 @@ def text_of(value: object) -> str:
         return value
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, Decimal):  # DuckDB writes them into Parquet, with zeros at their end
+        if not value.is_finite():
+            return text_of(float(value))
+        return f"{value:f}".rstrip("0").rstrip(".") if "." in f"{value:f}" else f"{value:f}"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     raise ValueError(f"a text was expected, not {str(value)[:40]!r}")

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,12 @@ def test_every_kind_of_file_gives_the_same_questions(kind: str, is_gzip: bool, t
     assert list(found.questions) == [made_id("d", row["question"], row["answers"]) for row in ROWS]
     assert list(found.rows) == [1, 2]
     assert found.aside == []
+
+
+def test_decimals_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
+    rows = [{"question": "How many?", "answer": Decimal("100.00"), "popularity": Decimal("7.50")}]
+    found = read(write_parquet(tmp_path / "file", rows))
+    assert asked(found) == [("How many?", ["100"], None, 7.5)]
 
 
 @settings(max_examples=60, deadline=None)
