@@ -31,7 +31,7 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     Errors: `SourceError` if a file is missing, is no such file, or fits no prompt or method of the study.
     """
     model = study.model(model_name)
-    prompts = [[prompt.name, prompt.shots] for prompt in study.answer_prompts]
+    prompts = [[prompt.name, prompt.shots, prompt.methods] for prompt in study.answer_prompts]
     files = [
         [slice_of(one), file_hashes(_format(one).files(_place(study, one), one)), _rows_slice(study, one)]
         for one in model.results
@@ -135,7 +135,7 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
     """The study's prompt for an answer. Errors: `SourceError` if no prompt, or several, have its number of shots."""
     fitting = [
         prompt.name
-        for prompt in study.answer_prompts
+        for prompt in study.prompts_of(answer.method)
         if results.prompt in (None, prompt.name)
         and answer.prompt in (None, prompt.name)
         and answer.shots in (None, prompt.shots)
@@ -144,7 +144,7 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
         return fitting[0]
     if answer.shots is None:
         asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
-        names = ", ".join(prompt.name for prompt in study.answer_prompts)
+        names = ", ".join(prompt.name for prompt in study.prompts_of(answer.method))
         raise SourceError(
             f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results"
         )

@@ -65,23 +65,24 @@ def _check_dataset(read: Reader, i: int, dataset: Dataset) -> None:
 
 def _check_results(read: Reader, study: Study, i: int, model: Model) -> None:
     names = [dataset.name for dataset in study.datasets]
-    prompts = [prompt.name for prompt in study.answer_prompts]
     for j, results in enumerate(model.results):
         place = f"models[{i}].results[{j}]"
         if results.dataset not in names:
             raise read.fail(f"{place}.dataset", f"{results.dataset!r} is not one of: {', '.join(names)}")
+        method = dict(results.options).get("method")
+        if method is not None and method not in study.methods:
+            raise read.fail(
+                f"{place}.method", f"{method!r} is not one of methods: {', '.join(study.methods)}"
+            )
+        asking = study.answer_prompts if method is None else study.prompts_of(method)
+        prompts, by = [prompt.name for prompt in asking], f" by {method}" if method else ""
         if results.prompt is not None and results.prompt not in prompts:
             raise read.fail(
                 f"{place}.prompt",
-                f"{results.prompt!r} is not a prompt that asks questions: {', '.join(prompts)}",
+                f"{results.prompt!r} is not a prompt that asks questions{by}: {', '.join(prompts)}",
             )
         tells_shots = load_format(results.kind, results.format).tells_shots
         if results.prompt is None and not tells_shots and len(prompts) > 1:
             raise read.fail(
                 f"{place}.prompt", f"is missing; the log does not say which: {', '.join(prompts)}"
-            )
-        method = dict(results.options).get("method")
-        if method is not None and method not in study.methods:
-            raise read.fail(
-                f"{place}.method", f"{method!r} is not one of methods: {', '.join(study.methods)}"
             )

@@ -115,6 +115,23 @@ def test_answers_whose_prompt_is_not_known_are_refused(
         import_answers(study, lake, "others", LOG)
 
 
+def test_the_only_prompt_that_asks_by_a_method_is_that_of_its_answers(tmp_path: Path) -> None:
+    prompts = [{"name": "plain", "methods": ["closed_book"]}, {"name": "with_text", "methods": ["bm25"]}]
+    columns = {"is_correct": "verdict"}
+    results = {
+        "format": "table",
+        "path": "songs.csv",
+        "dataset": "songs",
+        "columns": columns,
+        "separator": "|",
+    }
+    others = {"name": "others", "backend": "imported", "results": [results]}
+    study, lake = made(tmp_path, prompts=prompts, models=[others], methods=["closed_book", "bm25"])
+    build_questions(study, lake, LOG)
+    import_answers(study, lake, "others", LOG)
+    assert {row["prompt"] for row in lake.read("imported_answers", "others").to_pylist()} == {"plain"}
+
+
 def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:
     study, lake = made(tmp_path)
     build_questions(study, lake, LOG)

@@ -186,6 +186,16 @@ def test_messages(load: Callable[[object], Study], path: str, value: object, mes
     assert message in str(caught.value)
 
 
+def test_results_stand_under_a_prompt_that_asks_by_their_method(load: Callable[[object], Study]) -> None:
+    raw = changed(
+        "prompts", [{"name": "plain", "methods": ["closed_book"]}, {"name": "shots", "methods": ["bm25"]}]
+    )
+    with pytest.raises(StudyError, match=r"'plain' is not a prompt that asks questions by bm25: shots"):
+        load(raw)
+    raw["models"][0]["results"][1].pop("prompt")
+    assert load(raw).models[0].results[1].prompt is None
+
+
 def test_keys_that_choose_questions(load: Callable[[object], Study]) -> None:
     raw = changed("datasets.0.ids", {"path": "ids.txt", "path_env": "FOLDER"})
     raw["datasets"][0] |= {"first_rows": 1_000, "max_questions": 150}
