@@ -11,8 +11,9 @@ a file in another order is noticed. The text of a question alone is never a key.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
@@ -41,6 +42,14 @@ USUAL_NAMES = {
 }
 """Meaning of a column → names under which it is found without key `columns`. A prompt has none: other tools call the
 text of a prompt so, where a study needs its name."""
+
+_EXTRAS: Mapping[str, Callable[[Row, str], Any]] = {
+    "is_correct": lambda row, meaning: truth(row.values.get(meaning)),
+    "prompt_tokens": Row.count,
+    "new_tokens": Row.count,
+    "latency_ms": Row.amount,
+}
+"""Meaning → how it is read. A row without these can be used."""
 
 
 def read_answers(
@@ -80,7 +89,7 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
                     f"{path}: has no column with models; leave key model out, or name it in columns"
                 )
             continue
-        there = sorted({str(row.values[meaning]) for row in rows})
+        there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
         if value is None and meaning == "model" and len(there) > 1:
             raise SourceError(
                 f"{path}: holds answers of several models: {', '.join(there)[:300]}; choose by key model of results"
@@ -100,22 +109,28 @@ def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> Importe
     method = row.text("method") or declared.option("method") or memory_method().name
     if method not in METHODS:
         raise row.refused("method", f"{method!r} is not one of: {', '.join(METHODS)}")
-    try:
-        is_correct = truth(row.values.get("is_correct"))
-    except ValueError as error:
-        raise row.refused("is_correct", error) from None
+    extras, unread = _extras(row)
     return ImportedAnswer(
         question_id=joined.question_id(row),
         method=method,
         text=text,
         place=f"{path.name} row {row.number}",
         prompt=row.text("prompt"),
-        is_correct=is_correct,
         made_by=row.text("model") or "",
-        prompt_tokens=row.count("prompt_tokens"),
-        new_tokens=row.count("new_tokens"),
-        latency_ms=row.amount("latency_ms"),
+        unread=unread,
+        **extras,
     )
+
+
+def _extras(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What a row says beside its answer, by meaning, and the columns whose value cannot be read."""
+    found, unread = {}, []
+    for meaning, read in _EXTRAS.items():
+        try:
+            found[meaning] = read(row, meaning)
+        except (RefusedError, ValueError):
+            unread.append(row.columns[meaning])
+    return found, tuple(unread)
 
 
 class _Joined:

@@ -106,21 +106,23 @@ class Rows:
     rows: Iterable[Row]
 
 
-def columns_key(usual: UsualNames) -> Callable[[Reader, str], tuple[tuple[str, str], ...]]:
-    """How a format reads its key `columns`: a mapping of meanings to names of columns, as pairs."""
+def columns_key(usual: UsualNames) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
+    """How a format reads its key `columns`: meanings and names of columns, as pairs; None: such a column is not read."""
 
-    def read(reader: Reader, key: str) -> tuple[tuple[str, str], ...]:
+    def read(reader: Reader, key: str) -> tuple[tuple[str, str | None], ...]:
         if reader.raw.get(key) is None:
             return ()
         named = reader.child(key)
         named.only(*usual)
-        return tuple((meaning, named.text(meaning)) for meaning in usual if meaning in named.raw)
+        return tuple(
+            (meaning, named.optional(meaning, named.text)) for meaning in usual if meaning in named.raw
+        )
 
     return read
 
 
 def read_table(
-    path: Path, declared: Mapping[str, str], usual: UsualNames, required: Sequence[str], aside: Aside
+    path: Path, declared: Mapping[str, str | None], usual: UsualNames, required: Sequence[str], aside: Aside
 ) -> Rows:
     """The rows of a file. Those that are broken go to `aside` while the rows are taken.
 
@@ -176,18 +178,25 @@ def fitting(text: str, longest: int) -> str:
 
 
 def _columns(
-    path: Path, there: Sequence[str], declared: Mapping[str, str], usual: UsualNames, required: Sequence[str]
+    path: Path,
+    there: Sequence[str],
+    declared: Mapping[str, str | None],
+    usual: UsualNames,
+    required: Sequence[str],
 ) -> dict[str, str]:
     shown = ", ".join(there)[:_SHOWN]
     found = {}
     lower = {name.casefold(): name for name in reversed(there)}
     for meaning, names in usual.items():
         if meaning in declared:
-            if declared[meaning] not in there:
+            column = declared[meaning]
+            if column is None:
+                continue
+            if column not in there:
                 raise SourceError(
-                    f"{path}: column {declared[meaning]} is missing, which columns.{meaning} names; there are: {shown}"
+                    f"{path}: column {column} is missing, which columns.{meaning} names; there are: {shown}"
                 )
-            found[meaning] = declared[meaning]
+            found[meaning] = column
         elif name := next((lower[name] for name in names if name in lower), None):
             found[meaning] = name
     missing = next((meaning for meaning in required if meaning not in found), None)

@@ -105,6 +105,12 @@ def test_decimals_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
     assert asked(found) == [("How many?", ["100"], None, 7.5)]
 
 
+def test_a_column_that_is_named_null_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "id,question,answer,passage\n7,Who?,Ada,Ada it was.\n")
+    found = read(path, columns={"passage": None, "id": None})
+    assert (found.passages, list(found.questions)) == ({}, [made_id("d", "Who?", ["Ada"])])
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(

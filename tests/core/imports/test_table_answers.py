@@ -134,6 +134,7 @@ def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
         ("id,answer\n1,a\n", {}, "no column is called prediction or pred; name it in the study"),
         ("prediction\na\n", {}, "has neither ids nor questions, so that its rows cannot be joined"),
         (SEVERAL, {}, "holds answers of several models: m, n; choose by key model of results"),
+        ("id,prediction,model\n1,a,\n2,b,m\n", {}, "answers of several models: (empty), m; choose"),
         (SEVERAL, {"model": "x"}, "holds no row of model x; there are: m, n"),
         ("id,prediction\n1,a\n", {"model": "x"}, "has no column with models; leave key model out"),
     ],
@@ -151,10 +152,6 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
         ({"id": "9"}, "column id: no question of the dataset has the id 9"),
         ({"prediction": ["a"]}, "column prediction: a text was expected, not"),
         ({"method": "magic"}, "column method: 'magic' is not one of: closed_book, "),
-        ({"is_correct": "perhaps"}, "column is_correct: true or false was expected"),
-        ({"new_tokens": 1.5}, "column new_tokens: a whole number was expected, not 1.5"),
-        ({"new_tokens": 1e12}, "column new_tokens: a whole number was expected"),
-        ({"latency_ms": "fast"}, "column latency_ms: a number was expected, not 'fast'"),
     ],
 )
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
@@ -163,6 +160,19 @@ def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, A
     assert [answer.question_id for answer in found] == ["1"]
     assert [put.row_key for put in aside] == ["f.jsonl row 2"]
     assert reason in aside[0].reason
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("is_correct", "perhaps"), ("new_tokens", 1.5), ("prompt_tokens", 1e12), ("latency_ms", "fast")],
+)
+def test_a_value_beside_the_answer_that_cannot_be_read_is_left_out_and_named(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    (answer,), aside = read(written(tmp_path / "f.jsonl", [{"id": "1", "prediction": "a", column: value}]))
+    assert (answer.unread, getattr(answer, column), answer.text, aside) == ((column,), None, "a", [])
+    (answer,), _ = read(tmp_path / "f.jsonl", columns={column: None})
+    assert answer.unread == ()
 
 
 def test_rows_in_another_order_are_noticed_where_there_are_no_ids(tmp_path: Path) -> None:
