@@ -72,7 +72,7 @@ def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         log.info("imported popularity: %d entities, %d of them missing", len(rows), missing)
         return Computed(rows, notes={"entities": len(rows), "missing": missing})
 
-    stamp = fingerprint("imported_popularity", _files(study), code_version(__name__))
+    stamp = fingerprint("imported_popularity", entity_files_slice(study), code_version(__name__))
     return lake.materialise("imported_popularity", stamp, compute)
 
 
@@ -132,14 +132,15 @@ def _files_of(study: Study, declared: Import) -> list[Path]:
 
 
 def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Computed]) -> list[Outcome]:
-    files = _files(study)
+    files = entity_files_slice(study)
     if not files and PARTITION not in lake.partitions(table):
         return []
     stamp = fingerprint(table, files, lake.content(table), code_version(__name__))
     return [lake.materialise(table, stamp, compute, PARTITION)]
 
 
-def _files(study: Study) -> list[Any]:
+def entity_files_slice(study: Study) -> list[Any]:
+    """What decides the content of files that name entities: their bytes, and how they are read."""
     return [[d.name, file_slice(study, d)] for d in study.datasets_of_files if _brings_facts(d)]
 
 

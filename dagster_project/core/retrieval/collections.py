@@ -18,6 +18,7 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.facts import entity_files_slice
 from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import Aside, file_hashes
@@ -50,7 +51,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     if IMPORTED in lake.partitions("entities"):
         entities.append(lake.content("entities", IMPORTED))
     quick = ["quick"] if study.is_quick else []
-    stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick)
+    beside = entity_files_slice(study)
+    stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
     return lake.materialise("passages", stamp, lambda: _joined(study, lake, log))
 
 

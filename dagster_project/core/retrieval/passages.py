@@ -14,6 +14,7 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.facts import entity_files_slice
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
@@ -50,7 +51,7 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     tables = ("triples", "entities")
     inputs = [lake.content(table) for table in tables]
     inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
-    stamp = fingerprint(VERBALISED, inputs, code)
+    stamp = fingerprint(VERBALISED, inputs, code, *entity_files_slice(study))
     return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
 
 

@@ -22,6 +22,7 @@ from dagster_project.core.questions.build import build_questions
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.study import imports
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from tests.imported_files import write_entity_questions
@@ -186,6 +187,22 @@ def test_passages_beside_questions_join_those_of_collections(tmp_path: Path) -> 
     build_passages(study, lake, LOG)
     found = {(row["title"], row["source"], row["licence"]) for row in lake.read("passages").to_pylist()}
     assert found == {("Bo", "collection", "l"), ("1", "questions", None)}
+
+
+@pytest.mark.parametrize("has_collection", [False, True])
+def test_another_way_to_read_the_file_makes_the_passages_beside_questions_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_collection: bool
+) -> None:
+    (tmp_path / "own.csv").write_text("question;answer;passage\nWho?;Ada;Ada it was.\n", encoding="utf-8")
+    (tmp_path / "all.jsonl").write_text('{"title": "Bo", "text": "Bo was here."}\n', encoding="utf-8")
+    collection = {"format": "articles", "path": "all.jsonl", "source": "s", "date": "unknown", "licence": "l"}
+    more = {"collections": [{"name": "all"} | collection]} if has_collection else {}
+    datasets = [{"name": "own", "import": {"format": "table", "path": "own.csv"}}]
+    study, lake = made(tmp_path, datasets=datasets, methods=["bm25"], models=["sandbox:s"], **more)
+    build_passages(study, lake, LOG)
+    assert build_passages(study, lake, LOG).was_current
+    monkeypatch.setattr(imports, "code_version", lambda *_: "another")
+    assert not build_passages(study, lake, LOG).was_current
 
 
 def test_a_passage_beside_a_question_can_be_found_and_is_what_the_oracle_gives(tmp_path: Path) -> None:
