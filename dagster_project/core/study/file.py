@@ -21,6 +21,7 @@ from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import (
     PARAPHRASES,
     QUESTIONS,
+    Import,
     read_collection,
     read_import,
     read_only_place,
@@ -220,10 +221,9 @@ def _dataset(read: Reader) -> Dataset:
     if "first_rows" in read.raw and "import" not in read.raw:
         raise read.fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
     imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
-    names = relation_names(relation_set_of(imported))
     return Dataset(
         name=read.slug("name"),
-        relations=read.choices("relations", names, names) if names or "relations" in read.raw else (),
+        relations=_relations(read, imported),
         max_questions_per_relation=read.optional("max_questions_per_relation", read.count),
         imported=imported,
         paraphrases=read.optional("paraphrases", lambda key: read_import(read.child(key), PARAPHRASES)),
@@ -231,6 +231,14 @@ def _dataset(read: Reader) -> Dataset:
         first_rows=read.optional("first_rows", read.count),
         ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
     )
+
+
+def _relations(read: Reader, imported: Import | None) -> tuple[str, ...]:
+    """The relations asked about. A format without a set of relations has names of its own; none means all."""
+    names = relation_names(relation_set_of(imported))
+    if names:
+        return read.choices("relations", names, names)
+    return read.names("relations") if "relations" in read.raw else ()
 
 
 def _prompt(read: Reader) -> Prompt:

@@ -171,6 +171,16 @@ class Reader:
             raise self.fail(key, "names something twice")
         return tuple(value)
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """A list of distinct texts, at least one."""
+        value = self.raw.get(key)
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, "must be a list of at least one text")
+        for item in value:
+            if not isinstance(item, str) or not item.strip():
+                raise self.fail(key, f"must hold texts, not {_kind(item)}")
+        return self.choices(key, tuple(value), ())
+
     def child(self, key: str) -> Reader:
         """The mapping under `key`."""
         where = f"{self.where}.{key}" if self.where else key

@@ -196,6 +196,22 @@ def test_results_stand_under_a_prompt_that_asks_by_their_method(load: Callable[[
     assert load(raw).models[0].results[1].prompt is None
 
 
+def test_relations_of_a_table_have_any_name(load: Callable[[object], Study]) -> None:
+    raw = changed(
+        "datasets", [{"name": "t", "import": {"format": "table", "path": "t.csv"}, "relations": ["a", "b c"]}]
+    )
+    raw["models"] = [{"name": "m", "path": "x"}]
+    assert load(raw).datasets[0].relations == ("a", "b c")
+    for value, words in (
+        ("a", "a list of at least one text"),
+        ([7], "not int 7"),
+        (["a", "a"], "names something twice"),
+    ):
+        raw["datasets"][0]["relations"] = value
+        with pytest.raises(StudyError, match=rf"datasets\[0\].relations: .*{words}"):
+            load(raw)
+
+
 def test_keys_that_choose_questions(load: Callable[[object], Study]) -> None:
     raw = changed("datasets.0.ids", {"path": "ids.txt", "path_env": "FOLDER"})
     raw["datasets"][0] |= {"first_rows": 1_000, "max_questions": 150}
