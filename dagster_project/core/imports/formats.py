@@ -28,6 +28,12 @@ def optional_text(read: Reader, key: str) -> str | None:
     return read.optional(key, read.text)
 
 
+def separator_key(read: Reader, key: str) -> str | None:
+    """How a format reads the sign between texts: any text, as a tab, or None where the key is missing."""
+    value = read.raw.get(key)
+    return value if isinstance(value, str) and value else optional_text(read, key)
+
+
 def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:
     """The files of a format whose place is one file."""
     return [place]

@@ -25,7 +25,7 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
-from dagster_project.core.imports.formats import QuestionFormat, optional_text
+from dagster_project.core.imports.formats import QuestionFormat, separator_key
 from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.imports.table_rows import (
     RefusedError,
@@ -202,6 +202,6 @@ FORMAT = QuestionFormat(
     read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
     names_entities=True,
     invents_ids=True,
-    keys={"columns": columns_key(USUAL_NAMES), "separator": optional_text},
+    keys={"columns": columns_key(USUAL_NAMES), "separator": separator_key},
 )
 """`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""

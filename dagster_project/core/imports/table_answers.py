@@ -17,7 +17,7 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
-from dagster_project.core.imports.formats import AnswerFormat, optional_text
+from dagster_project.core.imports.formats import AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.imports.table import USUAL_NAMES as OF_QUESTIONS
@@ -180,7 +180,7 @@ FORMAT = AnswerFormat(
     joins_by_row=True,
     keys={
         "columns": columns_key(USUAL_NAMES),
-        "separator": optional_text,
+        "separator": separator_key,
         "model": optional_text,
         "method": lambda read, key: read.optional(key, lambda key: read.choice(key, tuple(METHODS))),
     },

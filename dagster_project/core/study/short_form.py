@@ -9,10 +9,12 @@ model that is a text stands for a model of that path. Names are made from the na
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
+from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import memory_method
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.reader import LONGEST_NAME, Reader
@@ -25,6 +27,7 @@ def in_full(read: Reader) -> Reader:
     raw = dict(read.raw)
     if isinstance(raw.get("models"), list):
         raw["models"] = [_model(one) if isinstance(one, str) else one for one in raw["models"]]
+        _check_names(read, raw["models"])
     if QUESTIONS in raw:
         raw = {**_study_of(read), **raw}
         del raw[QUESTIONS]
@@ -36,6 +39,11 @@ def _study_of(read: Reader) -> Mapping[str, Any]:
     if "datasets" in read.raw:
         raise read.fail(QUESTIONS, "stands for a dataset; name the file in datasets instead")
     name = _name(file)
+    if name in RESERVED_NAMES and "name" not in read.raw:
+        raise read.fail(
+            QUESTIONS,
+            f"the study's name would be made from {file}, but {name!r} is taken; key name sets another",
+        )
     return {
         "name": name,
         "description": f"The questions of {PurePosixPath(file).name}",
@@ -44,6 +52,24 @@ def _study_of(read: Reader) -> Mapping[str, Any]:
         "methods": [memory_method().name],
         "popularity": {"measure": IMPORTED},
     }
+
+
+def _check_names(read: Reader, models: Sequence[object]) -> None:
+    """Refuse a name that was made from a path if another model has it too."""
+    names = Counter(
+        model["name"] for model in models if isinstance(model, Mapping) and _is_text(model.get("name"))
+    )
+    for path in filter(_is_text, read.raw["models"]):
+        if names[_name(path)] > 1:
+            raise read.fail(
+                "models",
+                f"{_name(path)!r} appears twice; it was made from path {path}; key name sets another:"
+                f" {{name: <name>, path: {path}}}",
+            )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
 
 
 def _model(path: str) -> Mapping[str, str]:

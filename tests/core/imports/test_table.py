@@ -105,6 +105,11 @@ def test_decimals_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
     assert asked(found) == [("How many?", ["100"], None, 7.5)]
 
 
+def test_a_tab_can_stand_between_answers(tmp_path: Path) -> None:
+    found = read(written(tmp_path / "f.csv", "question,answer\nWho?,Ada\tBo\n"), separator="\t")
+    assert [row[1] for row in asked(found)] == [["Ada", "Bo"]]
+
+
 def test_a_column_that_is_named_null_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "id,question,answer,passage\n7,Who?,Ada,Ada it was.\n")
     found = read(path, columns={"passage": None, "id": None})

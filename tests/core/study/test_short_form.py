@@ -60,8 +60,14 @@ def test_keys_that_are_given_stay(tmp_path: Path) -> None:
         ("questions: a.csv\n", "models: is missing"),
         ("questions: [a.csv]\nmodels: [sandbox:s]\n", "questions: must be a text"),
         (f"{SHORT}datasets: []\n", "questions: stands for a dataset; name the file in datasets instead"),
-        (f"{SHORT}  - sandbox:s\n", "models: 'sandbox_s' appears twice"),
-        ("questions: lake.csv\nmodels: [sandbox:s]\n", "name: 'lake' is taken"),
+        (
+            f"{SHORT}  - sandbox:s\n",
+            "models: 'sandbox_s' appears twice; it was made from path sandbox:s; key name",
+        ),
+        (
+            "questions: lake.csv\nmodels: [sandbox:s]\n",
+            "questions: the study's name would be made from lake.csv, but 'lake' is taken; key name",
+        ),
         ("questions: a.csv\nmodels: [7]\n", "models[0] must be a mapping of keys, not int 7"),
         ("question: a.csv\nmodels: [sandbox:s]\n", "question: unknown key; did you mean questions?"),
     ],
