@@ -89,7 +89,9 @@ def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> Impor
         return format_.read(place, declared, dataset, names)
     files = [(str(file), file.stat()) for file in format_.files(place, declared)]
     versions = tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in files)
-    return _read_once(format_, place, declared, dataset, versions)
+    # Datasets of one file share what is read of it, unless ids are made from their names.
+    asked = Dataset(dataset.name if format_.invents_ids else "", dataset.relations)
+    return _read_once(format_, place, declared, asked, versions)
 
 
 def datasets_with_entities(study: Study) -> Mapping[str, ImportedDataset]:
