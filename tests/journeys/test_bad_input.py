@@ -16,13 +16,13 @@ pytestmark = pytest.mark.journey
 
 
 def refused(home: Path, study: Path, **more: str) -> str:
-    """The one error line of a run that must fail."""
+    """The one error of a run that must fail: its line, and the lines below it that name what is missing."""
     done = run_study(home, study, **more)
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stderr + done.stdout
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1, done.stderr
-    return errors[0]
+    return done.stderr[done.stderr.index(errors[0]) :].rstrip("\n")
 
 
 def test_an_unknown_key_of_the_study(tmp_path: Path) -> None:
@@ -97,7 +97,9 @@ def test_a_live_fetch_without_a_contact_address(changing: Small) -> None:
     sandbox = f"kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS},"
     assert sandbox in text
     changing.study.write_text(text.replace(sandbox, "kind: wikidata,"), encoding="utf-8")
-    assert "LONGTAIL_CONTACT" in refused(changing.home, changing.study, LONGTAIL_CONTACT="")
+    said = refused(changing.home, changing.study, LONGTAIL_CONTACT="")
+    assert "nothing was computed" in said
+    assert "LONGTAIL_CONTACT" in said
 
 
 def test_sql_before_any_run(tmp_path: Path) -> None:

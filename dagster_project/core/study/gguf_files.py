@@ -88,7 +88,7 @@ def _in_package(model: Model) -> Path:
         )
     path = Path(str(found[0].locate())) if found else None
     if path is None or not path.is_file():
-        known = ", ".join(sorted(f.name for f in files if f.name.lower().endswith(_SUFFIX))) or "none"
+        known = ", ".join(sorted({f.name for f in files if f.name.lower().endswith(_SUFFIX)})) or "none"
         raise BackendError(
             f"model {model.name}: package {name} has no file {wanted}; its GGUF files: {known}"
         )

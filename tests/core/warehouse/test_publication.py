@@ -130,19 +130,18 @@ def test_the_record_is_one_that_sha256sum_checks(once: Path) -> None:
     assert done.stdout == "warehouse.duckdb: OK\n"
 
 
-def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(
-    study: Study, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of the same lake, with all that stands beside the file."""
+def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(study: Study) -> None:
+    """The lake is the same, and all other published files exist."""
     published = publish_warehouse(study, LOG).path
     for beside in ("report.html", "docs.html", "export"):
         (published.parent / beside).touch()
     (published.parent / "inputs").write_bytes(b"of this lake")
-    assert run._is_published(study, "of this lake")
-    assert "nothing to build" in capsys.readouterr().out
+    said: list[str] = []
+    assert run._is_published(study, "of this lake", said.append)
+    assert "nothing to build" in said.pop()
     overwrite(published, b"ruined\n")
-    assert not run._is_published(study, "of this lake")
-    assert f"is damaged and will be built again: {published}" in capsys.readouterr().out
+    assert not run._is_published(study, "of this lake", said.append)
+    assert f"is damaged and will be built again: {published}" in said.pop()
     (published.parent / "inputs").write_bytes(b"\xff\x00")  # neither is a damaged note taken for anything
-    assert not run._is_published(study, "of this lake")
-    assert capsys.readouterr().out == ""
+    assert not run._is_published(study, "of this lake", said.append)
+    assert said == []
