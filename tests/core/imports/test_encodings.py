@@ -62,7 +62,7 @@ def write_table(path: Path) -> Path:
 
 def read_table(path: Path) -> ImportedDataset:
     declared = read_import(Reader(path, "import", {"format": "table", "path": path.name}), QUESTIONS)
-    return read_questions(path, declared)
+    return read_questions(path, declared, "d")
 
 
 def read_results(path: Path, questions: dict[str, Any]) -> Kept:
