@@ -33,10 +33,9 @@ from benchmarks.harness import last_line, machine, say, table
 from benchmarks.notebook_thresholds import Found, thresholds
 from dagster_project.core.lake import Lake
 from dagster_project.core.report.report import write_report
-from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
 from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
-from dagster_project.core.statistics.correlation_intervals import bootstrap_correlations
-from dagster_project.core.statistics.method_comparisons import compare_methods
+from dagster_project.core.statistics.registry import STATISTICS
+from dagster_project.core.statistics.statistic import materialise
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, dbt_command
@@ -104,10 +103,11 @@ def bootstrap(folder: Path) -> int:
     """Run the bootstraps; returns the numbers of their rows."""
     study = _study(folder)
     lake = Lake(study.home.lake)
-    outcomes = [
-        run(study, lake, _LOG) for run in (bootstrap_adaptive_gains, compare_methods, bootstrap_correlations)
-    ]
-    return sum(outcome.stamp.n_rows for outcome in outcomes)
+    return sum(
+        outcome.stamp.n_rows
+        for statistic in STATISTICS
+        for outcome in materialise(statistic, study, lake, _LOG)
+    )
 
 
 def publish(folder: Path) -> int:

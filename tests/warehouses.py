@@ -20,9 +20,8 @@ import pandas as pd
 import pytest
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.statistics.adaptive_gains import bootstrap_adaptive_gains
-from dagster_project.core.statistics.correlation_intervals import bootstrap_correlations
-from dagster_project.core.statistics.method_comparisons import compare_methods
+from dagster_project.core.statistics.registry import STATISTICS
+from dagster_project.core.statistics.statistic import materialise
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
@@ -81,11 +80,10 @@ def _build(plan: LakePlan, folder: Path) -> None:
 
 
 def build_warehouse(study: Study, lake: Lake) -> None:
-    """Both passes of dbt and the bootstraps between them, as the platform does it."""
+    """Both passes of dbt and the statistics between them, as the platform does it."""
     invoke_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
-    bootstrap_adaptive_gains(study, lake, LOG)
-    compare_methods(study, lake, LOG)
-    bootstrap_correlations(study, lake, LOG)
+    for statistic in STATISTICS:
+        materialise(statistic, study, lake, LOG)
     invoke_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.warehouse.build import MADE_BY_BUILD
+from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from tests.journeys.commands import (
     ANSWERS_ALONE,
     PROJECT,

@@ -23,18 +23,16 @@ variances, which halves the part from fitting.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.builds import draws, read_build, seed_of
 from dagster_project.core.statistics.held_out_gains import (
     NO_RELATION,
     SCOPES,
@@ -47,7 +45,8 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.study.study import Study
+from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.statistic import Statistic
 from dagster_project.core.threads import thread_count
 
 N_RESAMPLES = 1_000
@@ -59,7 +58,6 @@ LEAST_DECIDING = 20
 LEAST_DEPARTING = 0.05
 """Below these limits there is no standard error, because it proved unreliable in worlds of known truth."""
 
-MODELS_READ = ("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges")
 _CHUNK = 1_000_000
 """Number of questions that are drawn at once, over all resamples of a chunk."""
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
@@ -89,23 +87,14 @@ class Spread:
     share_departing: float
 
 
-def bootstrap_adaptive_gains(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Compute lake table adaptive_gains from the first pass of the build, which must be finished.
-
-    Errors: `LakeError` if the build is missing, in use, or without the models that are read.
-    """
-    tables = read_build(study, (_PAIRS, _ROWS, _EDGES))
-    inputs = fingerprint(
-        *(content_hash(table) for table in tables), study.seed, N_RESAMPLES, code_version(__name__)
-    )
-
-    def compute() -> Computed:
-        return Computed(list(_gains(tables, study.seed, log)))
-
-    return lake.materialise("adaptive_gains", inputs, compute)
+def bootstrap_adaptive_gains(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table adaptive_gains. `tables`: the pairs, their questions, their candidates of binned10."""
+    return {"adaptive_gains": list(_gains(tables, seed, log))}
 
 
-def _gains(tables: tuple[Any, ...], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
+def _gains(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
     """The rows of all pairs, in their order. Pairs are resampled in parallel, each with its own seed."""
     pairs = tables[0].to_pylist()
     rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
@@ -206,3 +195,12 @@ def _spread(single: LeftOut, resampled: Values, n: int) -> Spread:
     return Spread(
         None if undefined else float(np.sqrt(variance)), undefined, n_deciding, single.share_departing
     )
+
+
+ADAPTIVE_GAINS = Statistic(
+    "adaptive_gains",
+    tables=("adaptive_gains",),
+    models=("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges"),
+    queries=(_PAIRS, _ROWS, _EDGES),
+    compute=bootstrap_adaptive_gains,
+)

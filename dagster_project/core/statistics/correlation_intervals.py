@@ -18,23 +18,21 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.builds import draws, read_build, seed_of
-from dagster_project.core.study.study import Study
+from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a correlation there is no interval: the others would be no fair selection."""
 
-ANSWERS_READ = ("int_answers",)
 MEASURES = ("point_biserial", "spearman")
 _CHUNK = 1_000_000
 """Number of questions that are weighted at once, over all resamples of a chunk."""
@@ -48,20 +46,13 @@ _QUERY = (
 Values = npt.NDArray[Any]
 
 
-def bootstrap_correlations(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Compute lake table correlation_intervals from the first pass of the build, which must be finished.
-
-    Errors: `LakeError` if the build is missing, in use, or without the model that is read.
-    """
-    (answers,) = read_build(study, [_QUERY])
-    inputs = fingerprint(content_hash(answers), study.seed, N_RESAMPLES, code_version(__name__))
-
-    def compute() -> Computed:
-        groups = answers.to_pylist()
-        with Progress(log, "bootstrap of correlations: groups of answers", len(groups)) as progress:
-            return Computed(list(_rows(groups, study.seed, progress)))
-
-    return lake.materialise("correlation_intervals", inputs, compute)
+def bootstrap_correlations(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table correlation_intervals. `tables`: the groups of answers, each with lists of its answers."""
+    groups = tables[0].to_pylist()
+    with Progress(log, "bootstrap of correlations: groups of answers", len(groups)) as progress:
+        return {"correlation_intervals": list(_rows(groups, seed, progress))}
 
 
 def _rows(groups: list[dict[str, Any]], seed: int, progress: Progress) -> Iterator[dict[str, Any]]:
@@ -172,3 +163,12 @@ def _correlation(sums: Values) -> Values:
     squares = sums[0] * sums[2]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(squares > 0, sums[1] / np.sqrt(squares), np.nan)
+
+
+CORRELATION_INTERVALS = Statistic(
+    "correlation_intervals",
+    tables=("correlation_intervals",),
+    models=("int_answers",),
+    queries=(_QUERY,),
+    compute=bootstrap_correlations,
+)

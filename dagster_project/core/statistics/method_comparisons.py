@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.builds import read_build, seed_of
-from dagster_project.core.study.study import Study
+from dagster_project.core.statistics.resampling import seed_of
+from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 10_000
-COMPARISONS_READ = ("int_method_comparisons",)
 _KEY = ("dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b")
 _COUNTS = ("n", "n_a_only", "n_b_only")
 _QUERY = (
@@ -33,18 +31,11 @@ _QUERY = (
 )
 
 
-def compare_methods(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Compute lake table method_comparisons from the first pass of the build, which must be finished.
-
-    Errors: `LakeError` if the build is missing, in use, or without the model that is read.
-    """
-    (counts,) = read_build(study, [_QUERY])
-    inputs = fingerprint(content_hash(counts), study.seed, N_RESAMPLES, code_version(__name__))
-
-    def compute() -> Computed:
-        return Computed(list(_compared(counts.to_pylist(), study.seed, log)))
-
-    return lake.materialise("method_comparisons", inputs, compute)
+def compare_methods(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table method_comparisons. `tables`: the counts of each pair."""
+    return {"method_comparisons": list(_compared(tables[0].to_pylist(), seed, log))}
 
 
 def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
@@ -83,3 +74,12 @@ def bootstrap_difference(
     drawn = np.random.default_rng(seed).multinomial(n, shares, size=n_resamples)
     low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / n, [0.025, 0.975])
     return float(low), float(high)
+
+
+METHOD_COMPARISONS = Statistic(
+    "method_comparisons",
+    tables=("method_comparisons",),
+    models=("int_method_comparisons",),
+    queries=(_QUERY,),
+    compute=compare_methods,
+)

@@ -24,11 +24,10 @@ from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.errors import PublishError
 from dagster_project.core.fingerprints import fingerprint, folder_version
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.study.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
-MADE_BY_BUILD = ("adaptive_gains", "method_comparisons", "correlation_intervals")
-"""Lake tables of bootstraps, which are computed from models of the first pass."""
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 """Models that need these tables: the second pass."""
 STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")

@@ -6,9 +6,9 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
-from dagster_project.core.statistics.adaptive_gains import MODELS_READ, bootstrap_adaptive_gains
-from dagster_project.core.statistics.correlation_intervals import ANSWERS_READ, bootstrap_correlations
-from dagster_project.core.statistics.method_comparisons import COMPARISONS_READ, compare_methods
+from dagster_project.core.statistics.registry import STATISTICS
+from dagster_project.core.statistics.statistic import Statistic, materialise
+from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
@@ -45,43 +45,33 @@ def warehouse_models(
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="warehouse",
-    kinds={"parquet", "numpy"},
-    pool="warehouse",
-    deps=[dg.AssetKey(["intermediate", name]) for name in MODELS_READ],
-)
-def adaptive_gains(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (pair of methods, search, scope): the gain of adaptive retrieval with its bootstrap interval."""
-    with clear_errors():
-        return result(study.lake, [bootstrap_adaptive_gains(study.study, study.lake, LOG)])
+def statistic_tables(statistic: Statistic) -> dg.AssetsDefinition:
+    """The assets of a statistic: one per lake table, computed together."""
+    deps = [dg.AssetKey(["intermediate", name]) for name in statistic.models]
+
+    @dg.multi_asset(
+        name=statistic.name,
+        specs=[
+            dg.AssetSpec(
+                ["lake", table],
+                deps=deps,
+                description=TABLES[table].grain,
+                group_name="warehouse",
+                kinds={"parquet", "numpy"},
+            )
+            for table in statistic.tables
+        ],
+        pool="warehouse",
+    )
+    def computed(study: StudyResource) -> Iterator[dg.MaterializeResult]:
+        with clear_errors():
+            for outcome in materialise(statistic, study.study, study.lake, LOG):
+                yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+
+    return computed
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="warehouse",
-    kinds={"parquet", "numpy"},
-    pool="warehouse",
-    deps=[dg.AssetKey(["intermediate", name]) for name in COMPARISONS_READ],
-)
-def method_comparisons(study: StudyResource) -> dg.MaterializeResult:
-    """One row per pair (of methods of a model, or of models by a method): McNemar's test, a bootstrap interval."""
-    with clear_errors():
-        return result(study.lake, [compare_methods(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake",
-    group_name="warehouse",
-    kinds={"parquet", "numpy"},
-    pool="warehouse",
-    deps=[dg.AssetKey(["intermediate", name]) for name in ANSWERS_READ],
-)
-def correlation_intervals(study: StudyResource) -> dg.MaterializeResult:
-    """One row per group of answers and relation: bootstrap intervals of the correlations with popularity."""
-    with clear_errors():
-        return result(study.lake, [bootstrap_correlations(study.study, study.lake, LOG)])
+statistics = [statistic_tables(statistic) for statistic in STATISTICS]
 
 
 @dbt_assets(

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.coverage import coverage, simulate
 from benchmarks.gain_worlds import WORLDS
-from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DECIDING,
     LEAST_DEPARTING,
-    bootstrap_adaptive_gains,
     bootstrap_pair,
     questions_of,
 )
 from dagster_project.core.statistics.held_out_gains import Questions
 from dagster_project.core.study.study import Study
-from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
@@ -68,10 +63,6 @@ def test_the_mart_puts_the_interval_around_the_held_out_gain(awkward: Study) -> 
     assert 0 < half.notna().sum() < len(both), "some have an interval, some do not"
     assert (half.dropna() > Z * both.gain_standard_error.dropna()).all(), "splits vary, too"
     assert (both.gain_ci_undefined.isna() == half.notna()).all()
-
-
-def test_a_second_call_is_current(awkward: Study) -> None:
-    assert bootstrap_adaptive_gains(awkward, lake_of(awkward), LOG).was_current
 
 
 @pytest.mark.parametrize("structure", [name for name in WORLDS if name != "one always better"])
@@ -126,10 +117,3 @@ def test_draws_depend_on_the_seed_alone() -> None:
 def test_nothing_answered_gives_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     study = built_study(UNANSWERED, monkeypatch)
     assert lake_of(study).read("adaptive_gains").num_rows == 0
-
-
-def test_without_a_build_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    study = make_study(tmp_path, LakePlan())
-    with pytest.raises(LakeError, match="first pass"):
-        bootstrap_adaptive_gains(study, Lake(study.home.lake), LOG)

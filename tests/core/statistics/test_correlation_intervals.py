@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,15 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
-from dagster_project.core.statistics.builds import draws
 from dagster_project.core.statistics.correlation_intervals import (
     MEASURES,
     N_RESAMPLES,
-    bootstrap_correlations,
     resampled_correlations,
 )
+from dagster_project.core.statistics.resampling import draws
 from dagster_project.core.study.study import Study
 from tests.dbt.recomputation import within_relations
-from tests.lakes import LakePlan, make_study
-from tests.warehouses import AWKWARD, built_study, lake_of, mart
+from tests.warehouses import AWKWARD, built_study, mart
 
 LOG = logging.getLogger(__name__)
 
@@ -123,14 +118,3 @@ def test_intervals_do_not_depend_on_the_other_models() -> None:
     for name, actual in alone.items():
         for scope, values in actual.items():
             np.testing.assert_allclose(values[:, :, 0], both[name][scope][:, :, 0], atol=1e-12)
-
-
-def test_a_second_call_is_current(awkward: Study) -> None:
-    assert bootstrap_correlations(awkward, lake_of(awkward), LOG).was_current
-
-
-def test_without_a_build_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    study = make_study(tmp_path, LakePlan())
-    with pytest.raises(LakeError, match="first pass"):
-        bootstrap_correlations(study, Lake(study.home.lake), LOG)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,16 +15,12 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.method_comparisons import (
     bootstrap_difference,
-    compare_methods,
     mcnemar_exact,
 )
 from dagster_project.core.study.study import Study
-from tests.lakes import LakePlan, make_study
-from tests.warehouses import AWKWARD, built_study, lake_of, mart
+from tests.warehouses import AWKWARD, built_study, mart
 
 KEY = ["dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b"]
 LOG = logging.getLogger(__name__)
@@ -110,14 +105,3 @@ def recomputed(answers: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame(rows, columns=[*KEY, "n", "n_a_only", "n_b_only", "difference", "p_value"])
     holm = found.groupby("dataset").p_value.transform(lambda p: multipletests(p, method="holm")[1])
     return found.assign(p_holm=holm)
-
-
-def test_a_second_call_is_current(awkward: Study) -> None:
-    assert compare_methods(awkward, lake_of(awkward), LOG).was_current
-
-
-def test_without_a_build_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    study = make_study(tmp_path, LakePlan())
-    with pytest.raises(LakeError, match="first pass"):
-        compare_methods(study, Lake(study.home.lake), LOG)

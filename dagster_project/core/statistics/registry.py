@@ -1,0 +1,11 @@
+"""All statistics. A new one is a module with a `Statistic`, its tables in `core/tables`, and a line here."""
+
+from __future__ import annotations
+
+from dagster_project.core.statistics.adaptive_gains import ADAPTIVE_GAINS
+from dagster_project.core.statistics.correlation_intervals import CORRELATION_INTERVALS
+from dagster_project.core.statistics.method_comparisons import METHOD_COMPARISONS
+
+STATISTICS = (ADAPTIVE_GAINS, METHOD_COMPARISONS, CORRELATION_INTERVALS)
+MADE_BY_BUILD = tuple(table for statistic in STATISTICS for table in statistic.tables)
+"""Lake tables that are computed from models of the first pass."""

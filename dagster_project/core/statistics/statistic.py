@@ -1,0 +1,68 @@
+"""A statistic: lake tables that Python computes from models of the warehouse's first pass.
+
+What belongs here: the record, and how its tables are computed again when something they depend on has changed. What
+does not: the statistics themselves (one module each, listed in `registry`).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.study.study import Study
+
+Rows = list[dict[str, Any]]
+Compute = Callable[[Sequence[pa.Table], int, logging.Logger], Mapping[str, Rows]]
+"""From the results of the queries, the study's seed and a log: the rows of each table."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Lake tables that are computed together. `models`: the dbt models that `queries` read."""
+
+    name: str
+    tables: tuple[str, ...]
+    models: tuple[str, ...]
+    queries: tuple[str, ...]
+    compute: Compute
+
+
+def materialise(statistic: Statistic, study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Compute the statistic's tables from the first pass of the build, which must be finished.
+
+    A table whose inputs, seed and code have not changed is left as it is. Errors: `LakeError` if the build is missing,
+    in use, or without a model that is read.
+    """
+    read = _read_build(study, statistic.queries)
+    code = code_version(statistic.compute.__module__)
+    inputs = fingerprint(*(content_hash(table) for table in read), study.seed, code)
+
+    @functools.cache
+    def computed() -> Mapping[str, Rows]:
+        return statistic.compute(read, study.seed, log)
+
+    def rows_of(table: str) -> Callable[[], Computed]:
+        return lambda: Computed(computed()[table])
+
+    return [lake.materialise(table, inputs, rows_of(table)) for table in statistic.tables]
+
+
+def _read_build(study: Study, queries: Sequence[str]) -> tuple[pa.Table, ...]:
+    build = study.home.build_warehouse
+    try:
+        with duckdb.connect(str(build), read_only=True) as connection:
+            return tuple(connection.execute(query).to_arrow_table() for query in queries)
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise LakeError(
+            f"{build} cannot be read ({reason}); build the warehouse's first pass first"
+        ) from error
