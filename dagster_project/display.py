@@ -103,9 +103,9 @@ class Display(logging.Handler):
         """Tell how far it is if nothing was said for a while."""
         if self._clock() - self._said_at >= EVERY_S:
             steps = current(self._began)
-            told = [duration(self._clock() - self._began), *([str(steps[-1].step())] if steps else [])]
-            left = str(self.left(steps))
-            self.say(f"      {'; '.join([*told, *([left] if left else [])])}")
+            step = str(steps[-1].step()) if steps else ""
+            told = (duration(self._clock() - self._began), step, str(self.left(steps)))
+            self.say(f"      {'; '.join(filter(None, told))}")
 
     def left(self, steps: Sequence[Progress]) -> Left:
         """Of the stage under way and of the study."""
@@ -161,7 +161,7 @@ class LiveDisplay(Display):
         seconds = duration(self._clock() - self._began)
         told = [self.title or "starting", seconds, str(self.left(steps))]
         head = Text(
-            printable(" · ".join(part for part in told if part)),
+            printable(" · ".join(filter(None, told))),
             style="bold",
             no_wrap=True,
             overflow="ellipsis",

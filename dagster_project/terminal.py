@@ -25,7 +25,7 @@ class Condensed(io.TextIOBase):
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._total = self._n_done = 0
+        self._total = 0
         self._progress: Progress | None = None
 
     def write(self, text: str) -> int:
@@ -39,21 +39,20 @@ class Condensed(io.TextIOBase):
 
     def close(self) -> None:
         """dbt prints nothing more."""
-        if self._progress is not None:
-            self._progress.done()
-            self._progress = None
+        self._finish()
         super().close()
 
     def _advance(self, total: int) -> None:
         """One more of `total` nodes; another total means another run of dbt."""
         if self._progress is None or total != self._total:
-            if self._progress is not None:
-                self._progress.done()
+            self._finish()
             self._total, self._progress = total, Progress(_LOG, "dbt: models and tests", total)
-            self._n_done = 0
         self._progress.add(1)
-        self._n_done += 1
-        if self._n_done == total:  # what follows is no work of dbt
+        if self._progress.step().done == total:  # what follows is no work of dbt
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._progress is not None:
             self._progress.done()
             self._progress = None
 

@@ -8,6 +8,7 @@ the file, the key and the allowed values.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,9 @@ def _study(read: Reader) -> Study:
         name=name,
         description=read.text("description"),
         source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
-        datasets=_unique(read, "datasets", tuple(_dataset(r) for r in read.children("datasets"))),
-        prompts=_unique(read, "prompts", tuple(_prompt(r) for r in read.children("prompts"))),
-        models=_unique(read, "models", tuple(read_model(r) for r in read.children("models"))),
+        datasets=_each(read, "datasets", _dataset),
+        prompts=_each(read, "prompts", _prompt),
+        models=_each(read, "models", read_model),
         methods=read.choices(
             "methods", tuple(METHODS), tuple(name for name, method in METHODS.items() if method.is_default)
         ),
@@ -86,20 +87,8 @@ def _study(read: Reader) -> Study:
         background_tokens=read.number("background_tokens", 150, 1, 4096),
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
         seed=read.number("seed", 0, 0),
-        reference_questions=_unique(
-            read,
-            "reference_questions",
-            tuple(read_reference_questions(r) for r in read.children("reference_questions"))
-            if "reference_questions" in read.raw
-            else (),
-        ),
-        collections=_unique(
-            read,
-            "collections",
-            tuple(read_collection(r) for r in read.children("collections"))
-            if "collections" in read.raw
-            else (),
-        ),
+        reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
+        collections=_each(read, "collections", read_collection, is_required=False),
     )
     import_checks.check(read, study)
     _check_whole(read, study)
@@ -283,7 +272,11 @@ def _popularity(read: Reader) -> Popularity:
     return popularity
 
 
-def _unique(read: Reader, key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+def _each(
+    read: Reader, key: str, read_one: Callable[[Reader], Any], *, is_required: bool = True
+) -> tuple[Any, ...]:
+    """What stands in the list `key`, with a different name each."""
+    items = tuple(map(read_one, read.children(key))) if is_required or key in read.raw else ()
     seen: set[str] = set()
     for item in items:
         if item.name in seen:
