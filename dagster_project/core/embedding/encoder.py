@@ -21,6 +21,7 @@ import numpy as np
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.linear_layers import use_fastest
 from dagster_project.core.progress import Progress
 from dagster_project.core.threads import thread_count
 
@@ -162,7 +163,7 @@ def _load(folder: Path) -> Encoder:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(ENCODER.max_tokens)
     tokenizer.no_padding()
-    return Encoder(model.eval(), tokenizer)
+    return Encoder(use_fastest(model.eval()), tokenizer)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:

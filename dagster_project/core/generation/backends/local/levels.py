@@ -8,6 +8,7 @@ One tensor per layer. Heads come first, (G, rows, tokens, d), so that a row's ke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -139,6 +140,28 @@ class Grown:
         """Key and value of the tokens so far, the newest one included."""
         key, value = self.layers[layer]
         return key[:, :, : self.n_tokens + 1], value[:, :, : self.n_tokens + 1]
+
+
+def joined(parts: list[Layers], longest: int) -> Layers:
+    """The rows of several passes in one grid per layer, filled up to `longest` tokens. Empties `parts`."""
+    if len(parts) == 1:
+        return parts.pop()
+    layers: Layers = []
+    for _ in range(len(parts[0])):
+        pairs = [part.pop(0) for part in parts]
+        keys, values = (_stacked([pair[i] for pair in pairs], longest) for i in (0, 1))
+        layers.append((keys, values))
+    return layers
+
+
+def _stacked(grids: Sequence[torch.Tensor], longest: int) -> torch.Tensor:
+    heads, _, _, size = grids[0].shape
+    stacked = grids[0].new_zeros((heads, sum(grid.shape[1] for grid in grids), longest, size))
+    first = 0
+    for grid in grids:
+        stacked[:, first : first + grid.shape[1], : grid.shape[2]] = grid
+        first += grid.shape[1]
+    return stacked
 
 
 def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:

@@ -26,6 +26,7 @@ from dagster_project.core.generation.backends.local.placement import (
 from dagster_project.core.generation.backends.model_files import ModelFiles
 from dagster_project.core.generation.backends.settings import Settings, read_settings
 from dagster_project.core.generation.backends.weights import find_weights, has_tokenizer
+from dagster_project.core.linear_layers import use_fastest
 from dagster_project.core.study.study import Model
 
 _LOG = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def load_model(model: Model) -> LoadedModel:
     try:
         with files.shown() as folder:
             tokenizer, config = _tokenizer(files, folder), _config(files, folder)
-            loaded = _weights(model, files, folder, config, device)
+            loaded = use_fastest(_weights(model, files, folder, config, device))
         n_embeddings = _embeddings(files, loaded, tokenizer)
     except BaseException:
         lease.release()

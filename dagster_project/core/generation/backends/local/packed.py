@@ -10,11 +10,11 @@ padding. A prefix is computed once and read by all rows under it where it lies; 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
-from dagster_project.core.generation.backends.local.levels import Grown, Own, Seats
+from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
 from dagster_project.core.generation.backends.local.loading import LoadedModel, is_out_of_memory
 from dagster_project.core.generation.backends.local.passes import Fill, Span, Step
 from dagster_project.core.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+_CPU_PASS = 2_048
+"""Tokens of one pass over prompts on a CPU: with more, what a layer computes leaves the cache."""
 _MUCH_EMPTY = 0.75
 """Kept rows are copied together once fewer than this share of them are alive."""
 
@@ -146,25 +148,57 @@ class PackedStepper:
 
     def _start(self) -> torch.Tensor:
         import numpy as np
+        import torch
 
         rows = [row for group in self._groups for row in group.rows]
         used = self._open_prefixes()
         own = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
         lengths = np.array([len(tokens) for tokens in own])
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-        positions = np.arange(ends[-1]) + np.repeat(np.array(used) - starts, lengths)
-        spans = [Span(int(starts[s.start]), int(ends[s.end - 1]), s.layers) for s in self._spans]
-        fill = Fill(lengths, spans, self._steppers.device)
-        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in own])
-        logits = self._steppers.forward(fill, tokens, positions, ends - 1)
-        self._own = Own(fill.layers, lengths)
+        parts, logits = [], []
+        for start, end in self._pieces(lengths):
+            layers, found = self._fill(own[start:end], used[start:end], start)
+            parts.append(layers)
+            logits.append(found)
+        self._own = Own(joined(parts, int(lengths.max())), lengths)
         self._slot = np.arange(len(rows))
         self._length = np.array([len(self._prompts[row]) for row in rows])
         self._prompt = np.arange(len(rows))
         self._inner = np.empty(len(rows), dtype=np.int64)
         self._inner[rows] = np.arange(len(rows))
-        return self._outward(logits)
+        return self._outward(torch.cat(logits))
+
+    def _pieces(self, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Rows that are computed in one pass: all on a GPU, about `_CPU_PASS` tokens on a CPU."""
+        start, n_tokens = 0, 0
+        for row, length in enumerate(lengths):
+            if n_tokens and n_tokens + length > _CPU_PASS and self._steppers.device.type == "cpu":
+                yield start, row
+                start, n_tokens = row, 0
+            n_tokens += length
+        yield start, len(lengths)
+
+    def _fill(
+        self, own: Sequence[Sequence[int]], used: Sequence[int], first: int
+    ) -> tuple[Layers, torch.Tensor]:
+        """Keys and values of the own tokens of some rows, from row `first` on, and the logits after each row."""
+        import numpy as np
+
+        lengths = np.array([len(tokens) for tokens in own])
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        positions = np.arange(ends[-1]) + np.repeat(np.array(used) - starts, lengths)
+        spans = [
+            Span(
+                int(starts[max(span.start - first, 0)]),
+                int(ends[min(span.end - first, len(own)) - 1]),
+                span.layers,
+            )
+            for span in self._spans
+            if span.start < first + len(own) and span.end > first
+        ]
+        fill = Fill(lengths, spans, self._steppers.device)
+        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in own])
+        return fill.layers, self._steppers.forward(fill, tokens, positions, ends - 1)
 
     def _open_prefixes(self) -> list[int]:
         """Prefixes computed or found, as spans of prompts; the length of each prompt's, in the inner order."""
