@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 LEAST_ROWS = 16
+_CPUINFO = Path("/proc/cpuinfo")
 _MAKER = "vendor_id"
 
 
@@ -38,13 +39,15 @@ def is_onednn_faster() -> bool:
     import torch
 
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
-    return has_both and hasattr(torch.ops.mkldnn, "_linear_pointwise") and _maker() not in ("", "GenuineIntel")
+    return (
+        has_both and hasattr(torch.ops.mkldnn, "_linear_pointwise") and _maker() not in ("", "GenuineIntel")
+    )
 
 
 def _maker() -> str:
     """Who made the processor, as Linux tells; empty where it does not."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(_MAKER)), "")

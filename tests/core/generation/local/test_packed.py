@@ -100,11 +100,13 @@ def test_logits_in_bfloat16(name: str, tmp_path: Path) -> None:
 @given(
     prompts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=20), min_size=1, max_size=9),
     cost=st.integers(0, 20),
+    pass_tokens=st.sampled_from([1, 12, None]),
     seed=st.integers(0, 1000),
 )
 def test_any_grouping_gives_the_same_logits(
-    opened: dict[str, Opened], prompts: list[list[int]], cost: int, seed: int
+    opened: dict[str, Opened], prompts: list[list[int]], cost: int, pass_tokens: int | None, seed: int
 ) -> None:
+    opened["llama"][2].pass_tokens = pass_tokens
     assert walk(opened["llama"], prompts, seed, 3, cost) < TOLERANCE["float32"]
 
 

@@ -38,6 +38,7 @@ class PackedSteppers:
         register()
         self._model = loaded.model
         self.device = loaded.device
+        self.pass_tokens = _CPU_PASS if self.device.type == "cpu" else None
         self._model.set_attn_implementation(IMPLEMENTATION)
         self.prefixes = SharedPrefixes(self, PrefixStore(prefix_tokens))
 
@@ -168,10 +169,11 @@ class PackedStepper:
         return self._outward(torch.cat(logits))
 
     def _pieces(self, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Rows that are computed in one pass: all on a GPU, about `_CPU_PASS` tokens on a CPU."""
+        """Rows that are computed in one pass, of about `pass_tokens` tokens; None: all rows together."""
+        most = self._steppers.pass_tokens
         start, n_tokens = 0, 0
         for row, length in enumerate(lengths):
-            if n_tokens and n_tokens + length > _CPU_PASS and self._steppers.device.type == "cpu":
+            if most is not None and n_tokens and n_tokens + length > most:
                 yield start, row
                 start, n_tokens = row, 0
             n_tokens += length
