@@ -126,6 +126,7 @@ def _why_not(done: subprocess.CompletedProcess[str], folder: Path) -> str:
 
 def _convert(path: Path, folder: Path, dtype: str, splitting: str) -> None:
     """Write configuration, weights, tokenizer, chat template and generation settings."""
+    import gguf
     import torch
     from transformers import (
         AutoConfig,
@@ -135,6 +136,8 @@ def _convert(path: Path, folder: Path, dtype: str, splitting: str) -> None:
         GgufConfig,
     )
 
+    # transformers would read the file's long lists of tokens once for each of the following parts
+    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
     config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
     auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
