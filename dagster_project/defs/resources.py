@@ -84,4 +84,5 @@ class LeanDbt(DbtCliResource):
 
 def dbt_resource(project: DbtProject) -> DbtCliResource:
     """The dbt of this environment, whatever PATH says."""
-    return LeanDbt(project_dir=project, dbt_executable=str(Path(sys.executable).parent / "dbt"))
+    folder: Any = project  # it also accepts a project, which its subclass does not show
+    return LeanDbt(project_dir=folder, dbt_executable=str(Path(sys.executable).parent / "dbt"))

@@ -137,7 +137,7 @@ def _convert(path: Path, folder: Path, dtype: str, splitting: str) -> None:
     )
 
     # transformers would read the file's long lists of tokens once for each of the following parts
-    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
+    vars(gguf)["GGUFReader"] = functools.cache(gguf.GGUFReader)
     config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
     auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
