@@ -6,13 +6,17 @@ platform starts dbt (`core.warehouse.build`), which its own tests and the journe
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
+import functools
 import gc
+import io
 import json
+import pickle
 import pprint
 import tempfile
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +86,37 @@ def put_parsed(home: Path, study: Path) -> None:
 
 
 def _manifest_for(study: Study) -> Manifest:
-    packed = msgpack.packb(_parsed_for(study))
-    manifest: Manifest = Manifest.from_msgpack(packed, decoder=extended_mashumuro_decoder)
+    """A manifest of its own for one run of dbt, which writes into it."""
+    packed = _packed_manifest(_parsed_project(study) / "partial_parse.msgpack")
+    return Manifest(**_Moving(packed, _places(study)).load())
+
+
+@functools.cache  # dbt's own way of reading takes seconds
+def _packed_manifest(parsed: Path) -> bytes:
+    manifest: Manifest = Manifest.from_msgpack(parsed.read_bytes(), decoder=extended_mashumuro_decoder)
     manifest.build_flat_graph()  # which macros read
-    return manifest
+    names = [field.name for field in dataclasses.fields(Manifest) if not field.name.startswith("_")]
+    packed = io.BytesIO()
+    _PlacesApart(packed).dump({name: getattr(manifest, name) for name in names})
+    return packed.getvalue()
+
+
+class _PlacesApart(pickle.Pickler):
+    """Keeps texts that name the lake of the parse apart from the rest."""
+
+    def persistent_id(self, value: object) -> str | None:
+        return value if isinstance(value, str) and any(f in value for f in _forms(_PARSED_AT)) else None
+
+
+class _Moving(pickle.Unpickler):
+    """Reads what `_PlacesApart` wrote; these texts then name other places."""
+
+    def __init__(self, packed: bytes, places: Sequence[tuple[str, str]]) -> None:
+        super().__init__(io.BytesIO(packed))
+        self._places = places
+
+    def persistent_load(self, value: Any) -> Any:
+        return _moved(value, self._places)
 
 
 def _parsed_for(study: Study) -> Any:
@@ -107,11 +138,16 @@ def _parsed_project(study: Study) -> Path:
 
 
 def _places(study: Study) -> list[tuple[str, str]]:
-    """The parse's lake and the study's, as they stand in a source, in its relation, and in the environment."""
-    return [(form(_PARSED_AT), form(str(study.home.lake))) for form in (_quoted, _in_string, str)]
+    """The parse's lake and the study's, in each form."""
+    return list(zip(_forms(_PARSED_AT), _forms(str(study.home.lake)), strict=True))
 
 
-def _moved(value: Any, places: list[tuple[str, str]]) -> Any:
+def _forms(path: str) -> list[str]:
+    """A lake's path as it stands in a source, in its relation, and in the environment."""
+    return [_quoted(path), _in_string(path), path]
+
+
+def _moved(value: Any, places: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, dict):
         return {key: _moved(one, places) for key, one in value.items()}
     if isinstance(value, list):

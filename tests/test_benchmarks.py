@@ -9,10 +9,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
+from tests import fork_server, in_process_dbt
 
 pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
 
@@ -39,16 +41,37 @@ SMALL = [
 ]
 
 
-def _run(code: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=600)
+PARSED = """
+from pathlib import Path
+from benchmarks import warehouse
+from tests import in_process_dbt
+
+in_process_dbt.shared_folder = Path({folder!r})
+run_steps = warehouse.steps
+
+def steps(folder, *options):
+    for step in run_steps(folder, *options):
+        yield step
+        if step.name == "generate the lake":
+            in_process_dbt.put_parsed(folder / "home", folder / "study.yaml")
+
+warehouse.steps = steps
+"""
+"""The dbt project need not be parsed again for the benchmark's home."""
+
+
+def _run(benchmark: str, arguments: Sequence[str], before: str = "") -> subprocess.CompletedProcess[str]:
+    code = f"{before}\nimport sys\nsys.argv[1:] = {list(arguments)!r}\n"
+    code += f"from benchmarks.{benchmark} import main\nmain()"
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT_ROOT)}
+    if before == WITHOUT:  # the fork server has imported them already
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=600)
+    return fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
 
 
 def test_generation_prints_its_figures_with_core_alone() -> None:
-    done = _run(
-        f"{WITHOUT}\nsys.argv[1:] = {SMALL!r}\nfrom benchmarks.generation import main\nmain()",
-    )
+    done = _run("generation", SMALL, WITHOUT)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     assert {"loop_ratio", "batched_ratio", "sampling_cost", "scoring_ratio", "peak_overhead_mb"} <= set(
@@ -61,7 +84,7 @@ def test_generation_prints_its_figures_with_core_alone() -> None:
 
 def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -> None:
     small = ["--times", "0.005", "--models", "2", "--growth", "1"]
-    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.warehouse import main\nmain()")
+    done = _run("warehouse", small, PARSED.format(folder=str(in_process_dbt.shared_folder)))
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     names = {"build_s", "bootstrap_s", "peak_mb", "thresholds_ratio", "report_s", "report_mb"}
@@ -72,7 +95,7 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -
 
 def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
     small = ["--questions", "200", "--studies", "4", "--least", "2"]
-    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.coverage import main\nmain()")
+    done = _run("coverage", small)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     assert set(figures) == {"coverage_low", "coverage_high", "n_judged", "coverage_s"}
@@ -84,7 +107,7 @@ def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -
 
 def test_sampling_prints_counts_before_and_after() -> None:
     small = ["--facts-per-relation", "40", "--per-relation", "5"]
-    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.sampling import main\nmain()")
+    done = _run("sampling", small)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     assert {"facts_s", "entities_s", "frequencies_s", "sample_s", "questions_s", "peak_mb"} <= set(figures)

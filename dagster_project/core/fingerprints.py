@@ -8,7 +8,6 @@ this module imports, directly or not. Comments, docstrings and layout do not cou
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import importlib.util
@@ -17,6 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.parsed_code import parsed_code
 
 _ROOT = Path(__file__).parents[2]
 _CORE = "dagster_project.core"
@@ -56,7 +56,7 @@ def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROO
     )
     digest = hashlib.sha256()
     for module in sorted(imported_modules(modules, left_out, root)):
-        digest.update(f"{module}\n{_code(_file(module, root).read_bytes())}\n".encode())
+        digest.update(f"{module}\n{parsed_code(_file(module, root)).code}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -66,7 +66,7 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix == ".py":
-            digest.update(f"{file.relative_to(folder)}\n{_code(file.read_bytes())}".encode())
+            digest.update(f"{file.relative_to(folder)}\n{parsed_code(file).code}".encode())
         elif file.suffix in _PAGE_FILES:
             digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
@@ -80,11 +80,8 @@ def imported_modules(modules: Collection[str], left_out: Collection[str], root: 
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            waiting += [
-                name
-                for name in _imports(_file(module, root).read_bytes(), root)
-                if not _is_in(name, left_out)
-            ]
+            imports = parsed_code(_file(module, root)).imports
+            waiting += [name for name in _of_core(imports, root) if not _is_in(name, left_out)]
     return found
 
 
@@ -119,32 +116,10 @@ def _inside(module: str, root: Path) -> Path:
 
 
 @functools.cache
-def _imports(source: bytes, root: Path) -> tuple[str, ...]:
-    """The modules of `core` that a file's source imports anywhere."""
+def _of_core(imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
+    """The modules of `core` among the imports of a file."""
     found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = [f"{node.module}.{alias.name}" for alias in node.names]
-            found += [name if _inside(name, root).is_file() else node.module for name in inner]
+    for module, name in imports:
+        inner = f"{module}.{name}"
+        found.append(inner if name and _inside(inner, root).is_file() else module)
     return tuple(dict.fromkeys(name for name in found if name.startswith(f"{_CORE}.")))
-
-
-@functools.cache
-def _code(source: bytes) -> str:
-    """A file's code without comments, docstrings and layout."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
-    return ast.unparse(tree)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    """Whether the statement is a docstring, or the text below an attribute that describes it."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )

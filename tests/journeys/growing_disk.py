@@ -1,12 +1,14 @@
 """A study on a full disk that grows step by step until the study succeeds.
 
 `unshare --mount python -m tests.journeys.growing_disk STUDY FOLDER MEBIBYTES…` runs the study once per size and prints
-one JSON line per run. It ends when a run succeeds.
+one JSON line per run. It ends when a run succeeds. After the first run that fails in dbt parse, `FOLDER/parsed` is put
+into the disk: it holds what a parse would leave there.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -34,6 +36,9 @@ def main(study: Path, folder: Path, sizes: list[float]) -> None:
         print(json.dumps(attempt), flush=True)
         if not done.returncode:
             return
+        if "dbt parse" in done.stderr:
+            disk.resize(max(sizes))
+            shutil.copytree(folder / "parsed", disk.folder, dirs_exist_ok=True)
 
 
 def contents(lake: Lake) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_project import ui
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, command, environment, run_python, run_study, small_study
 from tests.journeys.small_world import FACTS, SEED, Small
@@ -116,11 +117,14 @@ def test_sql_before_any_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("port", ["three", "0", "70000", "-1", "3000.5"])
-def test_the_ui_on_a_port_that_is_none(tmp_path: Path, port: str) -> None:
-    done = run_python("-m", "dagster_project.ui", env=environment(tmp_path, PORT=port), timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: PORT: ")
-    assert len(done.stderr.splitlines()) == 1
+def test_the_ui_on_a_port_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], port: str
+) -> None:
+    monkeypatch.setenv("PORT", port)
+    assert ui.main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: PORT: ")
+    assert len(said.splitlines()) == 1
 
 
 def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import duckdb
 import pytest
 
 from tests.in_process_dbt import put_parsed
-from tests.journeys.commands import PROJECT, run_study
+from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
+from tests.journeys.in_process_publishing import publish_lake
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("real_records")]
 
@@ -30,12 +31,10 @@ def test_real_people_from_rdf_to_thresholds(tmp_path: Path) -> None:
     study.write_text("\n".join(kept), encoding="utf-8")
 
     put_parsed(tmp_path / "home", study)
-    done = run_study(tmp_path / "home", study)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    run_up_to_the_warehouse(tmp_path / "home", study)
+    published = publish_lake(tmp_path / "home", study)
 
-    with duckdb.connect(
-        str(tmp_path / "home/wikidata_people/published/warehouse.duckdb"), read_only=True
-    ) as marts:
+    with duckdb.connect(str(published), read_only=True) as marts:
         questions = dict(
             marts.sql("select relation, count(*) from marts.dim_questions group by 1").fetchall()
         )

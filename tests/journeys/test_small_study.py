@@ -13,6 +13,7 @@ import pytest
 from dagster_project.core.lake import Lake
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (
     ANSWERS_ALONE,
     PROJECT,
@@ -150,7 +151,12 @@ def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing
 def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_is_room(
     small: Small, tmp_path: Path
 ) -> None:
-    """Full when the run history is begun, in dbt parse, in generation, in dbt build."""
+    """Full when the run history is begun, in dbt parse, in generation, in dbt build.
+
+    That a parse which was cut is done again: `test_a_second_run_mends_files_that_a_full_disk_left_cut…`.
+    """
+    put_parsed(tmp_path / "disk/home", small.study)
+    (tmp_path / "disk").rename(tmp_path / "parsed")
     sizes = ("0.05", "3", "9", "30")
     shown = run_with_small_disk("tests.journeys.growing_disk", str(small.study), str(tmp_path), *sizes)
     attempts = [json.loads(line) for line in shown.stdout.splitlines()]

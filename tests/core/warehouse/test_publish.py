@@ -7,7 +7,9 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -17,6 +19,8 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
 from tests import fork_server
+from tests.core.warehouse import published_version
+from tests.core.warehouse.published_version import read_version
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
 
 LOG = logging.getLogger(__name__)
@@ -186,61 +190,58 @@ def mark(study: Study, version: int) -> None:
         )
 
 
-READ_WITHOUT_PAUSE = """
-import sys
-from pathlib import Path
-import duckdb
-published, stop = sys.argv[1], Path(sys.argv[2])
-n = 0
-seen = set()
-while not stop.exists():
-    with duckdb.connect(published, read_only=True) as c:
-        versions = {v for (v,) in c.sql(
-            "select question from marts.dim_questions union all select label from marts.dim_entities").fetchall()}
-        ((said,),) = c.sql("select n_rows from marts.publication").fetchall()
-        catalogue = dict(c.sql("select table_name, n_rows from marts.catalogue where kind = 'table'").fetchall())
-        (quarantined,) = c.sql("select count(*) from marts.fct_quarantine").fetchone()
-    assert len(versions) == 1, versions
-    (version,) = versions
-    assert quarantined == int(version.split()[1]) % 7 == said["fct_quarantine"] == catalogue["fct_quarantine"]
-    seen.add(version)
-    n += 1
-print(n, len(seen))
-"""
-
-
-def publish_under_readers(study: Study, n_publications: int, n_readers: int) -> list[tuple[int, int]]:
-    """Publish that often under that many reading processes; what each read: times, and versions seen."""
+def publish_under_readers(study: Study, n_publications: int, n_readers: int) -> int:
+    """Publish that often under that many reading processes, each of which sees every version; how often they read."""
     stop = study.home.root / "stop"
     mark(study, 0)
     published = publish_warehouse(study, LOG).path
     readers = [
         subprocess.Popen(
-            [sys.executable, "-c", READ_WITHOUT_PAUSE, str(published), str(stop)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-m", published_version.__name__, str(published), str(stop)],
+            cwd=PROJECT_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for _ in range(n_readers)
     ]  # fmt: skip
     try:
+        seen = [[reader.stdout.readline() for reader in readers]]
         for version in range(1, n_publications + 1):
             mark(study, version)
             publish_warehouse(study, LOG)
+            seen.append([reader.stdout.readline() for reader in readers])
     finally:
         stop.touch()
-    results = []
-    for reader in readers:
-        out, trace = reader.communicate()
-        assert reader.returncode == 0, trace
-        # DuckDB draws a bar before it where the machine is slow.
-        n_reads, n_versions = out.split()[-2:]
-        results.append((int(n_reads), int(n_versions)))
-    return results
+    ends = [reader.communicate() for reader in readers]
+    assert [reader.returncode for reader in readers] == [0] * n_readers, ends
+    assert seen == [[f"{version}\n"] * n_readers for version in range(n_publications + 1)]
+    return sum(int(out) for out, _ in ends)
 
 
 def test_no_reader_fails_or_sees_a_mixture_while_it_is_published_again_and_again(study: Study) -> None:
-    results = publish_under_readers(study, n_publications=10, n_readers=2)
-    assert sum(n for n, _ in results) > 10
-    assert max(versions for _, versions in results) > 2
+    assert publish_under_readers(study, n_publications=5, n_readers=2) > 10
+
+
+def test_before_and_after_every_step_of_publishing_a_reader_sees_one_whole_version(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark(study, 1)
+    published = publish_warehouse(study, LOG).path
+    seen: list[int] = []
+
+    def watched(step: Callable[..., None]) -> Callable[..., None]:
+        def watching(*names: Path, **options: Any) -> None:
+            seen.append(read_version(published))
+            step(*names, **options)
+            seen.append(read_version(published))
+
+        return watching
+
+    for name in ("replace", "unlink"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
+    mark(study, 2)
+    publish_warehouse(study, LOG)
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+    assert set(seen) == {1, 2}
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(study: Study) -> None:

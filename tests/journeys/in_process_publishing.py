@@ -1,0 +1,32 @@
+"""What follows a filled lake, without Dagster: the warehouse with its tests, its publication, its export, the report.
+
+What belongs here: the last stage for journeys that look at rows. What does not: how Dagster runs that stage, which the
+journeys of the small study look at.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from dagster_project.core.report.report import write_report
+from dagster_project.core.study.file import load_study
+from dagster_project.core.warehouse.export import export_marts
+from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.warehouses import build_warehouse, lake_of
+
+LOG = logging.getLogger(__name__)
+
+
+def publish_lake(home: Path, study: Path) -> Path:
+    """Build, test and publish the lake of a study file in this process; the published warehouse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(home))
+        loaded = load_study(study)
+        build_warehouse(loaded, lake_of(loaded))
+        published = publish_warehouse(loaded, LOG)
+        assert export_marts(loaded, LOG).n_rows == published.n_rows
+        assert write_report(published.path, loaded.home.published_report, log=LOG).n_figures
+    return published.path
