@@ -193,4 +193,51 @@ order by dataset, retriever, relation""",
     plot_on="fct_retrieval_recall",
 )
 
-FIGURES = (BY_METHOD, RELATIVE, QUADRANTS, RECALL)
+_THIRDS = ("least popular", "middle", "most popular")
+RECALL_BY_POPULARITY = Figure(
+    key="retrieval_recall_by_popularity",
+    section="retrieval",
+    title="Recall in the long tail",
+    shows="Share of questions whose first passage contains a gold answer, for three equal parts of the questions by the "
+    "popularity of their subject. A question without a passage counts as a miss. Bars are Wilson 95 % intervals. The "
+    "table also has the first five passages.",
+    source="PopQA, section 5.2",
+    tables=("fct_retrieval_recall_by_popularity",),
+    sql=f"""select dataset, retriever, ['{"', '".join(_THIRDS)}'][third] as part, popularity_low, popularity_high, n,
+    recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high, recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
+from marts.fct_retrieval_recall_by_popularity
+order by dataset, retriever, third""",  # noqa: S608
+    columns=(
+        KEY[0],
+        Column("retriever", "retriever"),
+        Column("part", "questions"),
+        Column("popularity_low", "popularity from", "number"),
+        Column("popularity_high", "to", "number"),
+        N,
+        Column("recall_at_1", "recall@1", "share", ("recall_at_1_ci_low", "recall_at_1_ci_high")),
+        Column("recall_at_5", "recall@5", "share", ("recall_at_5_ci_low", "recall_at_5_ci_high")),
+    ),
+    spec=single(
+        points(
+            names("part"),
+            share_y("recall_at_1", "recall@1"),
+            series("retriever", "retriever"),
+            tooltip(
+                ("retriever", "retriever"),
+                ("part", "questions"),
+                ("recall_at_1", "recall@1", ".3f"),
+                ("recall_at_1_ci_low", "interval from", ".3f"),
+                ("recall_at_1_ci_high", "interval to", ".3f"),
+                ("n", "questions", ","),
+            ),
+            low="recall_at_1_ci_low",
+            high="recall_at_1_ci_high",
+            offset="retriever",
+            size=90,
+        ),
+        height=300,
+    ),
+    plot_on="fct_retrieval_recall_by_popularity",
+)
+
+FIGURES = (BY_METHOD, RELATIVE, QUADRANTS, RECALL, RECALL_BY_POPULARITY)
