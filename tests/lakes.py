@@ -167,11 +167,16 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         "prompts",
         [
             *(
-                _prompt_row(name, "qa", ["questions"], plan.methods, shots=SHOTS * (name == "few_shot"))
-                for name in plan.prompts
+                _prompt_row(name, i, "qa", ["questions"], plan.methods, shots=SHOTS * (name == "few_shot"))
+                for i, name in enumerate(plan.prompts)
             ),
             _prompt_row(
-                "popqa_tp", "question_answer", ["paraphrases", "samples"], (), n_samples=plan.n_samples
+                "popqa_tp",
+                len(plan.prompts),
+                "question_answer",
+                ["paraphrases", "samples"],
+                (),
+                n_samples=plan.n_samples,
             ),
         ],
     )
@@ -181,13 +186,14 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
         [
             {
                 "dataset": name,
+                "position_in_study": position,
                 "source": "sandbox",
                 "relation_set": SOURCE_SET,
                 "relations": relation_names(plan),
                 "snapshot": "2026-10",
                 "chosen_by": None,
             }
-            for name in plan.datasets
+            for position, name in enumerate(plan.datasets)
         ],
     )
     _put(
@@ -233,6 +239,7 @@ def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
 
 def _prompt_row(
     name: str,
+    position: int,
     format_name: str,
     asks: list[str],
     methods: Sequence[str],
@@ -241,6 +248,7 @@ def _prompt_row(
 ) -> dict[str, Any]:
     return {
         "prompt": name,
+        "position_in_study": position,
         "format": format_name,
         "template": FORMATS[format_name],
         "shots": shots,

@@ -101,8 +101,8 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
     popularity, threshold = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
     return Dimensions(
         order={
-            "dataset": column("select dataset from marts.dim_datasets order by dataset"),
-            "prompt": column("select prompt from marts.dim_prompts order by prompt"),
+            "dataset": column("select dataset from marts.dim_datasets order by position_in_study"),
+            "prompt": column("select prompt from marts.dim_prompts order by position_in_study"),
             "model": column("select model from marts.dim_models order by n_parameters nulls last, model"),
             "method": column("select method from marts.dim_methods order by not is_parametric, method"),
             "relation": ["all", *column("select relation from marts.dim_relations order by relation")],

@@ -112,6 +112,7 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
     rows = [
         {
             "prompt": prompt.name,
+            "position_in_study": position,
             "format": prompt.format,
             "template": FORMATS[prompt.format],
             "shots": prompt.shots,
@@ -124,7 +125,7 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "n_samples": study.sampling.n if "samples" in prompt.asks else None,
             "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
         }
-        for prompt in study.prompts
+        for position, prompt in enumerate(study.prompts)
     ]
     return _write(lake, "prompts", rows)
 
@@ -134,13 +135,14 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
     rows = [
         {
             "dataset": dataset.name,
+            "position_in_study": position,
             "source": dataset.imported.format if dataset.imported else study.source.kind,
             "relation_set": dataset.relation_set,
             "relations": list(dataset.relations),
             "snapshot": None if dataset.imported else study.source.snapshot,
             "chosen_by": _chosen_by(dataset),
         }
-        for dataset in study.datasets
+        for position, dataset in enumerate(study.datasets)
     ]
     return _write(lake, "datasets", rows)
 

@@ -6,6 +6,8 @@ import pyarrow as pa
 
 from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, RELATION, TEXTS, Table, column
 
+_POSITION = column("position_in_study", pa.int32(), "place in the list of study.yaml, from 0")
+
 STUDY_TABLES = (
     Table(
         "models",
@@ -114,6 +116,7 @@ STUDY_TABLES = (
         "One row per prompt of the study.",
         (
             PROMPT,
+            _POSITION,
             column("format", pa.string(), "name of the template of question and answer"),
             column("template", pa.string(), "the template, with {question} for the question"),
             column("shots", pa.int32(), "number of demonstrations"),
@@ -136,6 +139,7 @@ STUDY_TABLES = (
         "One row per dataset of the study.",
         (
             DATASET,
+            _POSITION,
             column(
                 "source",
                 pa.string(),

@@ -59,7 +59,7 @@ class World:
             "relation": relations, "parametric_method": self.methods[:1], "retrieval_method": self.methods[1:],
             "retriever": self.methods[1:], "model_a": self.models[:1], "model_b": self.models[1:],
             "method_a": self.methods[:1], "method_b": self.methods[1:], "comparison": ("methods", "models"),
-            "search": ("binned10", "exact"), "threshold_scope": ("all", "per_relation"), "bin": range(10),
+            "search": ("binned10", "exact"), "threshold_scope": ("all", "per_relation"), "bin": range(10), "third": range(1, 4),
             "level": ("below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"), "n_least": (100, 1000, 4000),
             "parametric_correct": (False, True), "retrieval_correct": (False, True),
             "question_id": [f"q{n}" for n in range(self.n_questions)],
@@ -142,7 +142,7 @@ def _value(name: str, column: str, kind: str, row: Mapping[str, Any], at: int, w
         "subject_popularity": 10 ** (6 * number), "month": "2026-10", "ci_low": 0.1, "ci_high": 0.9, "method": "m",
         "level_low_log10": at % 6, "z_low": row.get("bin", 0) / 2 - 2, "z_high": row.get("bin", 0) / 2 - 1.5,
         "prompt": world.prompts[0], "is_adaptive": at % 2 == 0, "dataset": world.datasets[0],
-        "decade_low": 10.0 ** (at % 6), "is_condition": False,
+        "decade_low": 10.0 ** (at % 6), "is_condition": False, "position_in_study": at,
         "kind": "memory" if row.get("method") == world.methods[0] else "retrieval",
     }  # fmt: skip
     if column in special:

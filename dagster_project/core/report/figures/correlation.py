@@ -107,7 +107,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
                 "field": "correlation",
                 "type": "quantitative",
                 "title": "correlation of correctness with popularity",
-                "axis": {"format": ".1f", "grid": True, "tickCount": 6},
+                "axis": {"format": ".2f", "grid": True, "tickCount": 6},
             },
             names("method"),
             fixed("scope", "correlation", _SCOPES),

@@ -34,6 +34,7 @@ final as (
 
     select
         datasets.dataset,
+        datasets.position_in_study,
         datasets.source,
         datasets.relation_set,
         datasets.relations,

@@ -8,6 +8,7 @@ final as (
 
     select
         dataset,
+        position_in_study,
         source,
         relation_set,
         relations,

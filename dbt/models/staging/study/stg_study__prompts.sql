@@ -8,6 +8,7 @@ final as (
 
     select
         prompt,
+        position_in_study,
         format,
         template,
         shots,
