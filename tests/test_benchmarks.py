@@ -26,19 +26,7 @@ class Absent:
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
 """
-SMALL = [
-    "--every",
-    "300",
-    "--rounds",
-    "1",
-    "--candidates",
-    "12",
-    "--stream",
-    "40",
-    "--no-harness",
-    "--gpu",
-    "tiny",
-]
+SMALL = "--every 300 --rounds 1 --candidates 4 --stream 40 --no-harness --gpu tiny".split()
 
 
 PARSED = """
