@@ -26,7 +26,9 @@ class Absent:
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
 """
-SMALL = "--every 300 --rounds 1 --candidates 4 --stream 40 --no-harness --gpu tiny".split()
+SMALL = [
+    "--every", "300", "--rounds", "1", "--candidates", "4", "--stream", "40", "--no-harness", "--gpu", "tiny",
+]  # fmt: skip
 
 
 PARSED = """
