@@ -52,8 +52,11 @@ class Transformers:
         return found
 
     def continuous(self, prompts: Sequence[str]) -> list[str]:
-        """transformers' own continuous batching."""
-        from transformers import GenerationConfig
+        """transformers' own continuous batching. On a CPU it would fill most of the memory before the first token."""
+        from transformers import ContinuousBatchingConfig, GenerationConfig
+
+        is_on_cpu = self._device == "cpu"
+        small = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=1_024) if is_on_cpu else None
 
         settings = GenerationConfig(
             max_new_tokens=NEW_TOKENS,
@@ -62,7 +65,9 @@ class Transformers:
             pad_token_id=self.tokenizer.pad_token_id,
         )
         ids = self.tokenizer(list(prompts))["input_ids"]
-        made = self.model.generate_batch(inputs=ids, generation_config=settings)
+        made = self.model.generate_batch(
+            inputs=ids, generation_config=settings, continuous_batching_config=small
+        )
         # requests are numbered in the order of their arrival
         outputs = [made[key] for key in sorted(made, key=lambda key: int(key.rsplit("_", 1)[-1]))]
         texts = self.tokenizer.batch_decode(

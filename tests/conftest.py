@@ -6,8 +6,10 @@ What the suite costs stands at its end: the processor seconds of all its process
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +25,11 @@ os.environ["LONGTAIL_HOME"] = _HOME
 os.environ.pop("LONGTAIL_STUDY", None)
 os.environ.pop("LONGTAIL_QUICK", None)
 os.environ.setdefault("LONGTAIL_THREADS", "1")
+# Python keeps compiled files, so that the commands which tests start need not compile the project again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+gc.disable()  # until all modules are imported: they stay
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -34,6 +40,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # no collection looks through libraries and test items
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,18 +27,8 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 """
 SMALL = [
-    "--every",
-    "300",
-    "--rounds",
-    "1",
-    "--candidates",
-    "12",
-    "--stream",
-    "40",
-    "--no-harness",
-    "--gpu",
-    "tiny",
-]
+    "--every", "300", "--rounds", "1", "--candidates", "4", "--stream", "40", "--no-harness", "--gpu", "tiny",
+]  # fmt: skip
 
 
 PARSED = """

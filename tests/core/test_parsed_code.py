@@ -30,8 +30,9 @@ PARSED = ParsedCode(
 
 
 @pytest.fixture(autouse=True)
-def another_process() -> Iterator[None]:
-    """What this process has parsed for other tests is forgotten."""
+def another_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What this process has parsed for other tests is forgotten; Python keeps compiled files."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     module._parsed_code.cache_clear()
     yield
     module._parsed_code.cache_clear()

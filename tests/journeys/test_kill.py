@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill")]
 
 KILLS = 10
 FACTS = 10
+FEW_STAGES = {**ANSWERS_ALONE, 'page_views, n_months: 2, last_month: "2026-10"': "sitelinks"}
+"""An edit of the study: the fewer stages before generation, the shorter each of the starts."""
 ROWS = ("dataset", "question_id", "model", "method", "prompt", "prediction", "raw_text", "prompt_hash")
 
 
@@ -45,7 +47,7 @@ def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str])
 
 
 def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, ANSWERS_ALONE)
+    slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, FEW_STAGES)
     home = tmp_path / "killed"
     put_parsed(home, slow)
     moments = random.Random(7)
@@ -57,7 +59,7 @@ def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     # A kill between two of Dagster's runs leaves none behind, so that not every start finds a dead one.
     assert "was dead" in "".join(said)
 
-    fast = small_study(tmp_path, "fake:passage", FACTS, ANSWERS_ALONE)
+    fast = small_study(tmp_path, "fake:passage", FACTS, FEW_STAGES)
     put_parsed(tmp_path / "whole", fast)
     run_up_to_the_warehouse(tmp_path / "whole", fast)
     resumed, whole = rows(home), rows(tmp_path / "whole")
