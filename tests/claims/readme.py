@@ -42,7 +42,49 @@ def _warehouse(_: duckdb.DuckDBPyConnection) -> Numbers:
     return {"n": n, "s": round(_measured("build_s")), "ratio": round(_measured("thresholds_ratio"))}
 
 
+def _row(section: str, row: str) -> list[str]:
+    """The cells of a row of docs/popqa_real.md after those that it begins with."""
+    text = (PROJECT_ROOT / "docs/popqa_real.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## {section}$.*?^\| {re.escape(row)} \| (.*?) \|$", text, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/popqa_real.md holds no row {row} in {section}"
+    return found[1].split(" | ")
+
+
+def _real_accuracy(_: duckdb.DuckDBPyConnection) -> Numbers:
+    found: dict[str, float] = {}
+    for name, method in (("m", "closed_book"), ("b", "bm25")):
+        _, accuracy, interval = _row("Accuracy", f"popqa_random | {method}")
+        found |= {name: float(accuracy)} | dict(
+            zip((f"{name}_low", f"{name}_high"), map(float, interval.split(" to ")), strict=True)
+        )
+    return found
+
+
+def _real_correlation(_: duckdb.DuckDBPyConnection) -> Numbers:
+    n, pooled, of_pooled, within, of_within = _row(
+        "Correlation of correctness with popularity", "popqa_random | closed_book"
+    )
+    found = {"n": n, "pooled": pooled, "within": within}
+    for name, interval in (("pooled", of_pooled), ("within", of_within)):
+        found[f"{name}_low"], found[f"{name}_high"] = interval.split(" to ")
+    return found
+
+
 CLAIMS = (
+    Claim(
+        README,
+        "accuracy from {m:p1} % ({m_low:p1} to {m_high:p1}) to {b:p1} % ({b_low:p1} to {b_high:p1})",
+        _real_accuracy,
+    ),
+    Claim(
+        README,
+        "{n} passages of Wikipedia",
+        constant(n=_written("docs/popqa_real.md", r"The ([\d,]+) passages")),
+    ),
+    Claim(README, "SmolLM2-135M-Instruct in 4 bits, {n} random questions", _real_correlation),
+    Claim(README, "SmolLM2-135M on {n} random questions", _real_correlation),
+    Claim(README, "with correctness is {pooled} ({pooled_low} to {pooled_high})", _real_correlation),
+    Claim(README, "popularity helps: {within} ({within_low} to {within_high})", _real_correlation),
     Claim(README, "answers {n:,} questions {methods:w} ways with {models:w} models", _SIZES),
     Claim(README, "{models:w} small reference models on a synthetic world", _SIZES),
     Claim(README, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
