@@ -92,10 +92,16 @@ def load_router(path: str | Path) -> Router:
     """
     path = Path(path)
     document = json.loads(opened(path, FORMAT, VERSION))
-    if document["signal"] != SIGNAL:
-        raise RouterError(
-            f"{path}: decides by {document['signal']!r}; this program decides by {SIGNAL} alone"
-        )
+    signal = document.get("signal")
+    if signal != SIGNAL:
+        raise RouterError(f"{path}: decides by {signal!r}; this program decides by {SIGNAL!r} alone")
+    try:
+        return _router(path.stem, document)
+    except KeyError as error:
+        raise RouterError(f"{path}: lacks {error} of a router; publish the routers again") from error
+
+
+def _router(name: str, document: Mapping[str, Any]) -> Router:
     fixed = document["fixed"] == "always"
     rules: dict[str | None, _Rule] = {
         relation: _rule(rule, fixed, f"relation {relation}") for relation, rule in document["rules"].items()
@@ -103,7 +109,7 @@ def load_router(path: str | Path) -> Router:
     of_all = document["rules"][ALL]
     rules[ALL] = rules[None] = _rule(of_all, fixed, "all relations")
     return Router(
-        name=path.stem,
+        name=name,
         policy=document["policy"],
         why=document["why"],
         features=tuple(document["features"]),

@@ -152,8 +152,9 @@ def _cut(content: bytes) -> bytes:
         ),
         (
             lambda content: _resealed(content, signal="predicted"),
-            "decides by 'predicted'; this program decides by popularity alone",
+            "decides by 'predicted'; this program decides by 'popularity' alone",
         ),
+        (lambda content: _resealed(content, rules={}), "lacks 'all' of a router"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(
