@@ -10,7 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-_STYLE = "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}pre{background:#f4f4f4;padding:1em;overflow:auto}"
+_STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
+    "pre{background:#f4f4f4;padding:1em;overflow:auto}"
+)
 
 
 def page(description: Mapping[str, Any]) -> str:
