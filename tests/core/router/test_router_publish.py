@@ -131,9 +131,7 @@ def questions(built: Study) -> pd.DataFrame:
 
 
 def key_of(row: dict[str, object]) -> str:
-    return ".".join(
-        str(row[name]) for name in ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
-    )
+    return ".".join(str(row[name]) for name in _COLUMNS)
 
 
 def test_every_pair_of_a_study_has_a_router_that_states_its_mart(built: Study, marts: Marts) -> None:
@@ -241,7 +239,8 @@ def prompt_of(question: str, passage: str | None) -> str:
     return f"Q: {question} A:" if passage is None else f"Passage: {passage}\nQ: {question} A:"
 
 
-_PAIR = "dataset = ? and prompt = ? and model = ? and parametric_method = ? and retrieval_method = ?"
+_COLUMNS = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
+_PAIR = " and ".join(f"{name} = ?" for name in _COLUMNS)
 _OF_SPLIT = f"""
 select relation, threshold as threshold_popularity,
     case n_retrieved when 0 then 'never' when n then 'always' else 'below' end as decision
@@ -262,7 +261,7 @@ inner join marts.fct_answers as passage
     on pairs.retrieval_method = passage.method
     and (pairs.dataset, pairs.prompt, pairs.model, pairs.question_id)
     = (passage.dataset, passage.prompt, passage.model, passage.question_id)
-where splits.split = 0 and not splits.is_training and {_PAIR.replace("dataset", "pairs.dataset")}
+where splits.split = 0 and not splits.is_training and {" and ".join(f"pairs.{name} = ?" for name in _COLUMNS)}
 """
 _TESTED_ACCURACY = f"""
 select accuracy_adaptive, share_retrieved
