@@ -176,9 +176,10 @@ def _rules(policy: str, thresholds: Mapping[str, Row], counts: Sequence[Row]) ->
         thresholds = {}
     rules = {ALL: _rule(policy, thresholds.get(ALL), counts, "is_below_all")}
     for relation in sorted({row["relation"] for row in counts if row["relation"] is not None}):
-        mine = [row for row in counts if row["relation"] == relation]
         scope, side = (relation, "is_below_own") if policy == "per_relation" else (ALL, "is_below_all")
-        rules[relation] = _rule(policy, thresholds.get(scope), mine, side)
+        if scope in thresholds or not thresholds:  # else the rule for all decides
+            mine = [row for row in counts if row["relation"] == relation]
+            rules[relation] = _rule(policy, thresholds.get(scope), mine, side)
     return rules
 
 

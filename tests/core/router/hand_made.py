@@ -77,7 +77,8 @@ def write_marts(path: Path, invocation_id: str = "run-1") -> None:
         connection.execute(
             f"create table fct_adaptive_accuracy as select {key}, *, 7 as n_questions, 1 as n_missing_popularity, "
             "100 as n_splits, 0.8::double as accuracy_always, 0.7::double as accuracy_never, "
-            "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, unnest(['exact', 'binned10']) as search from given_gains"
+            "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, "
+            "unnest(['exact', 'binned10']) as search from given_gains"
         )
         _table(
             connection,
