@@ -126,8 +126,8 @@ def _table(
 
 def marts_of(folder: Path) -> Marts:
     """The rows of the hand-made marts."""
-    write_marts(folder / "marts.duckdb")
-    with duckdb.connect(str(folder / "marts.duckdb")) as connection:
+    write_marts(folder / "published.duckdb")
+    with duckdb.connect(str(folder / "published.duckdb")) as connection:
         return read_marts(connection)
 
 

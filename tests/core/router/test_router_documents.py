@@ -91,8 +91,8 @@ def test_an_interval_that_touches_zero_is_no_sure_gain(marts: Marts) -> None:
     assert (router["policy"], router["features"]) == ("never", ())
     assert router["why"] == (
         "never retrieve: 57.1% of the answers are right with retrieval, 57.1% without, and no threshold is surely better"
-        " (per_relation: held-out gain +10.0 points, 95 % interval +0.0 to +20.0;"
-        " all: held-out gain +5.0 points, 95 % interval +0.0 to +10.0)"
+        " (all: held-out gain +5.0 points, 95 % interval +0.0 to +10.0;"
+        " per_relation: held-out gain +10.0 points, 95 % interval +0.0 to +20.0)"
     )
     assert router["rules"]["composer"] == {"decision": "never", "overall": segment(4, 3, 2)}
 
