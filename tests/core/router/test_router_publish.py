@@ -29,6 +29,7 @@ from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, copied_study
 
 LOG = logging.getLogger(__name__)
+SURE = {"gain_ci_low": 0.01, "gain_ci_high": 0.03}
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_deciding_every_question_gives_the_mart_of_thresholds_exactly(
 ) -> None:
     """With gains that are said to be sure, so that thresholds decide."""
     sure = {
-        pair: [{**row, "gain_ci_low": 0.01 if row["threshold_scope"] == scope else None} for row in rows]
+        pair: [{**row, **SURE} for row in rows if row["threshold_scope"] == scope]
         for pair, rows in marts.gains.items()
     }
     routers = routers_of(dataclasses.replace(marts, gains=sure), tmp_path / "routers")
@@ -202,9 +203,7 @@ def test_a_service_that_asks_the_router_is_as_right_as_the_mart_says(
         asked = connection.execute(_TESTED, pair).df().to_dict("records")
         (tested,) = connection.execute(_TESTED_ACCURACY, pair).df().to_dict("records")
         (mart,) = connection.execute(_HELD_OUT, pair).df().to_dict("records")
-    sure = [
-        {**row, "gain_ci_low": 0.01} for row in marts.gains[pair] if row["threshold_scope"] == "per_relation"
-    ]
+    sure = [{**row, **SURE} for row in marts.gains[pair] if row["threshold_scope"] == "per_relation"]
     of_pair = dataclasses.replace(marts, gains={pair: sure}, thresholds={pair: thresholds})
     (router,) = routers_of(of_pair, tmp_path / "routers").values()
     replies = {}

@@ -86,6 +86,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         app = application(Shelf(study.home.published_router, clock))
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
+            listening.listen()  # requests wait until the server accepts them
             server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
             thread.start()
