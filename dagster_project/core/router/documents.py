@@ -23,6 +23,7 @@ Pair = tuple[str, ...]
 """dataset, prompt, model, parametric_method, retrieval_method: the name of a router, and of its file."""
 
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
+_OF_PAIR = ("n_questions", "n_missing_popularity")  # the same in all gains of a pair
 _SCOPES = {"per_relation": FEATURES, ALL: FEATURES[:1]}
 """By policy: what it decides by. The fixed policies, always and never, need nothing."""
 
@@ -89,7 +90,9 @@ class Marts:
 def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:
     """The rows of an opened published warehouse."""
     return Marts(
-        *(_by_pair(_rows(connection, query)) for query in (_GAINS, _THRESHOLDS, _COUNTS)),
+        gains=_by_pair(_rows(connection, _GAINS)),
+        thresholds=_by_pair(_rows(connection, _THRESHOLDS)),
+        counts=_by_pair(_rows(connection, _COUNTS)),
         models={row.pop("model"): row for row in _rows(connection, _MODELS)},
         datasets={row.pop("dataset"): row for row in _rows(connection, _DATASETS)},
         popularity=_rows(connection, _POPULARITY)[0],
@@ -118,8 +121,7 @@ def documents(marts: Marts, warehouse: Mapping[str, Any]) -> Iterator[tuple[str,
             "dataset": marts.datasets[named["dataset"]],
             "model": marts.models[named["model"]],
             "popularity": marts.popularity,
-            "n_questions": gains[0]["n_questions"],
-            "n_missing_popularity": gains[0]["n_missing_popularity"],
+            **{name: gains[0][name] for name in _OF_PAIR},
         }
         decided = _decided(gains, marts.thresholds.get(pair, ()), marts.counts[pair])
         yield ".".join(pair), {**named, "signal": SIGNAL, **decided, "fitted_on": fitted_on}
@@ -136,14 +138,7 @@ def _decided(gains: Sequence[Row], thresholds: Sequence[Row], counts: Sequence[R
         "policy": policy,
         "why": why,
         "fixed": fixed,
-        "gains": [
-            {
-                name: value
-                for name, value in row.items()
-                if name not in ("n_questions", "n_missing_popularity")
-            }
-            for row in gains
-        ],
+        "gains": [{name: value for name, value in row.items() if name not in _OF_PAIR} for row in gains],
         "rules": _rules(policy, {row["relation"]: row for row in thresholds}, counts),
     }
 
@@ -158,9 +153,8 @@ def _policy(gains: Sequence[Row], fixed: str, overall: Row) -> tuple[str, str]:
             f" {overall['accuracy_without']:.1%} without, and no threshold is surely better ({said})"
         )
     best = max(sure, key=lambda row: (row["accuracy_adaptive"], row["threshold_scope"] == ALL))
-    return best[
-        "threshold_scope"
-    ], f"thresholds are surely better than always or never retrieving: {_gain(best)}"
+    why = f"thresholds are surely better than always or never retrieving: {_gain(best)}"
+    return str(best["threshold_scope"]), why
 
 
 def _gain(row: Row) -> str:

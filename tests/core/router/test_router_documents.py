@@ -131,3 +131,13 @@ def test_questions_without_popularity_count_only_if_none_has_one(marts: Marts) -
     router = found(unknown)[DENSE]
     assert (router["policy"], router["rules"]["all"]["overall"]) == ("always", segment(8, 7, 4))
     assert found(marts)[DENSE]["rules"]["all"]["overall"] == segment(7, 6, 4)
+
+
+def test_a_relation_without_a_threshold_of_its_own_gets_the_rule_for_all(
+    marts: Marts, tmp_path: Path
+) -> None:
+    (pair,) = (pair for pair in marts.counts if pair[-1] == "bm25")
+    without = [row for row in marts.thresholds[pair] if row["relation"] != "capital"]
+    router = routers_of(dataclasses.replace(marts, thresholds={pair: without}), tmp_path / "without")[BM25]
+    assert router.relations == ("composer",)
+    assert router.decide(2.9, "capital").n == 3
