@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui sql test check reference-models bench-coverage bench-generation bench-ingest bench-sampling bench-warehouse install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-coverage bench-generation bench-ingest bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,6 +37,12 @@ run: $(VENV)/.installed ## install, materialise the study, build and test the wa
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(PY) -m dagster_project.ui
 
+ifeq ($(origin PORT),file)
+router: PORT := 8000
+endif
+router: $(VENV)/.installed ## serve the published routers over HTTP on 127.0.0.1 (STUDY=file, PORT=8000)
+	@exec $(PY) -m dagster_project.router
+
 sql: $(VENV)/.installed ## query the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
 	@$(PY) -m dagster_project.sql
 
@@ -52,6 +58,9 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 
 bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
+
+bench-router: $(VENV)/.installed-bench ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.router $(BENCH_ARGS)
 
 bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.sampling $(BENCH_ARGS)

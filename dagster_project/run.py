@@ -185,7 +185,13 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
     """Whether a lake with these `inputs` is published already, and all published files still exist undamaged."""
     published = _published_inputs(study)
     home = study.home
-    made = (home.published_warehouse, home.published_report, home.published_docs, home.published_export)
+    made = (
+        home.published_warehouse,
+        home.published_report,
+        home.published_docs,
+        home.published_export,
+        home.published_router,
+    )
     if not all(path.exists() for path in (published, *made)) or published.read_bytes() != inputs.encode():
         return False
     damage = find_damage(home.published_warehouse)

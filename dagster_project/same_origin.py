@@ -1,6 +1,7 @@
-"""Which requests the UI's webserver answers: those of its own pages and of local programs, but not of other websites.
+"""Which requests a server on 127.0.0.1 answers: those of its own pages and of local programs, but not of other websites.
 
-What belongs here: the rules for a request's headers, as a small ASGI layer. What does not: the server (`webserver`).
+What belongs here: the rules for a request's headers, as a small ASGI layer. What does not: the servers (`webserver`,
+`router`).
 
 Every page in a user's browser can reach a server on 127.0.0.1. Four rules keep other websites out:
 
@@ -17,7 +18,7 @@ Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl
 
 from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
@@ -31,11 +32,17 @@ _ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 
 
+def _as_text(reason: str) -> ASGIApp:
+    return PlainTextResponse(f"{reason}\n", status_code=403)
+
+
 class SameOrigin:
     """An ASGI application in front of another one, which receives only the requests that obey the rules."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, refuse: Callable[[str], ASGIApp] = _as_text) -> None:
+        """`refuse` makes the response to a refused request from the reason."""
         self._app = app
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -47,7 +54,7 @@ class SameOrigin:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": refused})
         else:
-            await PlainTextResponse(f"{refused}\n", status_code=403)(scope, receive, send)
+            await self._refuse(refused)(scope, receive, send)
 
 
 def refusal(scope: Scope) -> str | None:
@@ -60,7 +67,7 @@ def refusal(scope: Scope) -> str | None:
         headers[name] = raw_value.decode("latin-1").strip()
     host = headers.get("host", "").lower()
     if not _LOCAL_HOST.fullmatch(host):
-        return "the UI answers to the names 127.0.0.1 and localhost only"
+        return "only the names 127.0.0.1 and localhost get answers"
     if "origin" in headers and not _is_own(headers["origin"].lower(), host):
         return "the request comes from another website"
     method = scope.get("method", "GET")

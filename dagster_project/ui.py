@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from dagster_project.core.ownership import only_one
 from dagster_project.core.preflight import misses
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
+from dagster_project.ports import check_free, chosen_port
 
 _GRACE_S = 10.0
 
@@ -28,12 +28,12 @@ _GRACE_S = 10.0
 def main() -> int:
     """Serve the UI until a signal; return the exit code."""
     try:
-        port = _port()
+        port = chosen_port("make ui", 3000)
         study = load_study(study_file())
         os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
         busy = f"another `make ui` serves study {study.name}; stop it first"
         with only_one(study.home.locks / "ui.lock", busy):
-            _check_port(port)
+            check_free(port, "make ui")
             with open_instance(study):
                 for line in misses(study):
                     print(f"missing: {line}", file=sys.stderr)
@@ -41,22 +41,6 @@ def main() -> int:
     except (LongtailError, *STATE_ERRORS) as error:
         print(f"error: {error_line(error)}", file=sys.stderr)
         return 1
-
-
-def _port() -> int:
-    chosen = os.environ.get("PORT") or "3000"
-    if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen[:6]) <= 65_535):
-        raise LongtailError(f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: make ui PORT=3001")
-    return int(chosen)
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise LongtailError(f"port {port} is taken; choose another: make ui PORT=3001") from None
 
 
 def _serve(port: int) -> int:

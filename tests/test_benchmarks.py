@@ -105,3 +105,13 @@ def test_sampling_prints_counts_before_and_after() -> None:
     candidates, kept, *dropped, questions = (int(cell.replace(",", "")) for cell in total[2:-1])
     assert candidates == kept + sum(dropped)
     assert 0 < questions <= kept == 16 * 5
+
+
+def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -> None:
+    small = ["--requests", "200", "--clients", "8", "--entities", "300"]
+    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.router import main\nmain()")
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    names = {"decide_us", "lookup_us", "requests_per_s", "p50_ms", "p99_ms", "batched_per_s"}
+    assert set(figures) == names
+    assert all(value > 0 for value in figures.values())

@@ -28,7 +28,7 @@ def test_the_ui_shows_the_same_loggers() -> None:
     assert settings["managed_python_loggers"] == list(LOGGERS)
 
 
-@pytest.mark.parametrize("removed", ["warehouse.duckdb", "report.html", "docs.html", "export"])
+@pytest.mark.parametrize("removed", ["warehouse.duckdb", "report.html", "docs.html", "export", "router"])
 def test_removed_files_of_a_publication_are_made_again(
     removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -47,7 +47,8 @@ def test_removed_files_of_a_publication_are_made_again(
         )
     made = published / "warehouse.duckdb"
     record_of(made).write_text(record_line(made, made.name), encoding="ascii")
-    (published / "export").symlink_to(folder)
+    for name in ("export", "router"):
+        (published / name).symlink_to(folder)
     (published / "inputs").write_text("of this lake", encoding="ascii")
     said: list[str] = []
     assert run._is_published(study, "of this lake", said.append)

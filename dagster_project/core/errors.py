@@ -44,6 +44,10 @@ class QueryError(LongtailError):
     """A statement for the published warehouse would do more than read."""
 
 
+class RouterError(LongtailError):
+    """A router's file cannot be used, or it was asked with a value that is no popularity."""
+
+
 def printable(text: str) -> str:
     """`text` with control characters and lone surrogates escaped, so that any viewer can show it."""
     escaped = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)

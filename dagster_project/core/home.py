@@ -121,6 +121,11 @@ class StudyHome:
         return self.published / "export"
 
     @property
+    def published_router(self) -> Path:
+        """A link to the folder of the newest routers."""
+        return self.published / "router"
+
+    @property
     def published_figures(self) -> Path:
         return self.published / "figures"
 

@@ -25,6 +25,7 @@ def named_in(files: Iterable[Path]) -> set[str]:
     [
         ("report", sorted((CORE / "report").rglob("*.py"))),
         ("headline", [CORE / "warehouse" / "headline.py"]),
+        ("router", sorted((CORE / "router").rglob("*.py"))),
     ],
 )
 def test_an_exposure_lists_what_its_code_reads(exposure: str, files: list[Path]) -> None:

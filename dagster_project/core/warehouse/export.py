@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import Credit, ExportedTable, card
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
-from dagster_project.core.warehouse.staging import staging_beside
+from dagster_project.core.warehouse.staging import move_folder, point_to, staging_beside
 
-KEPT_EXPORTS = 2
 _DATA = "data"
 _ROW_GROUP = 122_880  # rows per group, as in DuckDB itself
 _KINDS = {
@@ -77,8 +73,8 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             if not was_current:
                 new = staging / "export"
                 _write(connection, publication, _licences(connection, study), new)
-                _move(new, folder)
-            _point(target, folder, staging)
+                move_folder(new, folder)
+            point_to(target, folder, staging)
     except (OSError, duckdb.Error) as error:
         raise PublishError(f"{target}: could not be exported ({error}); the previous export stays") from error
     n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -102,8 +98,6 @@ def _write(
     (folder / "README.md").write_text(
         card(publication, tables, licences, _credits(connection)), encoding="utf-8"
     )
-    for file in folder.rglob("*"):
-        sync(file)
 
 
 def _write_table(
@@ -190,21 +184,3 @@ def _credits(connection: duckdb.DuckDBPyConnection) -> list[Credit]:
         "where collection is not null group by all order by all"
     ).fetchall()
     return [Credit(*row) for row in rows]
-
-
-def _move(new: Path, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(new, folder)
-    sync(folder.parent)
-
-
-def _point(target: Path, folder: Path, staging: Path) -> None:
-    """Make `target` a link to `folder` in one step, and delete older exports except the previous one."""
-    link = staging / "link"
-    link.symlink_to(folder.relative_to(target.parent))
-    os.replace(link, target)
-    sync(target.parent)
-    # Folder names of one publication differ by a hash, which has no order in time. The newest is `folder`.
-    others = sorted(other for other in folder.parent.iterdir() if other != folder)
-    for old in others[: max(0, len(others) - KEPT_EXPORTS + 1)]:
-        shutil.rmtree(old, ignore_errors=True)

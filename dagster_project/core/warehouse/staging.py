@@ -1,16 +1,22 @@
 """The folder in which published files are made before they appear: on the same file system, for one process at a time.
 
-What belongs here: the lock and the cleaning. What does not: making the files (`publish`, `export`).
+What belongs here: the lock, the cleaning, and how a whole folder appears. What does not: making the files (`publish`,
+`export`).
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from dagster_project.core.files import sync
+
+KEPT_FOLDERS = 2
 
 
 @contextmanager
@@ -27,3 +33,24 @@ def staging_beside(published: Path, name: str) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def move_folder(new: Path, folder: Path) -> None:
+    """Give a finished folder its place among the versions; its files are on the disk first."""
+    for file in new.rglob("*"):
+        sync(file)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(new, folder)
+    sync(folder.parent)
+
+
+def point_to(target: Path, folder: Path, staging: Path) -> None:
+    """Make `target` a link to `folder` in one step, and delete older versions except the previous one."""
+    link = staging / "link"
+    link.symlink_to(folder.relative_to(target.parent))
+    os.replace(link, target)
+    sync(target.parent)
+    # Folder names of one publication differ by a hash, which has no order in time. The newest is `folder`.
+    others = sorted(other for other in folder.parent.iterdir() if other != folder)
+    for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,13 +1,14 @@
-"""What is published beside the warehouse and made from it: its documentation, its export."""
+"""What is published beside the warehouse and made from it: its documentation, its export, its routers."""
 
 from __future__ import annotations
 
 import dagster as dg
 
+from dagster_project.core.router.publish import publish_routers
 from dagster_project.core.warehouse.docs import publish_docs
 from dagster_project.core.warehouse.export import export_marts
 from dagster_project.defs.resources import LOG, StudyResource
-from dagster_project.defs.results import clear_errors
+from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.assets import published_warehouse
 
 
@@ -45,6 +46,25 @@ def parquet_export(study: StudyResource) -> dg.MaterializeResult:
             "card": dg.MetadataValue.path(report.path / "README.md"),
             "n_bytes": report.n_bytes,
             "was_current": report.was_current,
+            "dbt_invocation_id": report.invocation_id,
+        },
+        data_version=dg.DataVersion(report.invocation_id),
+    )
+
+
+@dg.asset(group_name="warehouse", kinds={"json"}, pool="warehouse", deps=[published_warehouse])
+def router(study: StudyResource) -> dg.MaterializeResult:
+    """Files that decide whether to retrieve, one per pair of methods; the popularity of entities by their names."""
+    with clear_errors():
+        report = publish_routers(study.study, LOG)
+    policies = [{"router": name, "policy": policy} for name, policy in report.policies.items()]
+    return dg.MaterializeResult(
+        metadata={
+            "path": dg.MetadataValue.path(report.path),
+            "n_routers": len(policies),
+            "n_with_thresholds": sum(row["policy"] not in ("always", "never") for row in policies),
+            "n_names": report.n_names,
+            "policies": dg.MetadataValue.md(markdown_table(policies) if policies else "no method retrieves"),
             "dbt_invocation_id": report.invocation_id,
         },
         data_version=dg.DataVersion(report.invocation_id),

@@ -20,8 +20,9 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
-from dagster_project.core.warehouse.export import KEPT_EXPORTS, export_marts
+from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
+from dagster_project.core.warehouse.staging import KEPT_FOLDERS
 from tests import fork_server
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study
 
@@ -204,18 +205,18 @@ def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study)
     assert not export_marts(study, LOG).was_current
     assert first.path.resolve() != old
     assert pq.read_table(old / "data" / "dim_questions.parquet").num_rows == first.n_rows["dim_questions"]
-    for _ in range(KEPT_EXPORTS):
+    for _ in range(KEPT_FOLDERS):
         publish_warehouse(study, LOG)
         export_marts(study, LOG)
     exports = study.home.published / "exports"
-    assert len(list(exports.iterdir())) == KEPT_EXPORTS
+    assert len(list(exports.iterdir())) == KEPT_FOLDERS
     current = first.path.resolve()
     for hashed in ("zzzzzzzy", "zzzzzzzz"):  # of the same publication, by other code
         (exports / f"{current.name[:-8]}{hashed}").mkdir()
     assert export_marts(study, LOG).was_current
     assert first.path.resolve() == current
     assert (current / "README.md").exists()
-    assert len(list(exports.iterdir())) == KEPT_EXPORTS
+    assert len(list(exports.iterdir())) == KEPT_FOLDERS
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:

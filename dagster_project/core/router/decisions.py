@@ -1,0 +1,145 @@
+"""Whether to retrieve for a question: the rules of one router file, read once and asked many times.
+
+What belongs here: reading a router file, and the decision. What does not: how thresholds are found (`statistics`), how
+a file is made (`documents`), the popularity of a name (`names`).
+
+All answers of a router are made when its file is read, so that a decision only chooses one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import RouterError
+from dagster_project.core.router.sealed import opened
+
+FORMAT, VERSION = "longtail-router", 1
+SIGNAL = "popularity"
+"""What the thresholds of this version's readers are on. A file with another signal is refused."""
+FEATURES = ("popularity", "relation")
+
+ALL = "all"
+"""The rule for a question without a relation, or with one that the router was not fitted on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to put a passage before the question, and what is expected.
+
+    `accuracy_with` and `accuracy_without` (retrieval): the shares of right answers among the `n` questions of the study
+    for which the decision is the same; None if there are none. They are in-sample: these questions made the rule.
+    """
+
+    retrieve: bool
+    accuracy_with: float | None
+    accuracy_without: float | None
+    n: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The three answers for one relation; a popularity below `threshold` gets `below`."""
+
+    threshold: float
+    below: Decision
+    above: Decision
+    missing: Decision
+
+
+@dataclass(frozen=True)
+class Router:
+    """One router file. `document` is the file's JSON object.
+
+    `policy`: per_relation, all (one threshold for all relations), always or never. `features`: what `decide` makes use
+    of. `relations`: those that have a rule of their own.
+    """
+
+    name: str
+    policy: str
+    why: str
+    features: tuple[str, ...]
+    relations: tuple[str, ...]
+    document: Mapping[str, Any] = field(repr=False)
+    _rules: Mapping[str | None, _Rule] = field(repr=False)
+    _unknown: _Rule = field(repr=False)
+
+    def decide(self, popularity: float | None = None, relation: str | None = None) -> Decision:
+        """The decision for a question of this popularity (None: unknown) and relation (None: none).
+
+        `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). Without it, the fixed
+        method that was better in the study decides. Errors: `RouterError` for a negative popularity, NaN or infinity.
+        """
+        rule = self._rules.get(relation, self._unknown)
+        if popularity is None:
+            return rule.missing
+        if not 0 <= popularity < math.inf:
+            raise RouterError(
+                f"popularity must be a number of at least 0, or None if unknown; it is {popularity!r}"
+            )
+        return rule.below if popularity < rule.threshold else rule.above
+
+
+def load_router(path: str | Path) -> Router:
+    """The router of a published file.
+
+    Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
+    """
+    path = Path(path)
+    document = json.loads(opened(path, FORMAT, VERSION))
+    signal = document.get("signal")
+    if signal != SIGNAL:
+        raise RouterError(f"{path}: decides by {signal!r}; this program decides by {SIGNAL!r} alone")
+    try:
+        return _router(path.stem, document)
+    except KeyError as error:
+        raise RouterError(f"{path}: lacks {error} of a router; publish the routers again") from error
+
+
+def _router(name: str, document: Mapping[str, Any]) -> Router:
+    fixed = document["fixed"] == "always"
+    rules: dict[str | None, _Rule] = {
+        relation: _rule(rule, fixed, f"relation {relation}") for relation, rule in document["rules"].items()
+    }
+    of_all = document["rules"][ALL]
+    rules[ALL] = rules[None] = _rule(of_all, fixed, "all relations")
+    return Router(
+        name=name,
+        policy=document["policy"],
+        why=document["why"],
+        features=tuple(document["features"]),
+        relations=tuple(relation for relation in document["rules"] if relation != ALL),
+        document=document,
+        _rules=rules,
+        _unknown=_rule(of_all, fixed, "all relations (this one is unknown)"),
+    )
+
+
+def _rule(rule: Mapping[str, Any], fixed: bool, where: str) -> _Rule:
+    """`fixed`: whether to retrieve without a popularity."""
+    better = "always" if fixed else "never"
+    missing = _decision(
+        fixed, rule["overall"], f"popularity is unknown: the better fixed method is to {better} retrieve"
+    )
+    if "threshold" not in rule:
+        # No popularity is below 0, and every popularity is below infinity.
+        is_always = rule["decision"] == "always"
+        only = _decision(is_always, rule["overall"], f"{rule['decision']} retrieve for {where}")
+        return _Rule(math.inf if is_always else 0.0, only, only, missing)
+    threshold = rule["threshold"]
+    named = f"{threshold:,.10g}, the threshold for {where}"
+    return _Rule(
+        threshold,
+        _decision(True, rule["below"], f"popularity is below {named}"),
+        _decision(False, rule["above"], f"popularity is not below {named}"),
+        missing,
+    )
+
+
+def _decision(retrieve: bool, counted: Mapping[str, Any], why: str) -> Decision:
+    return Decision(retrieve, counted["accuracy_with"], counted["accuracy_without"], counted["n"], why)

@@ -1,0 +1,99 @@
+"""The popularity of entities by their names: one file of labels and aliases, searched by halving.
+
+What belongs here: the form of the file, writing and searching it. What does not: which entities there are (the
+published warehouse), and which of several candidates a question means (the caller).
+
+The first line of a file is its head. Each further line is a folded name, a tab, and its candidates as JSON. The lines
+are in the order of the names' bytes. A name is folded by `folded`.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.router.sealed import opened, sealed
+
+FORMAT, VERSION = "longtail-names", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a name may mean. `popularity` is None if it is unknown, which is not zero."""
+
+    entity_id: str
+    label: str
+    description: str | None
+    popularity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity with all its names: the label and the aliases."""
+
+    candidate: Candidate
+    aliases: Sequence[str]
+
+
+class Names:
+    """An opened file of names. `head` has its first line: the publication and the measure of popularity."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._start = content.index(b"\n") + 1
+        self.head: Mapping[str, Any] = json.loads(content[: self._start])
+
+    def __len__(self) -> int:
+        return int(self.head["n_names"])
+
+    def lookup(self, name: str) -> tuple[Candidate, ...]:
+        """The entities with this label or alias, the most popular first; letter case and repeated spaces do not count.
+
+        No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses.
+        """
+        wanted = folded(name).encode("utf-8", "surrogatepass")
+        low, high = self._start, len(self._content)
+        while low < high:  # both are beginnings of lines, or the end
+            begin = self._content.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = self._content.index(b"\n", begin)
+            found, _, candidates = self._content[begin:end].partition(b"\t")
+            if found == wanted:
+                return tuple(Candidate(*values) for values in json.loads(candidates))
+            low, high = (end + 1, high) if found < wanted else (low, begin)
+        return ()
+
+
+def load_names(path: str | Path) -> Names:
+    """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
+    return Names(opened(Path(path), FORMAT, VERSION))
+
+
+def names_file(entities: Iterable[Entity], about: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The contents of a file of names, and the number of names. `about` joins its head. All names are held in memory."""
+    by_name: dict[str, set[Candidate]] = {}
+    for entity in entities:
+        for name in (entity.candidate.label, *entity.aliases):
+            if text := folded(name):
+                by_name.setdefault(text, set()).add(entity.candidate)
+    body = "".join(f"{name}\t{_json(by_name[name])}\n" for name in sorted(by_name, key=str.encode)).encode()
+    return sealed(FORMAT, VERSION, {**about, "n_names": len(by_name)}, body), len(by_name)
+
+
+def folded(name: str) -> str:
+    """A name without letter case, composed (NFC), with single spaces: two spellings of one name become equal."""
+    caseless = unicodedata.normalize("NFD", name).casefold()
+    return " ".join(unicodedata.normalize("NFC", caseless).split())
+
+
+def _json(candidates: Iterable[Candidate]) -> str:
+    """The most popular first; an unknown popularity comes last."""
+    ordered = sorted(
+        candidates, key=lambda one: (one.popularity is None, -(one.popularity or 0), one.entity_id)
+    )
+    return json.dumps(
+        [[one.entity_id, one.label, one.description, one.popularity] for one in ordered], ensure_ascii=False
+    )

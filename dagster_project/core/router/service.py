@@ -1,0 +1,174 @@
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
+
+What belongs here: requests, replies and errors as JSON. What does not: the decisions (`decisions`), newer versions
+(`shelf`), who may ask (`same_origin`), the process (`dagster_project.router`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dagster_project.core.router.decisions import Decision, Router
+from dagster_project.core.router.names import Candidate
+from dagster_project.core.router.page import page
+from dagster_project.core.router.shelf import Published, Shelf
+
+MOST_QUESTIONS = 1_000
+LARGEST_BODY = 1_000_000  # bytes
+_LONGEST_NAME = 1_000  # characters
+
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+class Question(BaseModel):
+    """What is known about a question. Leave out a popularity that is unknown, and a relation that there is none of."""
+
+    model_config = _STRICT
+    popularity: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    relation: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = None
+
+
+class Asked(Question):
+    """One question for one router; `/healthz` lists the routers."""
+
+    router: str
+
+
+class AskedBatch(BaseModel):
+    """Several questions for one router."""
+
+    model_config = _STRICT
+    router: str
+    questions: Annotated[list[Question], Field(max_length=MOST_QUESTIONS)]
+
+
+class Found(BaseModel):
+    """The entities that have a name, the most popular first; several if the name is ambiguous."""
+
+    name: str
+    candidates: list[Candidate]
+
+
+class Health(BaseModel):
+    """`status` is `ok`, or `stale` if a newer version cannot be used: `error` then says why, and the old one decides."""
+
+    status: str
+    error: str | None
+    folder: str
+    names: int
+    routers: dict[str, dict[str, Any]]
+
+
+class Refusal(BaseModel):
+    """Why a request has no answer; for values that do not fit, `expected` says by field what was expected."""
+
+    error: str
+    expected: dict[str, str] = {}
+
+
+_REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Refusal}, 413: {"model": Refusal}}
+_NO_ROUTER: dict[int | str, dict[str, Any]] = {**_REFUSED, 404: {"model": Refusal}}
+
+
+def create_app(shelf: Shelf) -> FastAPI:
+    """The application. Each request asks `shelf` for the newest routers, all of them in one thread."""
+    app = FastAPI(
+        title="Longtail's router",
+        description="Whether to retrieve a passage before a language model answers a question",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(_SmallBodies)
+    _add_errors(app)
+
+    @app.post("/decide", responses=_NO_ROUTER)
+    async def decide(asked: Asked) -> Decision:
+        """Whether to retrieve for one question, the expected accuracies, and why."""
+        return _router(shelf.current(), asked.router).decide(asked.popularity, asked.relation)
+
+    @app.post("/decide_batch", responses=_NO_ROUTER)
+    async def decide_batch(asked: AskedBatch) -> list[Decision]:
+        """The same for several questions, in their order."""
+        router = _router(shelf.current(), asked.router)
+        return [router.decide(one.popularity, one.relation) for one in asked.questions]
+
+    @app.get("/lookup", responses=_REFUSED)
+    async def lookup(name: Annotated[str, Query(max_length=_LONGEST_NAME)]) -> Found:
+        """The popularity of the entities with this label or alias."""
+        return Found(name=name, candidates=list(shelf.current().names.lookup(name)))
+
+    @app.get("/healthz")
+    async def healthz() -> Health:
+        """The routers, and whether they are the newest."""
+        published = shelf.current()
+        return Health(
+            status="ok" if shelf.error is None else "stale",
+            error=shelf.error,
+            folder=published.folder.name,
+            names=len(published.names),
+            routers={name: _about(router) for name, router in published.routers.items()},
+        )
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def about() -> str:
+        return page(app.openapi())
+
+    return app
+
+
+def _router(published: Published, name: str) -> Router:
+    found = published.routers.get(name)
+    if found is None:
+        known = ", ".join(published.routers) or "none"
+        raise HTTPException(404, f"no router has this name; published are: {known}")
+    return found
+
+
+def _about(router: Router) -> dict[str, Any]:
+    return {
+        "policy": router.policy,
+        "why": router.why,
+        "features": router.features,
+        "relations": router.relations,
+    }
+
+
+class _SmallBodies:
+    """Refuses a body once it is too large. FastAPI's own limit answers in plain text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        n_bytes = 0
+
+        async def limited() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > LARGEST_BODY:
+                raise HTTPException(413, f"the body has more than {LARGEST_BODY:,} bytes")
+            return message
+
+        await self._app(scope, limited, send)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error as a `Refusal`."""
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:
+        # Without the values themselves: a NaN among them is no JSON.
+        expected = {".".join(map(str, one["loc"])): str(one["msg"]) for one in error.errors()}
+        return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)

@@ -1,0 +1,32 @@
+"""The port of a server that a person starts.
+
+What belongs here: reading and trying it. What does not: the servers (`ui`, `router`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from dagster_project.core.errors import LongtailError
+
+
+def chosen_port(command: str, default: int) -> int:
+    """`$PORT`, or `default`. Errors: `LongtailError`, which names `command` with another port."""
+    chosen = os.environ.get("PORT") or str(default)
+    if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen[:6]) <= 65_535):
+        raise LongtailError(
+            f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: {command} PORT={default + 1}"
+        )
+    return int(chosen)
+
+
+def check_free(port: int, command: str) -> None:
+    """Errors: `LongtailError` if somebody listens on the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            other = port + 1 if port < 65_535 else port - 1
+            raise LongtailError(f"port {port} is taken; choose another: {command} PORT={other}") from None

@@ -1,0 +1,139 @@
+"""Published marts of a few questions, written by hand, and routers made from them.
+
+Model `m` knows the capitals and the popular composers. Retriever `bm25` helps for the others; `dense` nearly always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dagster_project.core.router import Router, load_router
+from dagster_project.core.router.decisions import FORMAT, VERSION
+from dagster_project.core.router.documents import Marts, documents, read_marts
+from dagster_project.core.router.sealed import sealed
+
+BM25, DENSE = "d.p.m.closed_book.bm25", "d.p.m.closed_book.dense"
+QUESTIONS: Sequence[tuple[str, str | None, float | None, bool, bool, bool]] = (
+    # id, relation, popularity; right without retrieval, with bm25, with dense
+    ("q1", "composer", 1.0, False, True, True),
+    ("q2", "composer", 2.0, False, True, True),
+    ("q3", "composer", 4.0, True, False, True),
+    ("q4", "composer", 8.0, True, True, True),
+    ("q5", "capital", 3.0, True, False, False),
+    ("q6", "capital", 6.0, True, False, True),
+    ("q7", None, 1.5, False, True, True),
+    ("q8", "composer", None, False, False, True),
+)
+THRESHOLDS = (
+    ("bm25", "all", "below", 3.0),
+    ("bm25", "composer", "below", 4.0),
+    ("bm25", "capital", "never", 3.0),
+    ("dense", "all", "always", float("inf")),
+    ("dense", "composer", "always", float("inf")),
+    ("dense", "capital", "never", 3.0),
+    ("oracle", "all", "below", 4.0),
+)
+GAINS = (
+    # retriever, scope, held-out accuracy, gain, its interval, why there is none
+    ("bm25", "per_relation", 0.9, 0.10, 0.01, 0.20, None),
+    ("bm25", "all", 0.85, 0.05, 0.0, 0.10, None),
+    ("dense", "per_relation", 0.8, 0.0, None, None, "too few questions decide it"),
+    ("dense", "all", 0.8, -0.01, -0.1, 0.08, None),
+    ("oracle", "per_relation", 1.0, 0.5, 0.4, 0.6, None),
+    ("oracle", "all", 1.0, 0.5, 0.4, 0.6, None),
+)
+ENTITIES = (
+    ("Q1", "Paris", ["City of Light", "Lutetia"], "capital of France", 9.5),
+    ("Q2", "Paris", [], "son of Priam", 2.0),
+    ("Q3", "Paris Hilton", ["Paris"], None, None),
+    ("Q4", "Straße", ["STRASSE  one"], None, 0.0),
+)
+
+
+def write_marts(path: Path, invocation_id: str = "run-1") -> None:
+    """The marts that routers read, in a new file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create schema marts; use marts")
+        _dimensions(connection, invocation_id)
+        key = "'d' as dataset, 'p' as prompt, 'm' as model, 'closed_book' as parametric_method"
+        _table(
+            connection,
+            "given_thresholds",
+            "retrieval_method, relation, decision, threshold_popularity",
+            THRESHOLDS,
+        )
+        connection.execute(
+            f"create table fct_adaptive_thresholds as select {key}, *, 'exact' as search from given_thresholds "
+            f"union all select {key}, * replace ('never' as decision), 'binned10' from given_thresholds"
+        )
+        interval = "gain_ci_low, gain_ci_high, gain_ci_undefined"
+        columns = f"retrieval_method, threshold_scope, accuracy_adaptive, gain, {interval}"
+        _table(connection, "given_gains", columns, GAINS)
+        connection.execute(
+            f"create table fct_adaptive_accuracy as select {key}, *, 7 as n_questions, 1 as n_missing_popularity, "
+            "100 as n_splits, 0.8::double as accuracy_always, 0.7::double as accuracy_never, "
+            "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, "
+            "unnest(['exact', 'binned10']) as search from given_gains"
+        )
+        _table(
+            connection,
+            "given_questions",
+            "question_id, relation, subject_popularity, closed_book, bm25, dense",
+            QUESTIONS,
+        )
+        connection.execute(
+            "create table fct_answers as select 'd' as dataset, 'p' as prompt, 'm' as model, * "
+            "from (unpivot given_questions on closed_book, bm25, dense into name method value is_correct)"
+        )
+        _table(connection, "dim_entities", "entity_id, label, aliases, description, popularity", ENTITIES)
+
+
+def _dimensions(connection: duckdb.DuckDBPyConnection, invocation_id: str) -> None:
+    methods = [
+        ("closed_book", True, False),
+        ("bm25", False, False),
+        ("dense", False, False),
+        ("oracle", False, True),
+    ]
+    _table(connection, "dim_methods", "method, is_parametric, is_bound", methods)
+    model = [("m", "family", "abc", "float32", "none", "transformers")]
+    _table(connection, "dim_models", "model, family, revision, dtype, quantisation, engine", model)
+    connection.execute(
+        "create table dim_datasets as select 'd' as dataset, 'sandbox' as source, '2026-10' as snapshot, "
+        "'page_views' as measure, 12 as n_months, '2025-11' as first_month, '2026-10' as last_month, "
+        "'resolve' as redirects"
+    )
+    connection.execute(
+        "create table publication as "
+        "select 's' as study, '' as description, timestamp '2026-11-01 12:00:00' as published_at, "
+        f"'{invocation_id}' as dbt_invocation_id, '' as dbt_version, '' as duckdb_version, 'c' as code_version, "
+        "map {'publication': 1} as n_rows"
+    )
+
+
+def _table(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: str, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+    values = [value for row in rows for value in row]
+    connection.execute(f"create table {name} as select * from (values {marks}) as rows ({columns})", values)
+
+
+def marts_of(folder: Path) -> Marts:
+    """The rows of the hand-made marts."""
+    write_marts(folder / "published.duckdb")
+    with duckdb.connect(str(folder / "published.duckdb")) as connection:
+        return read_marts(connection)
+
+
+def routers_of(marts: Marts, folder: Path) -> dict[str, Router]:
+    """The routers of some marts, written and read again."""
+    folder.mkdir(exist_ok=True)
+    for name, fields in documents(marts, {"study": "s"}):
+        (folder / f"{name}.json").write_bytes(sealed(FORMAT, VERSION, fields, indent=1))
+    return {path.stem: load_router(path) for path in sorted(folder.glob("*.json"))}
