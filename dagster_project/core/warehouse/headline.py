@@ -28,8 +28,10 @@ left join (
         and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
 left join marts.dim_models as models on accuracy.model = models.model
 left join marts.dim_methods as methods on accuracy.method = methods.method
+left join marts.dim_datasets as datasets on accuracy.dataset = datasets.dataset
+left join marts.dim_prompts as prompts on accuracy.prompt = prompts.prompt
 where accuracy.relation = 'all'
-order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
+order by datasets.position_in_study, prompts.position_in_study, models.n_parameters, accuracy.model,
     not methods.is_parametric, accuracy.method
 """
 
