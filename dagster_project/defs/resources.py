@@ -21,7 +21,7 @@ from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import hold_run
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import dbt_environment
+from dagster_project.core.warehouse.build import DBT, dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study
 
@@ -83,6 +83,6 @@ class DbtProcess(DbtCliResource):
 
 def dbt_resource(project: DbtProject) -> DbtCliResource:
     """The dbt of this environment, whatever PATH says. Nobody reads the JSON that each run would write."""
-    dbt = str(Path(sys.executable).parent / "dbt")
+    flags = [*DBT, "--no-write-json"]
     folder: Any = project  # the base class accepts a project, which mypy does not see in a subclass
-    return DbtProcess(project_dir=folder, dbt_executable=dbt, global_config_flags=["--no-write-json"])
+    return DbtProcess(project_dir=folder, dbt_executable=sys.executable, global_config_flags=flags)

@@ -28,6 +28,8 @@ from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.study.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
+DBT = ("-m", "dagster_project.core.warehouse.dbt_process")
+"""How Python starts dbt."""
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 """Models that need these tables: the second pass."""
 STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
@@ -122,7 +124,7 @@ def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProces
     dbt runs in a separate process, because a DuckDB file is locked by the process that writes it.
     """
     return subprocess.run(
-        [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *args],
+        [sys.executable, *DBT, *args],
         cwd=DBT_PROJECT,
         env={**os.environ, **dbt_environment(study)},
         capture_output=True,

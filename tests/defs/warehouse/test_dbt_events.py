@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
-from dagster_dbt import DbtCliInvocation, DbtCliResource
+from dagster_dbt import DbtCliInvocation, DbtProject
 from dagster_dbt.errors import DagsterDbtCliRuntimeError
 
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
+from dagster_project.defs.resources import dbt_resource
 from dagster_project.defs.warehouse.dbt_events import with_columns
 from tests.in_process_dbt import put_parsed
 from tests.lakes import fill, make_study
@@ -27,8 +27,7 @@ LOG = logging.getLogger("tests.dbt_events")
 def _invocation(study: Study, monkeypatch: pytest.MonkeyPatch, *args: str) -> DbtCliInvocation:
     for name, value in dbt_environment(study).items():
         monkeypatch.setenv(name, value)
-    executable = Path(sys.executable).parent / "dbt"
-    dbt = DbtCliResource(project_dir=str(DBT_PROJECT), dbt_executable=str(executable))
+    dbt = dbt_resource(DbtProject(project_dir=DBT_PROJECT))
     return dbt.cli([*args], manifest=study.home.build / "dbt/target/manifest.json")
 
 
