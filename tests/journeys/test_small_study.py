@@ -12,6 +12,7 @@ import pytest
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.router import load_router
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (
@@ -92,6 +93,15 @@ def test_a_fusion_is_a_method_and_a_random_passage_a_condition(small: Small) -> 
     assert found[1] < QUESTIONS / 4
     assert {method for method, rank in ranks if rank is None} == {"oracle", "random"}
     assert {name for (name,) in pairs} == {"bm25", "hybrid", "oracle"}
+
+
+def test_each_pair_of_methods_has_a_router_but_bounds_and_conditions_have_none(small: Small) -> None:
+    routers = [load_router(path) for path in (small.root / "published/router").glob("*.json")]
+    pairs = {f"{memory}.{found}" for memory in ("closed_book", "genread") for found in ("bm25", "hybrid")}
+    assert {router.name for router in routers} == {f"small.zero_shot.scripted.{pair}" for pair in pairs}
+    for router in routers:
+        assert (router.decide().retrieve, router.policy) in {(True, "always"), (False, "never")}
+        assert router.document["fitted_on"]["n_questions"] > QUESTIONS / 2
 
 
 def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:
