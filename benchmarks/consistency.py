@@ -41,12 +41,10 @@ _LOG = logging.getLogger("longtail.benchmark")
 _N_POPQA = 14_267
 _SETS = {"paraphrases": 9, "samples": 10}
 _DIMENSIONS = 384
-_WORDS = [
+_WORDS = (
     "silver",
     "river",
     "painter",
-    "mountain",
-    "actor",
     "city",
     "north",
     "opera",
@@ -56,9 +54,7 @@ _WORDS = [
     "first",
     "king",
     "jazz",
-    "novel",
-    "harbour",
-]
+)
 
 Values = npt.NDArray[Any]
 

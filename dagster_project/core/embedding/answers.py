@@ -35,7 +35,8 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
         ENCODER.stamp,
         code_version(__name__, without=["dagster_project.core.generation"]),
     )
-    lake.discard(_TABLE, WHOLE)  # earlier versions had one file for all models
+    if all(one.name != WHOLE for one in study.models):
+        lake.discard(_TABLE, WHOLE)  # earlier versions had one file for all models
     with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
         return lake.materialise(_TABLE, stamp, lambda: _compute(lake, tables, model, vectors), model)
 

@@ -74,6 +74,8 @@ def compare_answers(sets: pa.Table, texts: pa.ChunkedArray, vectors: Values, thr
     each of `texts`; they are scaled to length 1 in place. An answer without a vector, or whose vector is zero or not
     finite, is not embedded. It belongs to no pair; the number of pairs shows that it is missing.
     """
+    if not sets.num_rows:
+        return SCHEMA.empty_table()
     lists, counts = sets["texts"].combine_chunks(), sets["counts"].combine_chunks()
     rows = pc.index_in(lists.flatten(), value_set=texts).fill_null(-1).to_numpy(zero_copy_only=False)
     is_embedded = rows >= 0

@@ -29,9 +29,8 @@ def compared(
     ])  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=schema)
     texts = pa.chunked_array([list(vectors)], pa.string())
-    found = compare_answers(
-        table, texts, np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), -1), threshold
-    )
+    values = np.array(list(vectors.values()) or np.empty((0, 3)), dtype=np.float32)
+    found = compare_answers(table, texts, values, threshold)
     assert found.schema == SCHEMA
     return found.to_pylist()
 
