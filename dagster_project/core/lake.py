@@ -211,7 +211,7 @@ class Lake:
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
-            metadata = pq.read_schema(self.path(table, partition)).metadata or {}
+            metadata = pq.read_metadata(self.path(table, partition)).metadata
             return Stamp(**json.loads(metadata[_STAMP]))
         except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
             return None
