@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +42,7 @@ class Streamed:
     tables: Iterator[pa.Table]
 
 
-Rows = pa.Table | Sequence[Mapping[str, Any]] | Streamed
+Rows: TypeAlias = "pa.Table | Sequence[Mapping[str, Any]] | Streamed"
 
 
 @dataclass(frozen=True)
