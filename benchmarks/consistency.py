@@ -164,9 +164,10 @@ def _write(path: Path, n_questions: int) -> None:
                 " texts text[], counts bigint[])"
             )
             connection.execute(
-                "insert into sets select ?, 'd', i::text, 'm', 'p', [(? + i * ? + j)::text for j in range(?)],"
-                " [1 for j in range(?)] from range(?) as questions (i)",
-                [kind, first, size, size, size, n_questions],
+                "insert into sets select $kind, 'd', i::text, 'm', 'p',"
+                " [($first + i * $size + j)::text for j in range($size)], [1 for j in range($size)]"
+                " from range($n) as questions (i)",
+                {"kind": kind, "first": first, "size": size, "n": n_questions},
             )
             first += n_questions * size
 

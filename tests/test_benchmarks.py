@@ -97,7 +97,7 @@ def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -
 
 def test_consistency_prints_its_figures() -> None:
     small = ["--questions", "60", "--texts", "30", "--rounds", "1"]
-    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.consistency import main\nmain()")
+    done = _run("consistency", small)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     assert set(figures) == {"int_sim_ratio", "embedding_overhead", "peak_mb"}
