@@ -31,6 +31,7 @@ PART = 4_096
 """Texts whose vectors are in memory at a time: 6 MB."""
 _FILE = "embeddings.sqlite"
 _STORE_EVERY_S = 2.0
+_STORE_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Vectors:
                         waiting[self._key(missing[row])] = vector.astype(np.float32).tobytes()
                     else:
                         unusable.append(missing[row])
-                if time.monotonic() - stored_at >= _STORE_EVERY_S or len(waiting) >= PART:
+                if time.monotonic() - stored_at >= _STORE_EVERY_S or len(waiting) >= _STORE_AT_ONCE:
                     self._store.put_many(waiting)
                     waiting, stored_at = {}, time.monotonic()
         self._store.put_many(waiting)
