@@ -159,12 +159,6 @@ def _world_tables(world: World, rng: np.random.Generator) -> Iterator[tuple[str,
     }  # fmt: skip
     yield from _passage_tables(world, rng)
     yield from _page_views(world, rng)
-    vectors = rng.normal(size=(_N_OBJECTS, 384)).astype(np.float32) + 0.5
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    yield "answer_embeddings", "all", {
-        "text": world.labels, "embedding": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 384),
-        "encoder": "generated",
-    }  # fmt: skip
 
 
 def wording(row: dict[str, Any], paraphrase_id: int) -> str:
@@ -243,6 +237,12 @@ def _model_tables(
     template = FORMATS["question_answer"]
     hashes = [prompt_hash(template.replace("{question}", wording(world.rows[i], k)))
               for i, k in zip(of.tolist(), number.tolist(), strict=True)]  # fmt: skip
+    vectors = rng.normal(size=(_N_OBJECTS, 384)).astype(np.float32) + 0.5
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    yield "answer_embeddings", model, {
+        "model": model, "text": world.labels, "encoder": "generated",
+        "embedding": pa.FixedSizeListArray.from_arrays(vectors.ravel(), 384),
+    }  # fmt: skip
     yield "paraphrase_answers", model, {
         "dataset": DATASET, "question_id": pa.array(questions).take(pa.array(of)), "paraphrase_id": number,
         "model": model, "prompt": PARAPHRASED, "prompt_hash": hashes,

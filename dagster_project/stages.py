@@ -31,6 +31,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
 _NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
     "imported_answers": lambda model: not model.generates,
     "single_latencies": lambda model: model.generates,
+    "answer_embeddings": lambda model: model.generates,
 }
 """Assets that only some studies or models need. All assets not named here are always materialised."""
 

@@ -38,9 +38,13 @@ def fill(table: str, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def embedding(text: str) -> list[float]:
-    """A unit vector that depends only on the text."""
-    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    vector = np.random.default_rng(seed).normal(size=DIMENSIONS) + 1.0
+    """A unit vector that depends only on the text; those of the two base metals are near each other."""
+
+    def drawn(word: str) -> np.ndarray:
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+        return np.random.default_rng(seed).normal(size=DIMENSIONS) + 1.0
+
+    vector = drawn("Lead") + 0.2 * drawn("Iron") if text == "Iron" else drawn(text)
     return list((vector / np.linalg.norm(vector)).astype(np.float32))
 
 

@@ -307,7 +307,6 @@ def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.ra
 def _write_answers(
     lake: Lake, plan: LakePlan, questions: Sequence[dict[str, Any]], rng: np.random.Generator
 ) -> None:
-    texts: set[str] = {""}
     for size, model in enumerate(plan.models):
         for method in plan.methods:
             if (model, method) in plan.absent:
@@ -328,14 +327,11 @@ def _write_answers(
             _put(lake, "generated_passages", generated_passage_rows(plan, questions, model, rng), model)
         asked = list(paraphrase_answer_rows(plan, questions, model, rng))
         sampled = list(sampled_answer_rows(plan, questions, model, rng))
-        texts.update(row["prediction"] for row in [*asked, *sampled])
         _put(lake, "paraphrase_answers", asked, model)
         _put(lake, "sampled_answers", sampled, model)
-    _put(
-        lake,
-        "answer_embeddings",
-        [{"text": text, "embedding": embedding(text), "encoder": "synthetic"} for text in sorted(texts)],
-    )
+        texts = sorted({row["prediction"] for row in [*asked, *sampled]})
+        vectors = [{"model": model, "text": text, "embedding": embedding(text)} for text in texts]
+        _put(lake, "answer_embeddings", [row | {"encoder": "synthetic"} for row in vectors], model)
 
 
 def _put(lake: Lake, table: str, rows: Any, partition: str = "all") -> None:

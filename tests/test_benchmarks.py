@@ -95,6 +95,16 @@ def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -
     assert set(rows) == {"both methods good somewhere", "one always better", "equal", "tiny relations"}
 
 
+def test_consistency_prints_its_figures() -> None:
+    small = ["--questions", "60", "--texts", "30", "--rounds", "1"]
+    done = _run("consistency", small)
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert set(figures) == {"int_sim_ratio", "embedding_overhead", "peak_mb"}
+    assert all(value > 0 for value in figures.values())
+    assert "120 sets of answers" in done.stdout
+
+
 def test_sampling_prints_counts_before_and_after() -> None:
     small = ["--facts-per-relation", "40", "--per-relation", "5"]
     done = _run("sampling", small)

@@ -1,8 +1,8 @@
-"""Texts kept on disk by key, in one SQLite file: answers of services that need not be requested again.
+"""Bytes kept on disk by key, in one SQLite file: answers of services, and vectors that need not be computed again.
 
 What belongs here: atomic writes, use by several threads and processes, the limit of size, and recovery from damage.
 What does not: what is stored (`wikimedia.transport.response_cache`, `wikimedia.transport.finished`,
-`reference.link_cache`).
+`reference.link_cache`, `embedding.vectors`).
 
 SQLite's own log makes each entry whole or absent, also after kill -9. SQLite does not detect a changed byte inside an
 entry, so each entry has a checksum. A damaged entry is dropped. A file that is no longer a database is renamed, and a
@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ _BUSY_S = 30.0
 _LOOK_EVERY = 32  # writes between two checks of the size
 _AFTER_SHRINKING = 0.8
 _FRESH_USE_S = 86_400.0  # the time of use is updated at most once per day, so that most reads do not write
+_KEYS_PER_QUERY = 500
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 Result = TypeVar("Result")
 
@@ -62,6 +63,53 @@ class BlobStore:
         if row is None:
             return None
         checksum, data, used_at = row
+        plain = self._whole(key, checksum, data)
+        if plain is None:
+            return None
+        if self._now() - used_at > _FRESH_USE_S:
+            self._execute("UPDATE blobs SET used_at = ? WHERE key = ?", self._now(), key)
+        return plain
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The entries that are there and whole, by key. Their time of use stays as it is."""
+        if self._database is None and not self.path.exists():
+            return {}
+        found: dict[str, bytes] = {}
+        for start in range(0, len(keys), _KEYS_PER_QUERY):
+            found |= self._get_some(keys[start : start + _KEYS_PER_QUERY])
+        return found
+
+    def _get_some(self, keys: Sequence[str]) -> dict[str, bytes]:
+        marks = ",".join("?" * len(keys))
+        query = f"SELECT key, checksum, data FROM blobs WHERE key IN ({marks})"  # noqa: S608
+        rows = self._run(lambda database: database.execute(query, keys).fetchall())
+        whole = {key: self._whole(key, checksum, data) for key, checksum, data in rows}
+        return {key: plain for key, plain in whole.items() if plain is not None}
+
+    def put_many(self, entries: Mapping[str, bytes]) -> None:
+        """Store the entries that are new, all or none of them, without compression; existing ones stay.
+
+        `max_bytes` is not looked at. Errors: `LakeError`.
+        """
+        rows = [
+            (key, self._now(), len(plain), _checksum(key, plain), zlib.compress(plain, 0))
+            for key, plain in entries.items()
+        ]
+
+        def insert(database: sqlite3.Connection) -> None:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                database.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?, ?, ?)", rows)
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+
+        self._run(insert)
+
+    def _whole(self, key: str, checksum: bytes, data: bytes) -> bytes | None:
+        """The plain bytes of an entry; a damaged one is dropped and gives None."""
         try:
             plain = zlib.decompress(data)
         except (zlib.error, TypeError):
@@ -70,8 +118,6 @@ class BlobStore:
             _LOG.warning("%s: a damaged entry was dropped", self.path)
             self.delete(key)
             return None
-        if self._now() - used_at > _FRESH_USE_S:
-            self._execute("UPDATE blobs SET used_at = ? WHERE key = ?", self._now(), key)
         return plain
 
     @staticmethod

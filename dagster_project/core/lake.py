@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +32,18 @@ _RAW_LIMIT = 2_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
     "code_version",
+    "embedding",  # its last digits depend on the batch; the text and the encoder beside it say which vector it is
 })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Rows that do not fit in memory: tables that are written one after the other."""
+
+    tables: Iterator[pa.Table]
+
+
+Rows: TypeAlias = "pa.Table | Sequence[Mapping[str, Any]] | Streamed"
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ class Stamp:
 class Computed:
     """What a computation gives to the lake: rows, quarantined rows, and notes for people (counts, rates)."""
 
-    rows: pa.Table | Sequence[Mapping[str, Any]]
+    rows: Rows
     quarantined: Sequence[QuarantinedRow] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,7 +115,7 @@ class Lake:
     def write(
         self,
         table: str,
-        rows: pa.Table | Sequence[Mapping[str, Any]],
+        rows: Rows,
         *,
         fingerprint: str,
         partition: str = WHOLE,
@@ -114,14 +125,25 @@ class Lake:
 
         Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
         """
-        data = self._conform(table, rows)
+        parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
+        first = self._conform(table, next(parts, ()))
         aside = list(quarantined)
         if table != "quarantine":
             self._write_quarantine(table, partition, aside, fingerprint)
-        stamp = Stamp(fingerprint, content_hash(data), data.num_rows, len(aside), _columns(table))
-        data = data.replace_schema_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
-        with atomic_file(self.path(table, partition)) as temporary:
-            pq.write_table(data, temporary, compression="zstd")
+        hashes, n_rows = [content_hash(first)], first.num_rows
+        with (
+            atomic_file(self.path(table, partition)) as temporary,
+            pq.ParquetWriter(temporary, TABLES[table].schema, compression="zstd") as writer,
+        ):
+            writer.write_table(first)
+            for part in parts:
+                data = self._conform(table, part)
+                writer.write_table(data)
+                hashes.append(content_hash(data))
+                n_rows += data.num_rows
+            content = hashes[0] if len(hashes) == 1 else fingerprint_of(*hashes)
+            stamp = Stamp(fingerprint, content, n_rows, len(aside), _columns(table))
+            writer.add_key_value_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
         return stamp
 
     def discard(self, table: str, partition: str = WHOLE) -> None:
@@ -170,6 +192,11 @@ class Lake:
                 f"{path} cannot be read ({error}); delete it and materialise lake/{table} again"
             ) from error
 
+    def head(self, table: str, partition: str, n: int) -> list[dict[str, Any]]:
+        """The first `n` rows of a partition."""
+        with pq.ParquetFile(self.path(table, partition)) as file:
+            return next((batch.to_pylist() for batch in file.iter_batches(n)), [])
+
     def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
         """Read every partition of a table; zero rows if there are none."""
         parts = [self.read(table, partition, columns) for partition in self.partitions(table)]
@@ -185,7 +212,7 @@ class Lake:
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
-            metadata = pq.read_schema(self.path(table, partition)).metadata or {}
+            metadata = pq.read_metadata(self.path(table, partition)).metadata
             return Stamp(**json.loads(metadata[_STAMP]))
         except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
             return None
@@ -204,7 +231,7 @@ class Lake:
             raise LakeError(f"{self.path(table, partition)} carries no stamp; materialise lake/{table} again")
         return stamp.content
 
-    def _conform(self, table: str, rows: pa.Table | Sequence[Mapping[str, Any]]) -> pa.Table:
+    def _conform(self, table: str, rows: Any) -> pa.Table:
         schema = TABLES[table].schema
         try:
             if not isinstance(rows, pa.Table):

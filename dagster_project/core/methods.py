@@ -16,6 +16,8 @@ BACKGROUND = "background"
 """Kind: the model first writes a background text, which then stands before the question."""
 RETRIEVAL = "retrieval"
 """Kind: the first passage that a retriever finds stands before the question."""
+VERBALISED = "verbalised"
+"""Column `source` of passages that are triples put into sentences: their last sentence is never cut."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _preview(lake: Lake, outcome: Outcome) -> str:
-    rows = lake.read(outcome.table, outcome.partition).slice(0, _PREVIEW_ROWS).to_pylist()
+    rows = lake.head(outcome.table, outcome.partition, _PREVIEW_ROWS)
     return markdown_table(rows) if rows else "no rows"
 
 

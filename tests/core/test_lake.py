@@ -23,7 +23,7 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.files import atomic_file
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Computed, Lake, QuarantinedRow, content_hash
+from dagster_project.core.lake import Computed, Lake, QuarantinedRow, Streamed, content_hash
 from dagster_project.core.tables import TABLES
 from dagster_project.core.tables.schema import column
 
@@ -196,6 +196,37 @@ def test_materialise_computes_only_what_is_stale(lake: Lake) -> None:
     assert (first.notes, again.notes) == ({"n": 2}, {})
     assert again.stamp == first.stamp
     assert stale.stamp.content == first.stamp.content
+
+
+def test_streamed_rows_are_one_partition(lake: Lake) -> None:
+    def parts(rows: list[dict[str, Any]], size: int) -> Streamed:
+        tables = (
+            pa.Table.from_pylist(rows[i : i + size], schema=TABLES["triples"].schema)
+            for i in range(0, len(rows), size)
+        )
+        return Streamed(tables)
+
+    stamp = lake.write("triples", parts(_rows(5), 2), fingerprint="f")
+    assert lake.read("triples").to_pylist() == _rows(5)
+    assert (stamp.n_rows, lake.stamp("triples")) == (5, stamp)
+    assert lake.head("triples", "all", 3) == _rows(3)
+    assert lake.write("triples", parts(_rows(5), 2), fingerprint="g").content == stamp.content
+    assert lake.write("triples", parts(_rows(5)[::-1], 2), fingerprint="g").content != stamp.content
+    assert (
+        lake.write("triples", parts(_rows(5), 5), fingerprint="g").content
+        == lake.write("triples", _rows(5), fingerprint="g").content
+    )
+    assert lake.write("triples", parts([], 2), fingerprint="g").n_rows == 0
+    assert lake.head("triples", "all", 3) == []
+
+
+def test_a_part_that_does_not_fit_leaves_the_old_partition(lake: Lake) -> None:
+    kept = lake.write("triples", _rows(2), fingerprint="before")
+    good = pa.Table.from_pylist(_rows(2), schema=TABLES["triples"].schema)
+    with pytest.raises(LakeError, match="do not fit its columns"):
+        lake.write("triples", Streamed(iter([good, good.select(["source"])])), fingerprint="after")
+    assert lake.stamp("triples") == kept
+    assert _files(lake.root) == ["triples/all.parquet"]
 
 
 def test_a_failing_computation_leaves_the_old_partition(lake: Lake) -> None:

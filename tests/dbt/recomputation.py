@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.sparse.csgraph import connected_components
+from sklearn.metrics.pairwise import cosine_similarity
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
@@ -255,13 +257,21 @@ def adaptive(answers: pd.DataFrame, n_splits: int = 100) -> pd.DataFrame:
     )
 
 
-def certainty(sampled: pd.DataFrame, vectors: dict[str, np.ndarray], n_samples: int) -> pd.DataFrame:
-    """Mean cosine over pairs of a question's samples, in closed form; NaN where one of `n_samples` is missing."""
+def certainty(
+    sampled: pd.DataFrame, vectors: dict[tuple[str, str], np.ndarray], n_samples: int, threshold: float
+) -> pd.DataFrame:
+    """The measures of a question's samples, from all their pairs; NaN where one of `n_samples` is missing."""
     key = ["dataset", "prompt", "question_id", "model"]
     rows = []
     for names, group in sampled.groupby(key):
-        n = len(group)
-        length = float(np.square(np.sum([vectors[text] for text in group.prediction], axis=0)).sum())
-        cert = (length - n) / (n * (n - 1)) if n == n_samples else math.nan
-        rows.append((*names, n, cert))
-    return pd.DataFrame(rows, columns=[*key, "n_samples", "cert"])
+        n, texts = len(group), list(group.prediction)
+        found = [math.nan] * 4
+        if n == n_samples:
+            cosines = cosine_similarity([vectors[names[-1], text] for text in texts])
+            pairs = np.triu_indices(n, 1)
+            n_clusters, labels = connected_components(cosines >= threshold)
+            found = [cosines[pairs].mean(), np.equal.outer(texts, texts)[pairs].mean(), n_clusters,
+                     stats.entropy(np.bincount(labels))]  # fmt: skip
+        rows.append((*names, n, texts.count(""), *found))
+    measures = ["cert", "identical_samples", "n_clusters", "semantic_entropy"]
+    return pd.DataFrame(rows, columns=[*key, "n_samples", "n_empty_samples", *measures])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from dagster_project.core.study.study import Study
 from tests.dbt.recomputation import (
@@ -81,26 +82,49 @@ def test_adaptive_accuracy_and_costs_over_100_splits_equal_their_recomputation(a
     assert expected.filter(like="_per_1000_").notna().all(axis=None)
 
 
-def test_cert_equals_its_closed_form(awkward: Study) -> None:
+MEASURES = ["cert", "identical_samples", "n_clusters", "semantic_entropy"]
+
+
+def test_measures_of_samples_equal_scikit_learn_and_scipy(awkward: Study) -> None:
     embeddings = lake_of(awkward).read_all("answer_embeddings").to_pylist()
-    vectors = {row["text"]: np.array(row["embedding"], dtype=float) for row in embeddings}
-    expected = certainty(mart(awkward, "fct_sampled_answers"), vectors, n_samples=3)
+    vectors = {(row["model"], row["text"]): np.array(row["embedding"], dtype=float) for row in embeddings}
+    expected = certainty(mart(awkward, "fct_sampled_answers"), vectors, n_samples=3, threshold=0.8)
     actual = mart(awkward, "fct_question_consistency")
     assert expected.cert.isna().sum() == 4  # a sample is missing of one question of every model
     assert (actual.n_samples == 0).sum() == 4  # all samples of another
-    both = expected.merge(
-        actual, on=["dataset", "prompt", "question_id", "model"], suffixes=("_expected", "")
-    )
+    assert set(expected.n_clusters.dropna()) == {1, 2, 3}  # of up to three texts, two of which mean the same
+    assert (expected.identical_samples.dropna() < 1).any()
+    key = ["dataset", "prompt", "question_id", "model"]
+    both = expected.merge(actual, on=key, suffixes=("_expected", ""))
     assert len(both) == len(expected)
     assert both.n_samples.tolist() == both.n_samples_expected.tolist()
-    # Cosines of single-precision vectors.
-    np.testing.assert_allclose(both.cert, both.cert_expected, atol=1e-6, equal_nan=True)
-    semantic = mart(awkward, "fct_semantic_consistency").query("relation == 'all'")
-    means = actual.groupby(["dataset", "prompt", "model"]).cert.agg(["mean", "count"]).reset_index()
-    both = semantic.merge(means, on=["dataset", "prompt", "model"])
-    assert len(both) == len(semantic) == len(means)
-    np.testing.assert_allclose(both.cert, both["mean"], atol=1e-12)
-    assert both.n_cert.tolist() == both["count"].tolist()
+    assert both.n_empty_samples.tolist() == both.n_empty_samples_expected.tolist()
+    for name in MEASURES:  # cosines of single-precision vectors
+        np.testing.assert_allclose(
+            both[name], both[f"{name}_expected"].astype(float), atol=1e-6, err_msg=name
+        )
+
+
+def test_means_of_consistency_have_student_intervals(awkward: Study) -> None:
+    questions = mart(awkward, "fct_question_consistency")
+    semantic = mart(awkward, "fct_semantic_consistency")
+    assert semantic.n_cert.min() < 5  # the relation with one question
+    for row in semantic.itertuples():
+        same = (questions.dataset == row.dataset) & (questions.model == row.model)
+        own = questions[same & ((row.relation == "all") | (questions.relation == row.relation))]
+        for name, low, high in (("scons", -1, 1), ("cert", -1, 1), ("semantic_entropy", 0, np.inf)):
+            values = own[name].dropna()
+            assert getattr(row, name) == pytest.approx(values.mean(), abs=1e-12, nan_ok=True)
+            ends = (getattr(row, f"{name}_ci_low"), getattr(row, f"{name}_ci_high"))
+            if len(values) < 5:
+                assert np.isnan(ends).all()
+                continue
+            expected = scipy.stats.t.interval(0.95, len(values) - 1, values.mean(), values.sem())
+            assert ends == pytest.approx(np.clip(expected, low, high), abs=1e-4)
+        assert row.n_scons == own.scons.count() == own.identical_answers.count()
+        assert row.n_cert == own.cert.count() == own.semantic_entropy.count()
+        assert row.identical_answers == pytest.approx(own.identical_answers.mean(), nan_ok=True)
+        assert row.identical_samples == pytest.approx(own.identical_samples.mean(), nan_ok=True)
 
 
 def test_the_lake_holds_what_makes_it_awkward(awkward: Study) -> None:

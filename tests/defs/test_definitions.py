@@ -85,6 +85,8 @@ def test_heavy_work_uses_a_pool(graph: dict[str, Any]) -> None:
         "sampled_answers",
         "generated_passages",
         "single_latencies",
+        "answer_embeddings",
+        "paraphrase_similarities",
     )
     assert {tuple(pools[f"lake/{name}"]) for name in generated} == {("gpu",)}
     warehouse = [key for key, node in graph["assets"].items() if node["group"] == "warehouse"]
@@ -108,6 +110,7 @@ def test_the_monthly_refresh_uses_no_gpu_time(graph: dict[str, Any]) -> None:
 def test_dbt_tests_are_checks(graph: dict[str, Any]) -> None:
     assert sum(check.startswith("marts/") for check in graph["checks"]) > 50
     assert "lake/questions:every_relation_has_questions" in graph["checks"]
+    assert "lake/paraphrase_similarities:paraphrases_keep_the_meaning" in graph["checks"]
 
 
 def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:

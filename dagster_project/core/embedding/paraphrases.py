@@ -1,7 +1,8 @@
 """How similar paraphrases are to their questions (SPEC §1: quality of a paraphrase set).
 
-What belongs here: lake table `paraphrase_similarities`. What does not: the encoder (`embedding.encoder`), means, which
-dbt computes, and similarity of answers (`embedding.answers`).
+What belongs here: lake table `paraphrase_similarities`, and which relations have paraphrases that are too far from their
+questions. What does not: the vectors (`embedding.vectors`), published means, which dbt computes, and similarity of
+answers (`embedding.answers`).
 
 Within a relation, a wording differs from question to question only in the subject. So some questions are enough: a
 seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared, among the questions that have
@@ -12,9 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.embedding.encoder import ENCODER
+from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.questions.chosen import draw
@@ -22,6 +27,37 @@ from dagster_project.core.study.study import Study
 
 QUESTIONS_A_RELATION = 15
 _TABLE = "paraphrase_similarities"
+Key = tuple[str, str]
+"""Dataset and question_id."""
+
+
+@dataclass(frozen=True)
+class FarRelation:
+    """A relation whose paraphrases are on average less similar to their questions than the study allows."""
+
+    dataset: str
+    relation: str | None
+    mean_cosine: float
+    n_paraphrases: int
+
+
+def far_relations(study: Study, lake: Lake) -> list[FarRelation]:
+    """The relations below `embeddings.least_paraphrase_cosine`, the farthest first; questions without a relation count
+    as one.
+
+    Errors: `LakeError` without questions and similarities.
+    """
+    relation_of = {
+        (row["dataset"], row["question_id"]): row["relation"]
+        for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist()
+    }
+    cosines: dict[tuple[str, str | None], list[float]] = defaultdict(list)
+    for row in lake.read(_TABLE).to_pylist():
+        relation = relation_of.get((row["dataset"], row["question_id"]))
+        cosines[row["dataset"], relation].append(row["cosine"])
+    found = [FarRelation(*key, fmean(values), len(values)) for key, values in cosines.items()]
+    least = study.embeddings.least_paraphrase_cosine
+    return sorted((one for one in found if not one.mean_cosine >= least), key=lambda one: one.mean_cosine)
 
 
 def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -35,7 +71,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         [lake.content(table) for table in ("questions", "paraphrases")],
         study.seed,
         ENCODER.stamp,
-        code_version(__name__),
+        code_version(__name__, without=["dagster_project.core.generation"]),
     )
     return lake.materialise(_TABLE, stamp, lambda: _compare(study, lake, log))
 
@@ -45,27 +81,39 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     found = lake.read("paraphrases", columns=columns).to_pylist()
     reworded = {(row["dataset"], row["question_id"]) for row in found if row["paraphrase_id"] > 0}
     drawn = _drawn(study, lake, reworded)
-    wordings = [row for row in found if (row["dataset"], row["question_id"]) in drawn]
-    vectors = load_encoder().encode([row["paraphrase"] for row in wordings], log)
-    keys = [(row["dataset"], row["question_id"]) for row in wordings]
-    originals = {
-        key: vector
-        for key, row, vector in zip(keys, wordings, vectors, strict=True)
-        if row["paraphrase_id"] == 0
-    }
-    rows = [
-        {**row, "cosine": float(vector @ originals[key]), "encoder": ENCODER.stamp}
-        for key, row, vector in zip(keys, wordings, vectors, strict=True)
-        if row["paraphrase_id"] > 0 and key in originals
-    ]
-    n_without = len(set(keys) - originals.keys())
-    log.info("paraphrase similarities: %d paraphrases of %d questions", len(rows), len(originals))
+    wordings: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    for row in found:
+        if (row["dataset"], row["question_id"]) in drawn:
+            wordings[row["dataset"], row["question_id"]].append(row)
+    with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
+        distinct = dict.fromkeys(row["paraphrase"] for rows in wordings.values() for row in rows)
+        unusable = vectors.embed(list(distinct)).unusable
+        compared = [row for rows in wordings.values() for row in _compared(rows, unusable, vectors)]
+    n_without = sum(all(row["paraphrase_id"] > 0 for row in rows) for rows in wordings.values())
+    log.info(
+        "paraphrase similarities: %d paraphrases of %d questions", len(compared), len(wordings) - n_without
+    )
     if n_without:
         log.warning("%d questions have paraphrases and no wording of their own: not compared", n_without)
-    return Computed(rows, notes={"questions": len(originals), "questions_without_original": n_without})
+    if unusable:
+        log.warning("%d wordings have no finite vector: not compared", len(unusable))
+    notes = {"questions": len(wordings) - n_without, "questions_without_original": n_without}
+    return Computed(compared, notes=notes | {"wordings_without_vector": len(unusable)})
 
 
-def _drawn(study: Study, lake: Lake, reworded: set[tuple[str, str]]) -> set[tuple[str, str]]:
+def _compared(
+    rows: Sequence[Mapping[str, Any]], unusable: frozenset[str], vectors: Vectors
+) -> Iterator[dict[str, Any]]:
+    """The paraphrases of one question with their cosine to its own wording; none without that wording."""
+    usable = [row for row in rows if row["paraphrase"] not in unusable]
+    found = vectors.read([row["paraphrase"] for row in usable])
+    for original in (found[place] for place, row in enumerate(usable) if row["paraphrase_id"] == 0):
+        for row, vector in zip(usable, found, strict=True):
+            if row["paraphrase_id"] > 0:
+                yield {**row, "cosine": float(vector @ original), "encoder": ENCODER.stamp}
+
+
+def _drawn(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:
     """(dataset, question_id) of the questions whose wordings are compared; they are among `reworded`."""
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist():

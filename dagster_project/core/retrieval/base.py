@@ -16,9 +16,6 @@ from pathlib import Path
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.methods import METHODS
 
-VERBALISED = "verbalised"
-"""Column `source` of passages that are triples put into sentences."""
-
 
 @dataclass(frozen=True)
 class Passage:

@@ -16,9 +16,9 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import entity_files_slice
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.methods import VERBALISED
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.retrieval.collections import collect_passages
 from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of

@@ -43,6 +43,7 @@ from dagster_project.core.study.study import (
     PROMPT_FORMATS,
     REDIRECTS,
     Dataset,
+    Embeddings,
     FactSample,
     Popularity,
     Prompt,
@@ -86,6 +87,7 @@ def _study(read: Reader) -> Study:
         max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
         background_tokens=read.number("background_tokens", 150, 1, 4096),
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
+        embeddings=_embeddings(read.child("embeddings")) if "embeddings" in read.raw else Embeddings(),
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=_each(read, "collections", read_collection, is_required=False),
@@ -256,6 +258,16 @@ def _sampling(read: Reader) -> Sampling:
     return Sampling(
         n=read.number("n", Sampling.n, 2, 1000),
         temperature=read.real("temperature", Sampling.temperature, 0, 2),
+    )
+
+
+def _embeddings(read: Reader) -> Embeddings:
+    read.only(*(f.name for f in dataclasses.fields(Embeddings)))
+    return Embeddings(
+        device=read.text("device", Embeddings.device),
+        least_paraphrase_cosine=read.real(
+            "least_paraphrase_cosine", Embeddings.least_paraphrase_cosine, -1 - 1e-9, 1
+        ),
     )
 
 

@@ -238,11 +238,13 @@ GENERATION_TABLES = (
     ),
     Table(
         "answer_embeddings",
-        "One row per distinct answer text of paraphrase_answers and sampled_answers.",
+        "One row per (model, distinct answer text of paraphrase_answers and sampled_answers).",
         (
+            MODEL,
             column("text", pa.string(), "answer text; an empty answer is embedded as the empty string"),
             column("embedding", pa.list_(pa.float32(), 384), "unit vector from the sentence encoder"),
             column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
         ),
+        partitioned_by=("model",),
     ),
 )

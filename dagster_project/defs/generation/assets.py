@@ -90,16 +90,12 @@ def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) ->
     return _generate(context, study, calibrate_latency)
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="generation",
-    kinds={"parquet", "torch"},
-    deps=[_all_partitions(paraphrase_answers), _all_partitions(sampled_answers)],
-)
-def answer_embeddings(study: StudyResource) -> dg.MaterializeResult:
-    """One row per distinct answer text of paraphrase_answers and sampled_answers."""
+@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
+def answer_embeddings(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (model, distinct answer text of paraphrase_answers and sampled_answers)."""
+    keys = sorted(context.partition_keys)
     with clear_errors():
-        return result(study.lake, [embed_answers(study.study, study.lake, LOG)])
+        return result(study.lake, [embed_answers(study.study, study.lake, model, LOG) for model in keys])
 
 
 @dg.asset_check(asset=answers, blocking=True)

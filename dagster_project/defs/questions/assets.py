@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.core.embedding.paraphrases import compare_paraphrases
+from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_relations
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.study.study import Study
@@ -30,7 +30,11 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
 
 
 @dg.asset(
-    key_prefix="lake", group_name="questions", kinds={"parquet", "torch"}, deps=[questions, paraphrases]
+    key_prefix="lake",
+    group_name="questions",
+    kinds={"parquet", "torch"},
+    pool="gpu",
+    deps=[questions, paraphrases],
 )
 def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase) in a sample of questions: how similar a wording is to the question."""
@@ -53,6 +57,25 @@ def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
         if missing
         else "every relation has questions",
         metadata={"n_relations_without_questions": len(missing)},
+    )
+
+
+@dg.asset_check(asset=paraphrase_similarities, blocking=True)
+def paraphrases_keep_the_meaning(study: StudyResource) -> dg.AssetCheckResult:
+    """Each relation's paraphrases are on average as similar to their questions as the study asks."""
+    least = study.study.embeddings.least_paraphrase_cosine
+    far = far_relations(study.study, study.lake)
+    named = [
+        f"{one.dataset}/{one.relation or 'no relation'} {one.mean_cosine:.3f} ({one.n_paraphrases})"
+        for one in far
+    ]
+    return dg.AssetCheckResult(
+        passed=not far,
+        description=f"paraphrases with a mean cosine below {least:g}: {', '.join(named)}; reword them, or set"
+        " embeddings.least_paraphrase_cosine in the study"
+        if far
+        else f"the paraphrases of every relation have a mean cosine of at least {least:g}",
+        metadata={"n_relations": len(far), "least_paraphrase_cosine": least},
     )
 
 

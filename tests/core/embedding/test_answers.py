@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dagster_project.core.embedding.answers import embed_answers
-from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.embedding.encoder import ENCODER, Encoder, load_encoder
+from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Prompt, Study
@@ -40,34 +41,35 @@ def test_every_distinct_answer_once(two_models: Study, log: logging.Logger) -> N
     lake = Lake(two_models.home.lake)
     write_answers(lake, "tiny", ["Łódź", "", "Paris", "Paris"])
     write_answers(lake, "second", ["Paris", "Rome\x00"])
-    write_answers(lake, "left_the_study", ["nobody asks"])
-    outcome = embed_answers(two_models, lake, log)
-    rows = lake.read("answer_embeddings").to_pylist()
-    assert [row["text"] for row in rows] == ["", "Paris", "Rome\x00", "Łódź"]
-    assert {row["encoder"] for row in rows} == {ENCODER.stamp}
+    outcome = embed_answers(two_models, lake, "tiny", log)
+    rows = lake.read("answer_embeddings", "tiny").to_pylist()
+    assert [row["text"] for row in rows] == ["", "Paris", "Łódź"]
+    assert {(row["model"], row["encoder"]) for row in rows} == {("tiny", ENCODER.stamp)}
     expected = load_encoder().encode([row["text"] for row in rows], log)
     np.testing.assert_allclose([row["embedding"] for row in rows], expected, atol=1e-6)
-    assert outcome.notes["embedded_now"] == 4
-    assert outcome.notes["empty_answers"] == 1
-    assert embed_answers(two_models, lake, log).was_current
+    assert outcome.notes == {"texts": 3, "embedded_now": 3, "empty_answers": 1}
+    assert embed_answers(two_models, lake, "tiny", log).was_current
+    # What one model answered is not embedded again for another.
+    assert embed_answers(two_models, lake, "second", log).notes["embedded_now"] == 1
+    (paris, _) = lake.read("answer_embeddings", "second").to_pylist()
+    assert paris["embedding"] == rows[1]["embedding"]
 
 
-def test_known_texts_are_not_embedded_again(two_models: Study, log: logging.Logger) -> None:
-    lake = Lake(two_models.home.lake)
+def test_known_texts_are_not_embedded_again(hand_study: Study, log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
     write_answers(lake, "tiny", ["Łódź", "Paris"])
-    outcome = embed_answers(two_models, lake, log)
-    assert outcome.notes["models_without_answers"] == ["second"]
-    before = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings").to_pylist()}
-    write_answers(lake, "tiny", ["Paris"])
-    write_answers(lake, "second", ["Rome"])
-    assert embed_answers(two_models, lake, log).notes["embedded_now"] == 1
-    after = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings").to_pylist()}
+    lake.write("answer_embeddings", [], fingerprint="of an earlier version")  # in one file for all models
+    embed_answers(hand_study, lake, "tiny", log)
+    assert lake.partitions("answer_embeddings") == ["tiny"]
+    before = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
+    after = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
     assert after.keys() == {"Paris", "Rome"}
     assert after["Paris"] == before["Paris"]
 
 
 _OTHERS = [
-    "another",
     ENCODER.name,  # the name alone does not identify the weights
     replace(ENCODER, weights_sha256="0" * 64).stamp,
     replace(ENCODER, max_tokens=128).stamp,
@@ -75,36 +77,55 @@ _OTHERS = [
 
 
 @pytest.mark.parametrize("other", _OTHERS)
-def test_vectors_of_another_encoder_are_not_kept(hand_study: Study, other: str, log: logging.Logger) -> None:
+def test_vectors_of_another_encoder_are_not_taken(hand_study: Study, other: str, log: logging.Logger) -> None:
     lake = Lake(hand_study.home.lake)
     write_answers(lake, "tiny", ["Paris"])
-    stranger = {"text": "Paris", "embedding": [0.0] * ENCODER.n_dimensions, "encoder": other}
-    lake.write("answer_embeddings", [stranger], fingerprint="old")
-    assert embed_answers(hand_study, lake, log).notes["embedded_now"] == 1
-    row = lake.read("answer_embeddings").to_pylist()[0]
-    assert row["encoder"] == ENCODER.stamp
-    assert abs(sum(x * x for x in row["embedding"]) - 1) < 1e-5
+    with Vectors(hand_study.home.cache, "cpu", log) as vectors:
+        vectors._encoder = other
+        vectors.embed(["Paris"])
+    assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
+
+
+def test_an_answer_without_a_finite_vector_is_put_aside(
+    hand_study: Study, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(hand_study.home.lake)
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    whole = Encoder._forward
+
+    def broken(self: Encoder, identifiers: list[list[int]]) -> np.ndarray:
+        return whole(self, identifiers) * np.array([[np.nan], [1.0]])
+
+    monkeypatch.setattr(Encoder, "_forward", broken)
+    outcome = embed_answers(hand_study, lake, "tiny", log)
+    assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (1, 1)
+    (aside,) = lake.read("quarantine", "answer_embeddings|tiny").to_pylist()
+    assert (aside["reason"], aside["raw"]) == ("the encoder's vector is not finite", "Paris")
 
 
 def test_without_answers(hand_study: Study, make_study: Callable[[str], Study], log: logging.Logger) -> None:
     lake = Lake(hand_study.home.lake)
     with pytest.raises(LakeError, match="lake/paraphrase_answers"):
-        embed_answers(hand_study, lake, log)
+        embed_answers(hand_study, lake, "tiny", log)
     text = hand_study.path.read_text(encoding="utf-8")
     silent = make_study(text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
-    assert embed_answers(silent, lake, log).stamp.n_rows == 0
+    assert embed_answers(silent, lake, "tiny", log).stamp.n_rows == 0
 
 
 def test_sampled_answers_are_embedded_too(hand_study: Study, log: logging.Logger) -> None:
     lake = Lake(hand_study.home.lake)
     both = replace(hand_study, prompts=(Prompt("p", asks=("paraphrases", "samples")),))
     write_answers(lake, "tiny", ["Paris", "Rome"])
-    assert embed_answers(hand_study, lake, log).stamp.n_rows == 2
+    assert embed_answers(hand_study, lake, "tiny", log).stamp.n_rows == 2
     with pytest.raises(LakeError, match="materialise asset lake/sampled_answers first"):
-        embed_answers(both, lake, log)
+        embed_answers(both, lake, "tiny", log)
     write_answers(lake, "tiny", ["Rome", "Oslo", "Oslo"], table="sampled_answers")
-    outcome = embed_answers(both, lake, log)
+    outcome = embed_answers(both, lake, "tiny", log)
     assert outcome.notes["embedded_now"] == 1
-    assert [row["text"] for row in lake.read("answer_embeddings").to_pylist()] == ["Oslo", "Paris", "Rome"]
+    assert [row["text"] for row in lake.read("answer_embeddings", "tiny").to_pylist()] == [
+        "Oslo",
+        "Paris",
+        "Rome",
+    ]
     only_samples = replace(hand_study, prompts=(Prompt("p", asks=("samples",)),))
-    assert embed_answers(only_samples, lake, log).stamp.n_rows == 2
+    assert embed_answers(only_samples, lake, "tiny", log).stamp.n_rows == 2

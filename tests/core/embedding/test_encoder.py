@@ -76,7 +76,7 @@ def test_other_files_are_refused(tmp_path: Path, name: str, expected: str) -> No
 
 def test_batches_hold_every_row_once_and_stay_small() -> None:
     lengths = [3, 256, 7, 7, 120, 1, 256, 256, 256, 256, 5000]
-    batches = _batches(lengths)
+    batches = _batches(lengths, 1_024)
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[row] for row in batch) <= 1_024

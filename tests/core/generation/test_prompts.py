@@ -20,8 +20,8 @@ from dagster_project.core.generation.prompts.build import (
     is_blank,
     text_as_read,
 )
+from dagster_project.core.methods import VERBALISED
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from dagster_project.core.retrieval.base import VERBALISED
 from dagster_project.core.study.study import PROMPT_FORMATS
 
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")

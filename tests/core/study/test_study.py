@@ -26,6 +26,7 @@ from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reference_questions import TagMe
 from dagster_project.core.study.study import (
     Dataset,
+    Embeddings,
     Model,
     Popularity,
     Prompt,
@@ -72,6 +73,7 @@ VALID: dict[str, Any] = {
     "max_new_tokens": 7,
     "background_tokens": 90,
     "sampling": {"n": 4, "temperature": 1},
+    "embeddings": {"device": "cpu", "least_paraphrase_cosine": 0.9},
     "seed": 3,
 }  # fmt: skip
 
@@ -112,6 +114,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     assert (study.name, study.top_k, study.max_new_tokens, study.seed) == ("fair", 2, 7, 3)
     assert (study.background_tokens, study.sampling) == (90, Sampling(n=4, temperature=1.0))
+    assert study.embeddings == Embeddings("cpu", 0.9)
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
     assert study.prompts == (
@@ -150,6 +153,7 @@ def test_valid_names_every_key() -> None:
     """Otherwise a key could be missing in `test_every_key_arrives` and in the changes below."""
     kinds = {
         Study: VALID, Dataset: VALID["datasets"][0], Sampling: VALID["sampling"], Popularity: VALID["popularity"],
+        Embeddings: VALID["embeddings"],
         Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
         Service: VALID["models"][1]["service"],
     }  # fmt: skip
@@ -274,6 +278,9 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("sampling.n", 1, "sampling.n: must be a whole number of 2 to 1000, not 1"),
         ("sampling.temperature", 0, "sampling.temperature: must be a number above 0 and at most 2, not 0"),
         ("sampling.temperature", "hot", "sampling.temperature: must be a number above 0 and at most 2, not 'hot'"),
+        ("embeddings.floor", 0.5, "embeddings.floor: unknown key; allowed: device, least_paraphrase_cosine"),
+        ("embeddings.device", 0, "embeddings.device: must be a text, not int 0"),
+        ("embeddings.least_paraphrase_cosine", 1.5, "must be a number above -1 and at most 1, not 1.5"),
         ("sampling.temperature", float("nan"), "must be a number above 0 and at most 2, not '.nan'"),
         ("methods", ["bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, hybrid, oracle, random"),
         ("methods", ["hybrid", "oracle", "random"], "methods: 'hybrid' fuses the passages of other methods; name"),

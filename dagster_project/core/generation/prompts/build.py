@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dagster_project.core.methods import METHODS
-from dagster_project.core.retrieval.base import VERBALISED
+from dagster_project.core.methods import METHODS, VERBALISED
 
 _BLANK_LINE = "\n\n"
 

@@ -10,16 +10,26 @@ with asked_paraphrases as (
 
 ),
 
+compared as (
+
+    select
+        similarities.*,
+        sets.share_identical
+    from {{ ref('int_answer_similarities') }} as similarities
+    inner join {{ ref('int_answer_sets') }} as sets using (asked, {{ key }})
+
+),
+
 paraphrased as (
 
-    select * from {{ ref('int_answer_similarities') }}
+    select * from compared
     where asked = 'paraphrases'
 
 ),
 
 drawn as (
 
-    select * from {{ ref('int_answer_similarities') }}
+    select * from compared
     where asked = 'samples'
 
 ),
@@ -43,6 +53,7 @@ sampled as (
         {{ key }},
         any_value(relation) as relation,
         count(*) as n_samples,
+        count(*) filter (where prediction = '') as n_empty_samples,
         min(n_samples) as n_samples_asked
     from {{ ref('int_sampled_answers') }}
     group by {{ key }}
@@ -62,8 +73,15 @@ final as (
         answered.is_correct,
         asked_paraphrases.n_paraphrases,
         {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased') }} as scons,
+        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased', 'share_identical') }}
+            as identical_answers,
         coalesce(sampled.n_samples, 0) as n_samples,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn') }} as cert
+        coalesce(sampled.n_empty_samples, 0) as n_empty_samples,
+        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn') }} as cert,
+        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'share_identical') }}
+            as identical_samples,
+        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'n_clusters') }} as n_clusters,
+        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'entropy') }} as semantic_entropy
     from answered
     full join sampled using ({{ key }})
     left join asked_paraphrases using (dataset, question_id)

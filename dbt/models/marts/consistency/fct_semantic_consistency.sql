@@ -28,7 +28,13 @@ final as (
         {{ wilson_low('n_correct', 'n') }} as ci_low,
         {{ wilson_high('n_correct', 'n') }} as ci_high,
         avg(scons) as scons,
-        avg(cert) as cert
+        {{ mean_interval('scons', -1, 1) }},
+        avg(identical_answers) as identical_answers,
+        avg(cert) as cert,
+        {{ mean_interval('cert', -1, 1) }},
+        avg(identical_samples) as identical_samples,
+        avg(semantic_entropy) as semantic_entropy,
+        {{ mean_interval('semantic_entropy', 0) }}
     from by_relation
     group by dataset, prompt, model, relation
 

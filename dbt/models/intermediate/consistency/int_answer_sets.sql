@@ -1,0 +1,45 @@
+{%- set answers = {'paraphrases': 'int_paraphrase_answers', 'samples': 'int_sampled_answers'} -%}
+with answers as (
+    {% for asked, model in answers.items() %}
+    select
+        '{{ asked }}' as asked,
+        dataset,
+        question_id,
+        model,
+        prompt,
+        prediction
+    from {{ ref(model) }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
+
+),
+
+texts as (
+
+    select
+        answers.*,
+        count(*) as n
+    from answers
+    group by all
+
+),
+
+final as (
+
+    select
+        asked,
+        dataset,
+        question_id,
+        model,
+        prompt,
+        list(prediction order by prediction) as texts,
+        list(n order by prediction) as counts,
+        sum(n)::bigint as n_answers,
+        -- Pairs of answers that are the same text, character by character; null for a single answer.
+        sum(n * (n - 1)) / nullif(sum(n) * (sum(n) - 1), 0) as share_identical
+    from texts
+    group by asked, dataset, question_id, model, prompt
+
+)
+
+select * from final
