@@ -26,7 +26,10 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"n_parameters: 162_322_944|(requests_per_minute|(prompt|completion)_usd_per_million|max_cost_usd): [\d.]+",
         "an example",
     ),
-    (r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|snapshot: \"2026-10\"|popularity=120|\b[48]bit\b", "an example"),
+    (
+        r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|snapshot: \"2026-10\"|popularity=120|\b[48]bit\b",
+        "an example",
+    ),
     (r"https?://\S+|127\.0\.0\.1", "an address"),
     (r"[A-Za-z]+[-_]?\d[\w.-]*", "a name: bm25, float16, bzip2, T5, SHA-256"),
     (r"Python 3\.11 to 3\.13|SPARQL 1\.1", "a version"),

@@ -210,7 +210,7 @@ order by dataset, retriever, third""",  # noqa: S608
     columns=(
         KEY[0],
         Column("retriever", "retriever"),
-        Column("part", "questions"),
+        Column("part", "third"),
         Column("popularity_low", "popularity from", "number"),
         Column("popularity_high", "to", "number"),
         N,
@@ -224,7 +224,7 @@ order by dataset, retriever, third""",  # noqa: S608
             series("retriever", "retriever"),
             tooltip(
                 ("retriever", "retriever"),
-                ("part", "questions"),
+                ("part", "third"),
                 ("recall_at_1", "recall@1", ".3f"),
                 ("recall_at_1_ci_low", "interval from", ".3f"),
                 ("recall_at_1_ci_high", "interval to", ".3f"),
