@@ -19,10 +19,10 @@ HELD_OUT = Figure(
     section="consistency",
     title="Predicting whether an answer is right",
     shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
-    "It was fitted on other questions. `most frequent outcome` always predicts what happened to most of those. `all` knows the "
-    "relation, the popularity of the subject, the consistency over paraphrases and the certainty over samples; the other "
-    f"rows lack some of them. {WILSON} The table has the fit on all questions beside it: McFadden's R² and Akaike's "
-    "criterion.",
+    "It was fitted on other questions. `most frequent outcome` always predicts what happened to most of those. `all` "
+    "knows the relation, the popularity of the subject, the consistency over paraphrases and the certainty over "
+    f"samples; the other rows lack some of them. {WILSON} The table has the fit on all questions beside it: McFadden's "
+    "R² and Akaike's criterion.",
     source="PopQA-TP, Tables 5, 6 and 8",
     tables=("fct_prediction_models",),
     sql=f"""with held_out as (
@@ -115,8 +115,8 @@ CALIBRATION = Figure(
     section="consistency",
     title="Are the predicted probabilities right?",
     shows="How often an answer is right, by its predicted probability. No estimator saw the subject of the question "
-    "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction is too "
-    f"low. {WILSON} Bins under {FEWEST_BY_RELATION} questions are left out.",
+    "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction "
+    f"is too low. {WILSON} Bins under {FEWEST_BY_RELATION} questions are left out.",
     source="Guo, Pleiss, Sun and Weinberger (2017), reliability diagram",
     tables=("fct_prediction_calibration", "fct_prediction_scores"),
     sql=f"""select dataset, prompt, model, signal, estimator, calibration.n, mean_probability, accuracy, ci_low, ci_high,
