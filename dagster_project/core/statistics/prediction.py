@@ -150,9 +150,10 @@ def _predictions(group: Group, seed: int) -> Iterator[Row]:
 
 
 def _rows_of(group: Group, one: CrossFitted) -> Iterator[Row]:
-    fold, probability, undefined = np.full((3, len(group.is_whole)), None, dtype=object)
+    fold, probability = np.full((2, len(group.is_whole)), None, dtype=object)
+    undefined = group.rows["undefined"].copy()
     fold[group.is_whole], probability[group.is_whole] = one.fold, one.probability
-    undefined[:] = np.where(group.is_whole, one.undefined, group.rows["undefined"])
+    undefined[group.is_whole] = one.undefined
     for at, question_id in enumerate(group.rows["question_id"]):
         yield {
             **group.key, "question_id": question_id, "estimator": one.estimator, "signal": one.signal,
