@@ -56,7 +56,9 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     models = [generated_questions(seed) for seed in range(chosen.models)]
-    regress(generated_questions(seed=0).where(np.arange(sum(N_OF_RELATIONS)) % 50 == 0), 1)  # imports statsmodels
+    regress(
+        generated_questions(seed=0).where(np.arange(sum(N_OF_RELATIONS)) % 50 == 0), 1
+    )  # imports statsmodels
     seconds: dict[str, float | None] = {"regression_s": None, "ablations_s": None, "probabilities_s": None}
     say("the regression with all interactions …")
     seconds["regression_s"] = _timed(lambda: regress(models[0], 1))
