@@ -30,7 +30,6 @@ from dagster_project.core.statistics.prediction_probabilities import CrossFitted
 from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
 from dagster_project.core.statistics.resampling import seed_of
 from dagster_project.core.statistics.statistic import Statistic
-from dagster_project.core.threads import thread_count
 
 ALL_RELATIONS, ABOVE_TENTH = SETTINGS = ("all_relations", "relations_above_0.1")
 ALL_ROWS, HELD_OUT = FITS = ("all_rows", "held_out")
@@ -77,12 +76,10 @@ class Group:
 
 def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, list[Row]]:
     """The rows of all lake tables of performance prediction. `tables`: int_prediction_rows."""
-    from threadpoolctl import threadpool_limits
-
     found: dict[str, list[Row]] = {table: [] for table in TABLES}
     groups = list(_groups(tables[0], seed))
     what = "performance prediction: models and prompts"
-    with threadpool_limits(thread_count()), Progress(log, what, len(groups)) as progress:
+    with Progress(log, what, len(groups)) as progress:
         for group in groups:
             for setting, ablation in itertools.product(SETTINGS, ABLATIONS):
                 _regress(group, setting, ablation, found)

@@ -25,6 +25,7 @@ from dagster_project.core.statistics.prediction_design import (
     Values,
     scale_of,
 )
+from dagster_project.core.threads import thread_count
 
 N_FOLDS, N_PARTS = 5, 3
 LEAST_QUESTIONS = 50
@@ -111,12 +112,14 @@ def _predicted(
     seed: int,
 ) -> Values:
     from sklearn.calibration import CalibratedClassifierCV
+    from threadpoolctl import threadpool_limits
 
     features = _interactions if estimator == LOGISTIC else _columns
     values = features(questions, signal, training)
     categories = len(set(questions.relation)) if signal.has_relation else 0
     model = CalibratedClassifierCV(_estimator(estimator, categories, seed), cv=parts)
-    model.fit(values[training], questions.correct[training])
+    with threadpool_limits(thread_count()):  # of the libraries that are loaded by now
+        model.fit(values[training], questions.correct[training])
     return np.asarray(model.predict_proba(values[test])[:, 1])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.stats import pearsonr
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from dagster_project.core.statistics.prediction import LEFT_OUT, TABLES, hard_relations, predict_correctness
@@ -156,6 +157,24 @@ def test_diagnostics_count_every_question_once_for_each_predictor(awkward: Study
     )
     assert (counted.nunique(axis=1) == 1).all()
     assert diagnostics.is_central.mean() > 0.5
+
+
+def test_the_correlation_over_relations_is_that_of_scipy(awkward: Study) -> None:
+    relations = mart(awkward, "fct_semantic_consistency").query("relation != 'all'")
+    found = mart(awkward, "fct_consistency_correlation").set_index([*KEY, "measure"])
+    assert len(found) == 2 * relations.groupby(KEY).ngroups
+    for (*group, measure), row in found.iterrows():
+        mine = relations.set_index(KEY).loc[tuple(group)].dropna(subset=[measure])
+        assert row.n_relations == len(mine)
+        if row.undefined is not None:
+            assert len(mine) < 4 or mine.accuracy.nunique() == 1
+            continue
+        expected = pearsonr(mine[measure], mine.accuracy)
+        ours, theirs = (
+            [row.pearson, row.ci_low, row.ci_high],
+            [expected.statistic, *expected.confidence_interval()],
+        )
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
 def test_a_study_without_answers_has_empty_tables(monkeypatch: pytest.MonkeyPatch) -> None:
