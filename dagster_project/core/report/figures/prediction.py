@@ -13,13 +13,13 @@ from dagster_project.core.report.figures.memory import (
 )
 from dagster_project.core.report.marks import curves, fixed, names, panels, points, series, share_y, tooltip
 
-_REGRESSION, _MAJORITY = "regression", "most frequent outcome"
+_REGRESSION, _MAJORITY = "regression", "majority"
 HELD_OUT = Figure(
     key="prediction_held_out",
     section="consistency",
     title="Predicting whether an answer is right",
     shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
-    "It was fitted on other questions. `most frequent outcome` always predicts what happened to most of those. `all` "
+    "It was fitted on other questions. `majority` always predicts what happened to most of those. `all` "
     "knows the relation, the popularity of the subject, the consistency over paraphrases and the certainty over "
     f"samples; the other rows lack some of them. {WILSON} The table has the fit on all questions beside it: McFadden's "
     "R² and Akaike's criterion.",
@@ -40,7 +40,9 @@ inner join whole using (dataset, prompt, model, setting, predictors)
 union all by name
 select dataset, prompt, model, setting, predictors, n, baseline as accuracy, '{_MAJORITY}' as predicted_by
 from held_out
-order by dataset, prompt, setting, model, predictors, predicted_by""",  # noqa: S608
+order by dataset, prompt, setting, model,
+    list_position(['all', 'without_popularity', 'without_relation', 'scons_cert', 'cert', 'scons'], predictors),
+    predicted_by""",  # noqa: S608
     columns=(
         *KEY[:3],
         Column("setting", "relations"),
@@ -48,7 +50,7 @@ order by dataset, prompt, setting, model, predictors, predicted_by""",  # noqa: 
         Column("predicted_by", "predicted by"),
         N,
         ACCURACY,
-        Column("gain", "gain over the most frequent outcome", "signed"),
+        Column("gain", "gain over the majority", "signed"),
         Column("mcfadden_r2", "McFadden's R²", "number"),
         Column("aic", "AIC", "number"),
         Column("n_separated", "separated relations", "count"),
