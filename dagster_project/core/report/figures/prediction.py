@@ -33,13 +33,15 @@ HELD_OUT = Figure(
     select dataset, prompt, model, setting, predictors, mcfadden_r2, aic, n_separated
     from marts.fct_prediction_models
     where fit = 'all_rows'
+), predicted as (
+    select * exclude (baseline), '{_REGRESSION}' as predicted_by
+    from held_out
+    inner join whole using (dataset, prompt, model, setting, predictors)
+    union all by name
+    select dataset, prompt, model, setting, predictors, n, baseline as accuracy, '{_MAJORITY}' as predicted_by
+    from held_out
 )
-select * exclude (baseline), '{_REGRESSION}' as predicted_by
-from held_out
-inner join whole using (dataset, prompt, model, setting, predictors)
-union all by name
-select dataset, prompt, model, setting, predictors, n, baseline as accuracy, '{_MAJORITY}' as predicted_by
-from held_out
+select * from predicted
 order by dataset, prompt, setting, model,
     list_position(['all', 'without_popularity', 'without_relation', 'scons_cert', 'cert', 'scons'], predictors),
     predicted_by""",  # noqa: S608
