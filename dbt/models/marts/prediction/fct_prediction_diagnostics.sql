@@ -66,10 +66,10 @@ final as (
 
     select
         counted.*,
-        n_correct / n as accuracy,
-        {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high,
-        bin_center between central_low and central_high as is_central
+        counted.n_correct / counted.n as accuracy,
+        {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
+        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high,
+        counted.bin_center between central.central_low and central.central_high as is_central
     from counted
     inner join central using ({{ key }}, relation)
 
