@@ -125,3 +125,11 @@ def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -
     names = {"decide_us", "lookup_us", "requests_per_s", "p50_ms", "p99_ms", "batched_per_s"}
     assert set(figures) == names
     assert all(value > 0 for value in figures.values())
+
+
+def test_prediction_prints_its_times() -> None:
+    done = _run("prediction", ["--models", "1"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert set(figures) == {"regression_s", "ablations_s"}
+    assert all(value > 0 for value in figures.values())

@@ -43,6 +43,16 @@ CLAIMS = (
         _in_query("accuracy_by_relative_popularity", r"n >= (\d+)"),
     ),
     Claim(
+        caption("prediction_calibration"),
+        "Bins under {n} questions",
+        _in_query("prediction_calibration", r"n >= (\d+)"),
+    ),
+    Claim(
+        caption("prediction_diagnostics"),
+        "and under {n} questions",
+        _in_query("prediction_diagnostics", r"n >= (\d+)"),
+    ),
+    Claim(
         caption("scaling_by_level"),
         "levels under {n} questions",
         _in_query("scaling_by_level", r"n >= (\d+)"),

@@ -10,6 +10,7 @@ _PAIR = (
     "parametric_method = 'closed_book' and retrieval_method = 'bm25' and search = 'exact' and threshold_scope"
 )
 _GAIN = f"select model, gain, gain_ci_low, gain_ci_high from fct_adaptive_accuracy where {_PAIR}"
+_REGRESSION = "from fct_prediction_models where setting = 'all_relations'"
 _CORRELATION = "from fct_popularity_correlation where method = 'closed_book' and relation"
 _LEVEL = """from fct_accuracy_by_popularity_level as smaller
     join fct_accuracy_by_popularity_level as larger using (dataset, prompt, method, level)
@@ -148,8 +149,8 @@ CLAIMS = tuple(
             "correlation over {s3} relations of accuracy with SCons: S {s1:d2}, M {m1:d2}, L {l1:d2}; "
             "with Cert: {s2:d2}, {m2:d2}, {l2:d2}",
             by_model(
-                "select model, corr(accuracy, scons), corr(accuracy, cert), count(*) "
-                "from fct_semantic_consistency where relation <> 'all' group by model"
+                "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert'), "
+                "max(n_relations) from fct_consistency_correlation group by model"
             ),
         ),
         (
@@ -164,6 +165,37 @@ CLAIMS = tuple(
                 "select model, corr(is_correct::int, scons), corr(is_correct::int, cert) "
                 "from fct_question_consistency group by model"
             ),
+        ),
+        (
+            "McFadden's R²: S {s:d3}, M {m:d3}, L {l:d3}. On held-out",
+            by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'"),
+        ),
+        (
+            "it is right for {s1:p0} %, {m1:p0} % and {l1:p0} %; the majority is right for {s2:p0} %, {m2:p0} % and "
+            "{l2:p0} %",
+            by_model(
+                f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
+            ),
+        ),
+        (
+            "certainty alone, held out: {s:p0} %, {m:p0} % and {l:p0} %",
+            by_model(
+                f"select model, accuracy {_REGRESSION} and predictors = 'scons_cert' and fit = 'held_out'"
+            ),
+        ),
+        (
+            "AIC of the full model: S {s1:,.0f}, M {m1:,.0f}, L {l1:,.0f}; without the relation: {s2:,.0f}, {m2:,.0f}, "
+            "{l2:,.0f}",
+            by_model(
+                "select model, min(aic) filter (predictors = 'all'), min(aic) filter (predictors = 'without_relation') "
+                f"{_REGRESSION} and fit = 'all_rows' group by model"
+            ),
+        ),
+        (
+            "its interactions are {more} more coefficients",
+            "select distinct max(n_coefficients) filter (predictors = 'all') "
+            "- max(n_coefficients) filter (predictors = 'without_relation') as more "
+            f"{_REGRESSION} group by model",
         ),
         (
             "here SCons is {s:d3}, {m:d3} and {l:d3} for S, M and L",

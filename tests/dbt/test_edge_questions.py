@@ -18,6 +18,7 @@ MAY_LACK_A_RELATION = {
     "fct_sampled_answers",
     "fct_question_consistency",
     "fct_passage_effects",
+    "fct_question_predictions",
 }
 """Marts of one row per question or answer; the others by relation leave questions without one to `all`."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dagster_project.core.tables.generation import GENERATION_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
+from dagster_project.core.tables.prediction import PREDICTION_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
 from dagster_project.core.tables.statistics import STATISTICS_TABLES
@@ -46,6 +47,7 @@ TABLES: dict[str, Table] = {
         *REFERENCE_TABLES,
         *GENERATION_TABLES,
         *STATISTICS_TABLES,
+        *PREDICTION_TABLES,
         *_QUARANTINE,
     )
 }

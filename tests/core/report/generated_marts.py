@@ -64,6 +64,9 @@ class World:
             "level": ("below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"), "n_least": (100, 1000, 4000),
             "parametric_correct": (False, True), "retrieval_correct": (False, True),
             "question_id": [f"q{n}" for n in range(self.n_questions)],
+            "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
+            "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),
+            "predictor": ("scons", "cert"),
             "entity_id": [f"e{n}" for n in range(4)], "passage_id": [f"s{n}" for n in range(4)],
         }  # fmt: skip
         return self.keys.get(name) or fixed.get(name)

@@ -16,6 +16,7 @@ from dagster_project.core.report.figures import (
     memory,
     overview,
     passages,
+    prediction,
     questions,
     retrieval,
     tail,
@@ -48,7 +49,8 @@ SECTIONS = (
     Section(
         "consistency",
         "Consistency",
-        "Does a model give the same answer to the same question in other words?",
+        "Does a model give the same answer to the same question in other words? And does that show whether the answer is "
+        "right?",
     ),
     Section(
         "questions", "The questions", "The questions behind every number: how popular their subjects are."
@@ -67,6 +69,7 @@ FIGURES: tuple[Figure, ...] = (
     *adaptive.FIGURES,
     *costs.FIGURES,
     *consistency.FIGURES,
+    *prediction.FIGURES,
     *questions.FIGURES,
     *audit.FIGURES,
 )

@@ -1,62 +1,6 @@
-{%- set key = 'dataset, prompt, question_id, model' -%}
-with asked_paraphrases as (
+with question_consistency as (
 
-    select
-        dataset,
-        question_id,
-        count(*) as n_paraphrases
-    from {{ ref('stg_questions__paraphrases') }}
-    group by dataset, question_id
-
-),
-
-compared as (
-
-    select
-        similarities.*,
-        sets.share_identical
-    from {{ ref('int_answer_similarities') }} as similarities
-    inner join {{ ref('int_answer_sets') }} as sets using (asked, {{ key }})
-
-),
-
-paraphrased as (
-
-    select * from compared
-    where asked = 'paraphrases'
-
-),
-
-drawn as (
-
-    select * from compared
-    where asked = 'samples'
-
-),
-
-answered as (
-
-    select
-        {{ key }},
-        any_value(relation) as relation,
-        count(*) as n_answers,
-        count(*) filter (where prediction = '') as n_empty_answers,
-        bool_or(is_correct) filter (where paraphrase_id = 0) as is_correct
-    from {{ ref('int_paraphrase_answers') }}
-    group by {{ key }}
-
-),
-
-sampled as (
-
-    select
-        {{ key }},
-        any_value(relation) as relation,
-        count(*) as n_samples,
-        count(*) filter (where prediction = '') as n_empty_samples,
-        min(n_samples) as n_samples_asked
-    from {{ ref('int_sampled_answers') }}
-    group by {{ key }}
+    select * from {{ ref('int_question_consistency') }}
 
 ),
 
@@ -66,27 +10,21 @@ final as (
         dataset,
         prompt,
         question_id,
-        coalesce(answered.relation, sampled.relation) as relation,
+        relation,
         model,
-        coalesce(answered.n_answers, 0) as n_answers,
-        coalesce(answered.n_empty_answers, 0) as n_empty_answers,
-        answered.is_correct,
-        asked_paraphrases.n_paraphrases,
-        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased') }} as scons,
-        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased', 'share_identical') }}
-            as identical_answers,
-        coalesce(sampled.n_samples, 0) as n_samples,
-        coalesce(sampled.n_empty_samples, 0) as n_empty_samples,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn') }} as cert,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'share_identical') }}
-            as identical_samples,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'n_clusters') }} as n_clusters,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'entropy') }} as semantic_entropy
-    from answered
-    full join sampled using ({{ key }})
-    left join asked_paraphrases using (dataset, question_id)
-    left join paraphrased using (dataset, prompt, question_id, model)
-    left join drawn using (dataset, prompt, question_id, model)
+        n_answers,
+        n_empty_answers,
+        is_correct,
+        n_paraphrases,
+        scons,
+        identical_answers,
+        n_samples,
+        n_empty_samples,
+        cert,
+        identical_samples,
+        n_clusters,
+        semantic_entropy
+    from question_consistency
 
 )
 

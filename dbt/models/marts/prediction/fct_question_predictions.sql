@@ -1,0 +1,37 @@
+with predictions as (
+
+    select * from {{ ref('stg_study__question_predictions') }}
+
+),
+
+questions as (
+
+    select * from {{ ref('int_prediction_rows') }}
+
+),
+
+final as (
+
+    select
+        predictions.dataset,
+        predictions.prompt,
+        predictions.model,
+        predictions.question_id,
+        questions.relation,
+        questions.is_correct,
+        predictions.estimator,
+        predictions.signal,
+        predictions.fold,
+        predictions.probability,
+        predictions.undefined
+    from predictions
+    inner join questions
+        on
+            predictions.dataset = questions.dataset
+            and predictions.prompt = questions.prompt
+            and predictions.model = questions.model
+            and predictions.question_id = questions.question_id
+
+)
+
+select * from final

@@ -1,0 +1,145 @@
+"""The regression's tables agree with statsmodels' formula interface, and find coefficients that were planted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from dagster_project.core.statistics.prediction_design import ABLATIONS, Ablation, Questions
+from dagster_project.core.statistics.prediction_held_out import fit_all, score
+from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
+from tests.core.statistics.predicted_questions import frame, planted_questions, random_questions
+
+FORMULAS = {
+    "all": "QCat*popularity + QCat*scons + QCat*cert",
+    "without_popularity": "QCat*scons + QCat*cert",
+    "without_relation": "popularity + scons + cert",
+    "scons_cert": "scons + cert",
+    "cert": "cert",
+    "scons": "scons",
+}
+NAME_OF = {"log(SPop)": "popularity", "SCons": "scons", "Cert": "cert"}
+each_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda one: one.name)
+
+
+def reference(data: pd.DataFrame, ablation: Ablation) -> Any:
+    formula = f"correct ~ {FORMULAS[ablation.name]}"
+    return smf.logit(formula, data).fit(method="newton", maxiter=100, tol=1e-12, disp=False)
+
+
+def written(term: str) -> str:
+    """A term as the formula of the reference has it."""
+    for ours, theirs in NAME_OF.items():
+        term = term.replace(ours, theirs)
+    return term
+
+
+def parameter(row: dict[str, Any]) -> str:
+    return written(row["term"]).replace("QCat", f"QCat[T.{row['relation']}]")
+
+
+@each_ablation
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_equal_statsmodels(ablation: Ablation, seed: int) -> None:
+    questions = random_questions(seed)
+    expected = reference(frame(questions), ablation)
+    fits = fit_all(questions, ablation)
+    found = likelihood(fits, ablation)
+    assert found["aic"] == pytest.approx(expected.aic, rel=1e-8)
+    assert found["mcfadden_r2"] == pytest.approx(expected.prsquared, abs=1e-9)
+    assert found["log_likelihood_null"] == pytest.approx(expected.llnull, rel=1e-8)
+    rows = [row for row in coefficients(fits, ablation) if row["coding"] == "treatment"]
+    assert sorted(map(parameter, rows)) == sorted(expected.params.index)
+    for row in rows:
+        name = parameter(row)
+        ours = [row[one] for one in ("beta", "standard_error", "p_value", "ci_low", "ci_high")]
+        theirs = [
+            expected.params[name],
+            expected.bse[name],
+            expected.pvalues[name],
+            *expected.conf_int().loc[name],
+        ]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8, err_msg=name)
+        assert row["exp_ci_low"] == pytest.approx(np.exp(row["ci_low"]))
+    tested = expected.wald_test_terms(scalar=True).table
+    for term in (found_terms := list(terms(fits, ablation))):
+        theirs = tested.loc[written(term["term"])]
+        assert term["df"] == theirs.df_constraint
+        np.testing.assert_allclose(
+            [term["wald_chi2"], term["p_value"]], [theirs.statistic, theirs.pvalue], rtol=1e-7, atol=1e-12
+        )
+    assert len(found_terms) == len(tested)
+
+
+def test_coefficients_within_a_relation_are_those_of_its_own_regression() -> None:
+    questions, ablation = random_questions(seed=4), ABLATIONS[0]
+    data = frame(questions)
+    rows = [
+        row for row in coefficients(fit_all(questions, ablation), ablation) if row["coding"] != "treatment"
+    ]
+    for relation, own in data.groupby("QCat"):
+        expected = smf.logit("correct ~ popularity + scons + cert", own).fit(disp=False, tol=1e-12)
+        mine = {written(row["term"]): row for row in rows if row["relation"] == relation}
+        assert set(mine) == set(expected.params.index)
+        for name, row in mine.items():
+            assert row["beta"] == pytest.approx(expected.params[name], rel=1e-8)
+            assert row["p_value"] == pytest.approx(expected.pvalues[name], rel=1e-7)
+
+
+def test_planted_coefficients_are_in_their_intervals() -> None:
+    beta = np.array([[-0.5, 1.0, 0.5, 0.0], [0.5, 0.2, 0.5, 1.0], [0.0, 0.7, -0.4, 0.3]])
+    within = {(f"relation {r}", c): beta[r, c] for r in range(3) for c in range(4)}
+    hits = dict.fromkeys(within, 0)
+    columns = ABLATIONS[0].columns
+    for seed in range(100):
+        for row in coefficients(fit_all(planted_questions(beta, 300, seed), ABLATIONS[0]), ABLATIONS[0]):
+            if row["coding"] == "within_relation":
+                key = (row["relation"], columns.index(row["term"]))
+                hits[key] += row["ci_low"] <= within[key] <= row["ci_high"]
+    assert min(hits.values()) >= 90, hits
+
+
+@each_ablation
+def test_the_held_out_score_is_that_of_statsmodels(ablation: Ablation) -> None:
+    questions = random_questions(seed=5)
+    is_training = np.random.default_rng(0).uniform(size=len(questions.correct)) < 0.8
+    training, test = questions.where(is_training), questions.where(~is_training)
+    expected = reference(frame(training), ablation).predict(frame(test, scaled_by=training))
+    found = score(training, fit_all(training, ablation), test, ablation)
+    assert found["n_scored"] == len(test.correct)
+    assert found["n_hits"] == ((expected > 0.5) == test.correct).sum()
+    most = training.correct.mean() > 0.5
+    assert found["n_hits_baseline"] == (test.correct == most).sum()
+    assert found["n_scored_unseen"] == 0
+
+
+def test_relations_that_are_separated_or_new_are_scored_all_the_same() -> None:
+    questions = random_questions(seed=6)
+    is_never = questions.relation == "relation 2"
+    questions = Questions(questions.relation, questions.correct & ~is_never, questions.predictors)
+    is_new = questions.relation == "relation 3"
+    is_test = is_new | (np.arange(len(is_new)) % 5 == 0)
+    training, test = questions.where(~is_test), questions.where(is_test)
+    fits = fit_all(training, ABLATIONS[0])
+    found = score(training, fits, test, ABLATIONS[0])
+    assert [fit.is_separated for fit in fits] == [False, False, True]
+    assert found["n_scored_unseen"] == is_new.sum()
+    assert found["score_undefined"] is None
+    only_never = test.where(test.relation == "relation 2")
+    assert score(training, fits, only_never, ABLATIONS[0])["n_hits"] == len(only_never.correct)
+
+
+def test_without_questions_nothing_is_scored_and_the_reason_is_told() -> None:
+    questions, nothing = random_questions(seed=7), np.zeros(320, dtype=bool)
+    for training, test, reason in (
+        (questions, questions.where(nothing), "no questions to score"),
+        (questions.where(nothing), questions, "no questions to fit"),
+    ):
+        found = score(training, fit_all(training, ABLATIONS[0]), test, ABLATIONS[0])
+        assert found["n_hits"] is found["n_hits_baseline"] is None
+        assert found["score_undefined"] == reason
+    assert likelihood([], ABLATIONS[0])["undefined"] == "no questions"
