@@ -46,8 +46,8 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert {row["background_tokens"] for row in methods} == {None}
     assert lake.read("prompts").to_pylist() == [
         {
-            "prompt": "zero_shot", "position_in_study": 0, "format": "qa", "template": "Q: {question} A:", "shots": 0, "draw": None,
-            "demonstrations_from": "other_relations", "reference_demos": False,
+            "prompt": "zero_shot", "position_in_study": 0, "format": "qa", "template": "Q: {question} A:",
+            "shots": 0, "draw": None, "demonstrations_from": "other_relations", "reference_demos": False,
             "max_new_tokens": 15, "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
             "methods": ["closed_book", "bm25", "dense", "oracle"],
         }
