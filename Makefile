@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-ingest bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-ingest bench-prediction bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -73,6 +73,9 @@ bench-coverage: $(VENV)/.installed-bench ## how often the interval of the adapti
 
 bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
 	@$(PY) -m benchmarks.consistency $(BENCH_ARGS)
+
+bench-prediction: $(VENV)/.installed-bench ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.prediction $(BENCH_ARGS)
 
 bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.generation $(BENCH_ARGS)

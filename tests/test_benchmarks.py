@@ -119,7 +119,7 @@ def test_sampling_prints_counts_before_and_after() -> None:
 
 def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -> None:
     small = ["--requests", "200", "--clients", "8", "--entities", "300"]
-    done = _run(f"import sys\nsys.argv[1:] = {small!r}\nfrom benchmarks.router import main\nmain()")
+    done = _run("router", small)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     names = {"decide_us", "lookup_us", "requests_per_s", "p50_ms", "p99_ms", "batched_per_s"}

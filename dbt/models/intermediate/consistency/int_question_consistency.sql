@@ -1,4 +1,6 @@
 {%- set key = 'dataset, prompt, question_id, model' -%}
+{%- set of_paraphrases = ['answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased'] -%}
+{%- set of_samples = ['sampled.n_samples', 'sampled.n_samples_asked', 'drawn'] -%}
 with asked_paraphrases as (
 
     select
@@ -9,31 +11,18 @@ with asked_paraphrases as (
     group by dataset, question_id
 
 ),
-
-compared as (
+{% for name, asked in [('paraphrased', 'paraphrases'), ('drawn', 'samples')] %}
+{{ name }} as (
 
     select
         similarities.*,
         sets.share_identical
     from {{ ref('int_answer_similarities') }} as similarities
     inner join {{ ref('int_answer_sets') }} as sets using (asked, {{ key }})
+    where asked = '{{ asked }}'
 
 ),
-
-paraphrased as (
-
-    select * from compared
-    where asked = 'paraphrases'
-
-),
-
-drawn as (
-
-    select * from compared
-    where asked = 'samples'
-
-),
-
+{% endfor %}
 answered as (
 
     select
@@ -72,16 +61,14 @@ final as (
         coalesce(answered.n_empty_answers, 0) as n_empty_answers,
         answered.is_correct,
         asked_paraphrases.n_paraphrases,
-        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased') }} as scons,
-        {{ int_sim('answered.n_answers', 'asked_paraphrases.n_paraphrases', 'paraphrased', 'share_identical') }}
-            as identical_answers,
+        {{ int_sim(*of_paraphrases) }} as scons,
+        {{ int_sim(*of_paraphrases, value='share_identical') }} as identical_answers,
         coalesce(sampled.n_samples, 0) as n_samples,
         coalesce(sampled.n_empty_samples, 0) as n_empty_samples,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn') }} as cert,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'share_identical') }}
-            as identical_samples,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'n_clusters') }} as n_clusters,
-        {{ int_sim('sampled.n_samples', 'sampled.n_samples_asked', 'drawn', 'entropy') }} as semantic_entropy
+        {{ int_sim(*of_samples) }} as cert,
+        {{ int_sim(*of_samples, value='share_identical') }} as identical_samples,
+        {{ int_sim(*of_samples, value='n_clusters') }} as n_clusters,
+        {{ int_sim(*of_samples, value='entropy') }} as semantic_entropy
     from answered
     full join sampled using ({{ key }})
     left join asked_paraphrases using (dataset, question_id)
