@@ -168,11 +168,11 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
             ("\\e words\n", ("select * from words", "longtail> ")),
             ("\\x\n", ("upright", "longtail> ")),
             ("select 1 +\n", ("...> ",)),
-            ("\x03", ("longtail> ",)),
+            ("\x03", ("longtail> ",)),  # it is lost while Python has shown a prompt and does not listen yet
             ("select count(*) from range(1000000000000) as a, range(1000) as b;\n", (" as b;", "\n")),
         ):
             os.write(master, typed.encode())
-            until(master, *said)
+            until(master, *said, again="\x03" if typed == "\x03" else "")
         time.sleep(1)
         os.write(master, b"\x03")
         until(master, "stopped", "longtail> ")
@@ -189,14 +189,18 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
     assert history.stat().st_mode & 0o077 == 0
 
 
-def until(master: int, *texts: str) -> str:
-    """The terminal's output, read until it contains `texts`, one after the other."""
+def until(master: int, *texts: str, again: str = "") -> str:
+    """The terminal's output, read until it contains `texts`, one after the other; `again` is typed after each second
+    without output.
+    """
     wanted = re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
     seen, deadline = "", time.monotonic() + 60
     while not wanted.search(seen):
         assert time.monotonic() < deadline, seen
         if select.select([master], [], [], 1)[0]:
             seen += os.read(master, 65_536).decode(errors="replace")
+        else:
+            os.write(master, again.encode())
     return seen
 
 

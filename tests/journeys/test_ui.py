@@ -162,7 +162,7 @@ def test_another_website_changes_nothing_and_reads_nothing(
 
 def test_a_foreign_name_of_this_machine_is_refused(served: Served, browser: Any) -> None:
     browser.get(served.url.replace("127.0.0.1", "evil.example"))
-    assert "127.0.0.1 and localhost only" in body_once(browser, bool)
+    assert "only the names 127.0.0.1 and localhost" in body_once(browser, bool)
 
 
 def test_a_link_on_another_website_opens_the_ui(served: Served, browser: Any) -> None:
