@@ -35,6 +35,8 @@ AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
 """How a study is built. Unit tests are left out: they test the SQL, not the lake, and `make test` runs them."""
 
+_PUBLISHING = ("warehouse", "statistics", "report", "router")
+"""Packages of `core` whose code decides what is published."""
 _NAMED = 5
 _TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
 """The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
@@ -76,7 +78,7 @@ def warehouse_inputs(study: Study) -> str:
     return fingerprint(
         _lake_files(study.home.lake),
         dbt_sources(),
-        *(folder_version(f"dagster_project.core.{one}") for one in ("warehouse", "statistics", "report")),
+        *(folder_version(f"dagster_project.core.{one}") for one in _PUBLISHING),
         (study.seed, study.description),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )
