@@ -18,7 +18,6 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.fingerprints import folder_version
 from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.documents import Row, documents, read_marts
 from dagster_project.core.router.names import Candidate, Entity, names_file
@@ -26,7 +25,13 @@ from dagster_project.core.router.sealed import sealed
 from dagster_project.core.router.shelf import NAMES
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publication import connect_published, publication_of
-from dagster_project.core.warehouse.staging import move_folder, point_to, staging_beside
+from dagster_project.core.warehouse.staging import (
+    check_link,
+    move_folder,
+    point_to,
+    staging_beside,
+    version_name,
+)
 
 _BATCH = 10_000  # entities read at once
 
@@ -47,16 +52,15 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
     Errors: `PublishError` if nothing is published yet or the disk fails. The previous routers then stay.
     """
     published, target = study.home.published_warehouse, study.home.published_router
-    if target.exists() and not target.is_symlink():
-        raise PublishError(f"{target}: is not a link to routers; move it away, then publish again")
+    check_link(target, "routers", "publish")
     try:
         with (
             connect_published(published) as connection,
             staging_beside(study.home.published, "router") as staging,
         ):
             publication = publication_of(connection)
-            # Other code makes another folder. The same code writes the same bytes.
-            name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{folder_version('dagster_project.core.router')[:8]}"
+            # The same code writes the same bytes.
+            name = version_name(publication.published_at, "dagster_project.core.router")
             folder = study.home.published / "routers" / name
             warehouse = {
                 "study": publication.study,

@@ -20,12 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.fingerprints import folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import Credit, ExportedTable, card
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
-from dagster_project.core.warehouse.staging import move_folder, point_to, staging_beside
+from dagster_project.core.warehouse.staging import (
+    check_link,
+    move_folder,
+    point_to,
+    staging_beside,
+    version_name,
+)
 
 _DATA = "data"
 _ROW_GROUP = 122_880  # rows per group, as in DuckDB itself
@@ -57,8 +62,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     Errors: `PublishError` if nothing is published yet or the disk fails. The previous export then stays.
     """
     published, target = study.home.published_warehouse, study.home.published_export
-    if target.exists() and not target.is_symlink():
-        raise PublishError(f"{target}: is not a link to an export; move it away, then export again")
+    check_link(target, "an export", "export")
     try:
         with (
             connect_published(published) as connection,
@@ -66,8 +70,8 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
-            # Other export code makes another folder. An existing folder is whole.
-            name = f"{publication.published_at:%Y%m%dT%H%M%S%fZ}-{folder_version('dagster_project.core.warehouse')[:8]}"
+            # An existing folder is whole.
+            name = version_name(publication.published_at, "dagster_project.core.warehouse")
             folder = study.home.published / "exports" / name
             was_current = folder.exists()
             if not was_current:

@@ -12,9 +12,12 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
+from dagster_project.core.errors import PublishError
 from dagster_project.core.files import sync
+from dagster_project.core.fingerprints import folder_version
 
 KEPT_FOLDERS = 2
 
@@ -33,6 +36,17 @@ def staging_beside(published: Path, name: str) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def check_link(target: Path, to: str, again: str) -> None:
+    """Errors: `PublishError` if something else than a link `to` versions is at `target`, which must not be replaced."""
+    if target.exists() and not target.is_symlink():
+        raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
+
+
+def version_name(published_at: datetime, package: str) -> str:
+    """The name of a version's folder. Other code of `package` makes another folder."""
+    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{folder_version(package)[:8]}"
 
 
 def move_folder(new: Path, folder: Path) -> None:
