@@ -38,9 +38,10 @@
 
 {#-
   The demonstrations of a row of `answers` with their answers, each followed by a blank line; empty without any. Null if
-  they are not known or one cannot be rebuilt, because a wrong prompt would be worse.
+  they are not known or one cannot be rebuilt, because a wrong prompt would be worse. Tables that ask without passages
+  have no column of demonstrations' passages.
 -#}
-{% macro demonstration_blocks() -%}
+{% macro demonstration_blocks(with_passages=true) -%}
     if(answers.demonstration_ids is not null, (
         select if(count(*) = count(blocks.block), coalesce(string_agg(blocks.block, '' order by blocks.i), ''), null)
         from (
@@ -55,7 +56,7 @@
                     methods.cuts_last_sentence,
                     prompts.template,
                     unnest(answers.demonstration_ids) as question_id,
-                    unnest(answers.demonstration_passage_ids) as passage_id,
+                    {% if with_passages %}unnest(answers.demonstration_passage_ids){% else %}null{% endif %} as passage_id,
                     generate_subscripts(answers.demonstration_ids, 1) as i
             ) as shown
             left join {{ published('dim_questions') }} as questions

@@ -45,7 +45,13 @@ BACKGROUNDS = ("It was so. Then not. A brok", "", "  ", "\t", "{question}")
 PROMPTS = (
     {"name": "zero_shot"},
     {"name": "15_shot", "shots": 15, "draw": "per_question"},
-    {"name": "15_shot_per_relation", "shots": 15, "draw": "per_relation", "reference_demos": True},
+    {
+        "name": "15_shot_per_relation",
+        "shots": 15,
+        "draw": "per_relation",
+        "reference_demos": True,
+        "asks": ["questions", "paraphrases", "samples"],
+    },
     {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
@@ -115,6 +121,7 @@ def _rows(table: str, plan: Plan[Any]) -> list[dict[str, Any]]:
     rows = []
     for item in plan.items:
         known = {"model": "m", "temperature": 0.5, "prompt_hash": item.prompt().hash()}
+        known |= {"demonstration_ids": item.demonstration_ids()}
         known |= item.ingredients() if table == "answers" else {}
         columns = fill(table, {})
         for part in range(len(item.request.seeds)):

@@ -98,12 +98,6 @@ def _study(read: Reader) -> Study:
 
 
 def _check_whole(read: Reader, study: Study) -> None:
-    for i, prompt in enumerate(study.prompts):
-        if prompt.shots and set(prompt.asks) - {"questions"}:
-            raise read.fail(
-                f"prompts[{i}].asks",
-                "paraphrases and samples are asked without demonstrations (SPEC §3): set shots to 0",
-            )
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
         raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")

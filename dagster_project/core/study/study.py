@@ -127,7 +127,8 @@ class Prompt:
     the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
     are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
     the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
-    `paraphrases` (paraphrase_answers), `samples` (sampled_answers). `methods` are those by which it asks questions;
+    `paraphrases` (paraphrase_answers), `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and
+    a model that does not answer without an example needs some. `methods` are those by which it asks questions;
     empty: all of the study's.
     """
 

@@ -121,6 +121,13 @@ GENERATION = (
     *ACCOUNTS,
 )
 
+DEMONSTRATION_IDS = column(
+    "demonstration_ids",
+    TEXTS,
+    "question ids of the demonstrations, in the prompt's order; null if imported",
+    null=True,
+)
+
 GENERATION_TABLES = (
     Table(
         "answers",
@@ -137,12 +144,7 @@ GENERATION_TABLES = (
                 "passage before the question; null if there is none or it is not known",
                 null=True,
             ),
-            column(
-                "demonstration_ids",
-                TEXTS,
-                "question ids of the demonstrations, in the prompt's order; null if imported",
-                null=True,
-            ),
+            DEMONSTRATION_IDS,
             column(
                 "demonstration_passage_ids",
                 TEXTS,
@@ -163,6 +165,7 @@ GENERATION_TABLES = (
             PARAPHRASE_ID,
             MODEL,
             PROMPT,
+            DEMONSTRATION_IDS,
             *GENERATION,
         ),
         partitioned_by=("model",),
@@ -176,6 +179,7 @@ GENERATION_TABLES = (
             column("sample", pa.int32(), "number of the sample, from 0"),
             MODEL,
             PROMPT,
+            DEMONSTRATION_IDS,
             column("temperature", pa.float64(), "temperature of the draw; top_p 1, no top_k"),
             *GENERATION,
         ),

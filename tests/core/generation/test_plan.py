@@ -70,6 +70,36 @@ def test_a_prompt_asks_by_its_methods_alone(lake: Lake, tmp_path: Path) -> None:
     assert with_it == without, "a prompt of other methods changes nothing"
 
 
+def test_wordings_and_samples_stand_behind_the_demonstrations_of_their_question(
+    lake: Lake, tmp_path: Path
+) -> None:
+    prompt = dataclasses.replace(SHOTS, asks=("questions", "paraphrases", "samples"))
+    study = hand_study(tmp_path, prompt)
+    asked = {
+        row.question.question_id: row
+        for row in answers(study, lake, "closed_book").items
+        if row.group.dataset == "one"
+    }
+    worded = [row for row in plan(study, lake, "paraphrase_answers").items if row.group.dataset == "one"]
+    assert len(worded) > len(asked)
+    for row in worded:
+        own = asked[row.question.question_id]
+        assert row.demonstration_ids() == own.demonstration_ids()
+        before, _, last = row.prompt().text.rpartition("\n\n")
+        assert before == own.prompt().text.rpartition("\n\n")[0]
+        assert last == f"Q: {row.wording} A:"
+    for row in plan(study, lake, "sampled_answers").items:
+        if row.group.dataset == "one":
+            assert row.prompt() == asked[row.question.question_id].prompt()
+    for table in ("paraphrase_answers", "sampled_answers"):
+        scopes = [
+            Scope(hand_study(tmp_path, dataclasses.replace(prompt, shots=n)), lake, study.models[0])
+            for n in (6, 5)
+        ]
+        six, five = (TASKS[table].decisive(scope) for scope in scopes)
+        assert six != five, "another number of demonstrations makes other rows"
+
+
 def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
     study = hand_study(tmp_path, ZERO, SHOTS, Prompt("not_asked", asks=("samples",)))
     found = answers(study, lake, "closed_book")

@@ -224,8 +224,6 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("prompts.0.shots", 65, "prompts[0].shots: must be a whole number of 0 to 64, not 65"),
         ("prompts.0.draw", "per_question", "prompts[0].draw: goes with shots above 0"),
         ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),
-        ("prompts.1.asks", ["paraphrases"], "prompts[1].asks: paraphrases and samples are asked without demonstrations"),
-        ("prompts.1.asks", ["questions", "samples"], "paraphrases and samples are asked without demonstrations (SPEC"),
         ("prompts.1.methods", ["bm25"], "prompts[1].methods: 'bm25' is not one of the study's: closed_book, gen"),
         ("prompts.1.methods", [], "prompts[1].methods: must be a list of at least one of: closed_book"),
         ("prompts.2.methods", ["oracle"], "prompts[2].methods: goes with asks: [questions]"),

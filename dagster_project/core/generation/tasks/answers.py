@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.base import Generation
-from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import Passage, Passages, Question, build_prompt
+from dagster_project.core.generation.prompts.build import Passage, Passages
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.generation.prompts.inputs import (
     passages_of_questions,
@@ -29,6 +29,7 @@ from dagster_project.core.generation.tasks.questions import (
     QuestionItem,
     by_name,
     decisive_keys,
+    decisive_prompt,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import answer_columns
@@ -42,12 +43,6 @@ from dagster_project.core.study.study import Prompt, Study
 class AskedQuestion(QuestionItem):
     """One question behind its demonstrations, each with its passage where the method has one."""
 
-    shown: tuple[Question, ...] = ()
-
-    def prompt(self) -> ModelInput:
-        """Demonstrations, then the question."""
-        return ModelInput(build_prompt(self.question, self.group.template, self.shown, self.group.passages))
-
     def ingredients(self) -> dict[str, Any]:
         """The ids of the passages and demonstrations in the prompt."""
         passages = self.group.passages or Passages({}, {})
@@ -55,7 +50,7 @@ class AskedQuestion(QuestionItem):
         before = [passages.shown.get(question.question_id) for question in self.shown]
         return {
             "passage_id": own.passage_id if own else None,
-            "demonstration_ids": [question.question_id for question in self.shown],
+            "demonstration_ids": self.demonstration_ids(),
             "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
         }
 
@@ -113,7 +108,7 @@ class Answers(Task):
                     dataset, prompt.name, template_of(prompt), Generate(study.max_new_tokens), passages
                 )
                 for question in asked:
-                    items.append(AskedQuestion(group, question, pool.draw(question, prompt)))
+                    items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
                     progress.add(1)
                 n_without += len(questions) - len(asked)
         progress.done()
@@ -137,10 +132,9 @@ def _method(scope: Scope) -> str:
 
 
 def _decisive(prompt: Prompt, method: Method) -> list[Any]:
-    drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
     carries_passages = bool(prompt.shots) and method.kind != MEMORY
     looked_up = [prompt.reference_demos] if carries_passages else []
-    return [prompt.name, template_of(prompt), *drawn, *looked_up]
+    return [*decisive_prompt(prompt), *looked_up]
 
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Passage]] | None:

@@ -1,10 +1,13 @@
 """Lake table `paraphrase_answers`: all wordings of every question (0 = the question itself), closed-book.
 
+In its prompts, a wording stands behind the demonstrations of its question: they are the same for all its wordings.
+
 What belongs here: the table's task. What does not: where wordings come from (`questions.reword`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +15,15 @@ from typing import Any
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate, ModelInput
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import bare_prompt
+from dagster_project.core.generation.prompts.build import build_prompt
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.generation.prompts.inputs import read_questions, read_wordings
 from dagster_project.core.generation.tasks.questions import (
     Group,
     QuestionItem,
     by_name,
     decisive_keys,
+    decisive_prompt,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import answer_columns
@@ -37,8 +42,9 @@ class WordedQuestion(QuestionItem):
         return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
 
     def prompt(self) -> ModelInput:
-        """The wording in its template."""
-        return ModelInput(bare_prompt(self.wording, self.group.template))
+        """Demonstrations, then the wording."""
+        worded = dataclasses.replace(self.question, question=self.wording)
+        return ModelInput(build_prompt(worded, self.group.template, self.shown))
 
 
 class ParaphraseAnswers(Task):
@@ -54,7 +60,7 @@ class ParaphraseAnswers(Task):
         return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [[prompt.name, template_of(prompt)] for prompt in by_name(scope.study.paraphrase_prompts)]
+        prompts = [decisive_prompt(prompt) for prompt in by_name(scope.study.paraphrase_prompts)]
         return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
 
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
@@ -62,13 +68,16 @@ class ParaphraseAnswers(Task):
         wordings = read_wordings(scope.lake)
         request = Generate(scope.study.max_new_tokens)
         return Plan([
-            WordedQuestion(group, question, wording, number)
+            WordedQuestion(group, question, wording, number, shown=shown)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
+            for pool in [Demonstrations(dataset, questions, scope.study.seed)]
             for prompt in by_name(scope.study.paraphrase_prompts)
             for group in [Group(dataset, prompt.name, template_of(prompt), request)]
             for question in questions
+            for shown in [pool.draw(question, prompt)]
             for number, wording in wordings.get((dataset, question.question_id), ())
         ])  # fmt: skip
 
     def row(self, scope: Scope, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        return answer_columns(result.text, item.question.gold_answers, scope.model)
+        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        return {"demonstration_ids": item.demonstration_ids(), **columns}

@@ -9,11 +9,11 @@ An item holds ids and records that items share, never a prompt: its text is buil
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dagster_project.core.generation.engine.items import ModelInput, Request
-from dagster_project.core.generation.prompts.build import Passages, Question, bare_prompt
+from dagster_project.core.generation.prompts.build import Passages, Question, build_prompt
 from dagster_project.core.prompt_formats import FORMATS
 from dagster_project.core.study.study import Prompt, Study
 
@@ -31,10 +31,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class QuestionItem:
-    """One question to be asked, of about 100 bytes: all it refers to is shared with other items."""
+    """One question behind its demonstrations, of about 100 bytes: all it refers to is shared with other items."""
 
     group: Group
     question: Question
+    shown: tuple[Question, ...] = field(default=(), kw_only=True)
 
     @property
     def request(self) -> Request:
@@ -47,8 +48,12 @@ class QuestionItem:
         return own if self.group.prompt is None else own | {"prompt": self.group.prompt}
 
     def prompt(self) -> ModelInput:
-        """The question in its template."""
-        return ModelInput(bare_prompt(self.question.question, self.group.template))
+        """Demonstrations, then the question, each in the template and behind its passage, if it has one."""
+        return ModelInput(build_prompt(self.question, self.group.template, self.shown, self.group.passages))
+
+    def demonstration_ids(self) -> list[str]:
+        """question_ids of the demonstrations, in the prompt's order."""
+        return [question.question_id for question in self.shown]
 
 
 def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
@@ -59,6 +64,12 @@ def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
 def template_of(prompt: Prompt) -> str:
     """The text around a question."""
     return FORMATS[prompt.format]
+
+
+def decisive_prompt(prompt: Prompt) -> list[Any]:
+    """What of a prompt decides the rows of a table that asks without passages."""
+    drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
+    return [prompt.name, template_of(prompt), *drawn]
 
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:

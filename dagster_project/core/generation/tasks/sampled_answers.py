@@ -13,12 +13,14 @@ from typing import Any
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Request, Sample
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.questions import (
     Group,
     QuestionItem,
     by_name,
     decisive_keys,
+    decisive_prompt,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import answer_columns
@@ -57,7 +59,7 @@ class SampledAnswers(Task):
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         study = scope.study
-        prompts = [[prompt.name, template_of(prompt)] for prompt in by_name(study.sample_prompts)]
+        prompts = [decisive_prompt(prompt) for prompt in by_name(study.sample_prompts)]
         sampling = [study.sampling.n, study.sampling.temperature]
         return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
 
@@ -66,8 +68,9 @@ class SampledAnswers(Task):
         study = scope.study
         request = Sample(study.sampling.n, study.sampling.temperature, study.max_new_tokens, (study.seed,))
         return Plan([
-            SampledQuestion(group, question, request)
+            SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
             for dataset, questions in read_questions(study, scope.lake).items()
+            for pool in [Demonstrations(dataset, questions, study.seed)]
             for prompt in by_name(study.sample_prompts)
             for group in [Group(dataset, prompt.name, template_of(prompt), request)]
             for question in questions
@@ -75,4 +78,8 @@ class SampledAnswers(Task):
 
     def row(self, scope: Scope, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
         columns = answer_columns(result.text, item.question.gold_answers, scope.model)
-        return {"temperature": scope.study.sampling.temperature, **columns}
+        drawn = {
+            "demonstration_ids": item.demonstration_ids(),
+            "temperature": scope.study.sampling.temperature,
+        }
+        return drawn | columns

@@ -15,6 +15,7 @@ final as (
         paraphrase,
         subject_popularity,
         model,
+        demonstration_ids,
         {{ scored_columns() }},
         single_latency_ms,
         {{ account_columns(attributed=true) }}

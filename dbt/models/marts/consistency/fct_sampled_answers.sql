@@ -16,6 +16,7 @@ final as (
         subject_popularity,
         model,
         temperature,
+        demonstration_ids,
         {{ scored_columns() }},
         single_latency_ms,
         {{ account_columns(attributed=true) }}

@@ -63,7 +63,8 @@ built as (
         methods.method,
         answers.prompt,
         answers.prompt_hash,
-        {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
+        {{ demonstration_blocks(with_passages=false) }}
+        || {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'

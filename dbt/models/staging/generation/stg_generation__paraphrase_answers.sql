@@ -13,6 +13,7 @@ final as (
         paraphrase_id,
         model,
         prompt,
+        demonstration_ids,
         {{ scored_columns() }},
         {{ account_columns() }},
         {{ generation_key() }} as generation_key
