@@ -17,7 +17,7 @@ from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import METHODS
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.relations.sets import relation_names
-from dagster_project.core.study import import_checks
+from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import (
     PARAPHRASES,
@@ -28,7 +28,6 @@ from dagster_project.core.study.imports import (
     read_only_place,
 )
 from dagster_project.core.study.models import read_model
-from dagster_project.core.study.quick import is_asked_for, quickened
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
 from dagster_project.core.study.short_form import QUESTIONS as SHORT_QUESTIONS
@@ -61,7 +60,7 @@ def load_study(path: Path) -> Study:
     Errors: `StudyError` with file, key and allowed values.
     """
     study = _study(in_full(Reader(path, "", read_yaml(path))))
-    return quickened(study) if is_asked_for() else study
+    return quick.quickened(study) if quick.is_asked_for() else study
 
 
 def _study(read: Reader) -> Study:
@@ -71,6 +70,8 @@ def _study(read: Reader) -> Study:
     name = read.slug("name")
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
+    if name.endswith(quick.ENDING):
+        raise read.fail("name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another")
     study = Study(
         name=name,
         description=read.text("description"),

@@ -13,6 +13,8 @@ from dagster_project.core.study.study import Study
 
 VARIABLE = "LONGTAIL_QUICK"
 N_QUESTIONS = 150
+ENDING = "_quick"
+"""How the names of quick runs end, and no study's: their homes are side by side."""
 
 
 def is_asked_for() -> bool:
@@ -31,7 +33,7 @@ def quickened(study: Study) -> Study:
         )
     return dataclasses.replace(
         study,
-        name=f"{study.name}_quick",
+        name=f"{study.name}{ENDING}",
         description=f"{study.description} (quick run of at most {N_QUESTIONS} questions)",
         datasets=tuple(datasets),
         is_quick=True,

@@ -206,6 +206,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("name", "Big Name", "name: 'Big Name' must be lower-case letters, digits"),
         ("name", "a__b", "single underscores"),
         ("name", "lake", "'lake' is taken; not allowed: build, cache"),
+        ("name", "own_quick", "name: 'own_quick' ends in _quick, as the homes of quick runs do; choose another"),
         ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
         ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, datasets"),
