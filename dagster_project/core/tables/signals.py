@@ -38,7 +38,6 @@ _POLICY = (
         " popularity_relation (log popularity, relation), consistency (scons, cert), or all of these",
     ),
     SCOPE,
-    STANDARD_ERROR,
 )
 _OF_MIX = (
     "per 1,000 questions, of the answers that the policy chooses; null unless known for every test question"

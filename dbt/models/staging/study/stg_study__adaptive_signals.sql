@@ -15,7 +15,6 @@ final as (
         retrieval_method,
         signal,
         threshold_scope,
-        gain_standard_error,
         n_questions,
         n_compared,
         n_zero_popularity,
