@@ -13,6 +13,7 @@ from dagster_project.core.tables.imports import IMPORT_TABLES
 from dagster_project.core.tables.prediction import PREDICTION_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
+from dagster_project.core.tables.signals import SIGNAL_TABLES
 from dagster_project.core.tables.statistics import STATISTICS_TABLES
 from dagster_project.core.tables.study import STUDY_TABLES
 from dagster_project.core.tables.world import WORLD_TABLES
@@ -47,6 +48,7 @@ TABLES: dict[str, Table] = {
         *REFERENCE_TABLES,
         *GENERATION_TABLES,
         *STATISTICS_TABLES,
+        *SIGNAL_TABLES,
         *PREDICTION_TABLES,
         *_QUARANTINE,
     )

@@ -18,6 +18,31 @@ def _ends(measure: str, meaning: str) -> tuple[Column, Column]:
     return low, high
 
 
+PARAMETRIC_METHOD = column(
+    "parametric_method",
+    pa.string(),
+    "method that answers from the model's memory (closed_book, genread): used at and above the threshold",
+)
+RETRIEVAL_METHOD = column(
+    "retrieval_method", pa.string(), "method that reads a passage: used below the threshold"
+)
+SCOPE = column(
+    "threshold_scope",
+    pa.string(),
+    "per_relation = each relation has its own threshold; all = one threshold for all relations",
+)
+N_QUESTIONS = column("n_questions", pa.int64(), "questions with popularity and both answers")
+N_RESAMPLES = column("n_resamples", pa.int32(), "bootstrap resamples of questions")
+N_DECIDING = column(
+    "n_deciding",
+    pa.float64(),
+    "effective number of deciding questions: this many equally large gains and losses would vary as much"
+    " as the real ones",
+)
+STANDARD_ERROR = column("gain_standard_error", pa.float64(), "standard error of the held-out gain", null=True)
+NO_ERROR = column("undefined", pa.string(), "reason why there is no standard error", null=True)
+
+
 STATISTICS_TABLES = (
     Table(
         "adaptive_gains",
@@ -26,39 +51,26 @@ STATISTICS_TABLES = (
             DATASET,
             PROMPT,
             MODEL,
-            column(
-                "parametric_method",
-                pa.string(),
-                "method that answers from the model's memory (closed_book, genread): used at and above the threshold",
-            ),
-            column("retrieval_method", pa.string(), "method that reads a passage: used below the threshold"),
+            PARAMETRIC_METHOD,
+            RETRIEVAL_METHOD,
             column(
                 "search",
                 pa.string(),
                 "how thresholds are searched: exact (every distinct popularity) or binned10 (the edges of ten bins of"
                 " equal width in log popularity; SPEC §6)",
             ),
-            column(
-                "threshold_scope",
-                pa.string(),
-                "per_relation = each relation has its own threshold; all = one threshold for all relations",
-            ),
-            column("n_questions", pa.int64(), "questions with popularity and both answers"),
-            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
-            column(
-                "n_deciding",
-                pa.float64(),
-                "effective number of deciding questions: this many equally large gains and losses would vary as much"
-                " as the real ones",
-            ),
+            SCOPE,
+            N_QUESTIONS,
+            N_RESAMPLES,
+            N_DECIDING,
             column(
                 "share_departing",
                 pa.float64(),
                 "share of the questions that only one method answers right for which adaptive retrieval, held out,"
                 " chooses otherwise than the better fixed method",
             ),
-            column("gain_standard_error", pa.float64(), "standard error of the held-out gain", null=True),
-            column("undefined", pa.string(), "reason why there is no standard error", null=True),
+            STANDARD_ERROR,
+            NO_ERROR,
         ),
     ),
     Table(
@@ -84,7 +96,7 @@ STATISTICS_TABLES = (
                 pa.float64(),
                 "exact two-sided McNemar test; 1 if no question is right on one side only",
             ),
-            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            N_RESAMPLES,
             column(
                 "difference_low",
                 pa.float64(),
@@ -108,7 +120,7 @@ STATISTICS_TABLES = (
             column("relation", pa.string(), "relation of the questions, or all"),
             column("n_answers", pa.int64(), "answers with popularity above 0"),
             column("n_within", pa.int64(), "those of them whose question has a relation"),
-            column("n_resamples", pa.int32(), "bootstrap resamples of questions"),
+            N_RESAMPLES,
             *_ends("point_biserial", "correlation of log10 popularity and correctness"),
             *_ends("spearman", "rank correlation of popularity and correctness"),
             column("undefined_unbinned", pa.string(), "reason why these four ends are null", null=True),

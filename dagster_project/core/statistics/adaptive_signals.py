@@ -1,0 +1,167 @@
+"""Does a predicted probability decide better than popularity whether to retrieve, and what does knowing it cost?
+
+What belongs here: lake tables adaptive_signals and adaptive_signal_gains (SPEC §7, retrieval by prediction): accuracy,
+costs and gains of every policy of every pair of methods. What does not: the questions (`signal_questions`), the fit of a
+signal (`signal_fit`), the rule (`signal_policies`), intervals (`signal_gains`).
+
+The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dagster_project.core.progress import Progress
+from dagster_project.core.statistics.prediction_probabilities import SIGNALS
+from dagster_project.core.statistics.resampling import seed_of
+from dagster_project.core.statistics.signal_fit import Values
+from dagster_project.core.statistics.signal_gains import (
+    BASELINES,
+    N_RESAMPLES,
+    gain_over,
+    resampled_accuracies,
+)
+from dagster_project.core.statistics.signal_policies import FIXED_POLICIES, SCOPES, Policy, decisions
+from dagster_project.core.statistics.signal_questions import (
+    COSTS,
+    MODEL,
+    N_SPLITS,
+    ROWS,
+    SIGNAL_COSTS,
+    SPLITS,
+    Pair,
+    Training,
+    asked_of,
+    counted,
+    needs_measures,
+    pair_of,
+    scored_splits,
+    training_of,
+    undefined_signals,
+)
+from dagster_project.core.statistics.statistic import Rows, Statistic
+
+TABLES = POLICIES, GAINS = ("adaptive_signals", "adaptive_signal_gains")
+_COSTS_OF_MIX = tuple(f"{cost}_per_1000" for cost in COSTS)
+_COSTS_OF_SIGNAL = tuple(f"{cost}_per_1000" for cost in SIGNAL_COSTS)
+_NUMBERS = (
+    "accuracy", *(f"accuracy_{name}" for name in FIXED_POLICIES), "share_retrieved", *_COSTS_OF_MIX, *_COSTS_OF_SIGNAL
+)  # fmt: skip
+_BY_NAME = {signal.name: signal for signal in SIGNALS}
+
+Undefined = Mapping[str, str | None]
+
+
+def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
+    """The rows of both lake tables. `tables`: the questions of each pair, and the splits."""
+    found: dict[str, Rows] = {table: [] for table in TABLES}
+    training = training_of(tables[1], tables[2])
+    pairs = [pair_of(row) for row in tables[0].to_pylist()]
+    with Progress(log, "retrieval by predicted correctness: pairs of methods", len(pairs)) as progress:
+        for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared):
+            group = list(alike)
+            _compare(group, training[group[0].key["dataset"]], seed, found)
+            progress.add(len(group))
+    return found
+
+
+def _compare(group: Sequence[Pair], training: Training, seed: int, found: dict[str, Rows]) -> None:
+    """Append the rows of pairs that differ in the retrieval method alone."""
+    first = group[0]
+    is_training = scored_splits(first, training)
+    undefined = undefined_signals(first, is_training)
+    if not len(is_training):
+        for pair in group:
+            found[POLICIES] += _policies(pair, {}, np.empty((0, 0)), undefined)
+        return
+    asked = asked_of(group, [signal for signal in SIGNALS if not undefined[signal.name]])
+    decided = decisions(asked, is_training.astype(float))
+    resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
+    for at, pair in enumerate(group):
+        mine = {policy: by_method[at] for policy, by_method in decided.items()}
+        found[POLICIES] += _policies(pair, mine, ~is_training, undefined)
+        drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
+        found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
+
+
+def _policies(
+    pair: Pair, decided: Mapping[Policy, Values], test: Values, undefined: Undefined
+) -> Iterator[dict[str, Any]]:
+    """One row per signal and scope, with its numbers or the reason why it has none."""
+    for signal, scope in itertools.product(undefined, SCOPES):
+        reason = undefined[signal]
+        yield {
+            **counted(pair), "signal": signal, "threshold_scope": scope, "n_splits": 0 if reason else len(test),
+            **(dict.fromkeys(_NUMBERS) if reason else _numbers(pair, decided, (signal, scope), test)),
+            "undefined": reason,
+        }  # fmt: skip
+
+
+def _numbers(
+    pair: Pair, decided: Mapping[Policy, Values], policy: Policy, test: Values
+) -> dict[str, float | None]:
+    """Means over the splits of means over their test questions; a cost is None unless known for every test question."""
+    columns = pair.columns
+
+    def chosen(name: str, by: Policy) -> float | None:
+        return _mean(np.where(decided[by], columns[f"retrieval{name}"], columns[f"parametric{name}"]), test)
+
+    signal = _BY_NAME.get(policy[0])
+    is_paid = signal is not None and needs_measures(signal)
+    accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
+    return {
+        "accuracy": chosen("", policy), **accuracies,
+        "share_retrieved": _mean(np.broadcast_to(decided[policy], test.shape), test),
+        **{name: _thousand(chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
+        **{
+            name: _thousand(_mean(np.broadcast_to(columns[cost], test.shape), test)) if is_paid else 0.0
+            for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)
+        },
+    }  # fmt: skip
+
+
+def _mean(values: Values, test: Values) -> float | None:
+    """`values` and `test`: splits × n."""
+    found = (np.where(test, values, 0.0).sum(axis=1) / test.sum(axis=1)).mean()
+    return None if np.isnan(found) else float(found)
+
+
+def _thousand(value: float | None) -> float | None:
+    return None if value is None else 1_000 * value
+
+
+def _gains(
+    pair: Pair,
+    policies: Sequence[Policy],
+    decided: Mapping[Policy, Values],
+    test: Values,
+    resampled: Mapping[Policy, Values],
+) -> Iterator[dict[str, Any]]:
+    """One row per policy and baseline."""
+    difference = pair.columns["retrieval"] - pair.columns["parametric"]
+    for policy, (baseline, other) in itertools.product(policies, BASELINES.items()):
+        if other == policy:
+            continue
+        gained = gain_over(
+            decided[policy], decided[other], difference, test, resampled[policy] - resampled[other]
+        )
+        signal, scope = policy
+        yield {
+            **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
+            "n_questions": pair.counts["n_questions"], "n_resamples": N_RESAMPLES, **vars(gained),
+        }  # fmt: skip
+
+
+ADAPTIVE_SIGNALS = Statistic(
+    "adaptive_signals",
+    tables=TABLES,
+    models=("int_signal_rows", "int_adaptive_splits"),
+    queries=(ROWS, SPLITS, N_SPLITS),
+    compute=compare_signals,
+)

@@ -1,0 +1,127 @@
+"""What a policy gains over another one on held-out questions, and how certain that is: both answer the same questions.
+
+What belongs here: the gain over the splits, and its standard error. What does not: the decisions (`signal_policies`).
+
+The standard error is that of `adaptive_gains`: the mean of two variances. One is the covariance of the held-out gains of
+two deals of each resample of the questions, with models, thresholds and the better fixed method fitted each time. The
+other is the part from scoring, from the gain of each question when it is left out. There are fewer resamples, because
+each has eight fits of every model; half of the variance does not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dagster_project.core.statistics.adaptive_gains import LEAST_DECIDING, LEAST_DEPARTING, N_PARTS
+from dagster_project.core.statistics.resampling import draws
+from dagster_project.core.statistics.signal_fit import Values
+from dagster_project.core.statistics.signal_policies import (
+    ALL,
+    FIXED_POLICIES,
+    PER_RELATION,
+    POPULARITY,
+    Asked,
+    Policy,
+    decisions,
+)
+
+N_RESAMPLES = 100
+BASELINES: Mapping[str, Policy] = {
+    **{name: (name, ALL) for name in FIXED_POLICIES},
+    "popularity_all": (POPULARITY, ALL),
+    "popularity_per_relation": (POPULARITY, PER_RELATION),
+}
+"""What policies are compared with: always, never, the better of both, and the two thresholds on popularity."""
+_AT_ONCE = 1_000_000
+"""Questions times fits of a batch of resamples."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The mean gain in accuracy over the splits, and its standard error or the reason why there is none.
+
+    `n_deciding`, `share_departing`: as in `adaptive_gains.Spread`, for the difference of two policies.
+    """
+
+    gain: float
+    variance_of_splits: float | None
+    gain_standard_error: float | None
+    undefined: str | None
+    n_deciding: float
+    share_departing: float
+
+
+def gain_over(decided: Values, baseline: Values, difference: Values, test: Values, resampled: Values) -> Gain:
+    """The gain of one policy over another. `decided`, `baseline`: decisions (splits × n); `test`: held-out (splits × n).
+
+    `resampled` (resamples × 2): the gain in each deal of each resample. Every split has a test question.
+    """
+    departs = test * (decided.astype(np.int8) - baseline)
+    gained = departs * difference
+    by_split = gained.sum(axis=1) / test.sum(axis=1)
+    by_question = gained.sum(axis=0) / np.maximum(test.sum(axis=0), 1)
+    told = difference != 0
+    share = float(np.abs(departs[:, told]).sum() / max(int(test[:, told].sum()), 1))
+    squares = np.square(by_question)
+    n, n_splits = len(difference), len(test)
+    n_deciding = float(squares.sum() ** 2 / np.square(squares).sum()) if squares.any() else 0.0
+    scoring = (squares.sum() - by_question.sum() ** 2 / n) / n**2
+    variance = (scoring + np.cov(resampled.T)[0, 1]) / 2
+    undefined = _undefined(n_splits, n_deciding, share, variance)
+    return Gain(
+        float(by_split.mean()),
+        float(by_split.var(ddof=1) / n_splits) if n_splits > 1 else None,
+        None if undefined else float(np.sqrt(variance)),
+        undefined,
+        n_deciding,
+        share,
+    )
+
+
+def _undefined(n_splits: int, n_deciding: float, share: float, variance: float) -> str | None:
+    if n_splits < 2:
+        return "fewer than two splits"
+    if n_deciding < LEAST_DECIDING:
+        return "too few questions decide it"
+    if share < LEAST_DEPARTING:
+        return "both nearly always decide alike"
+    return "resamples do not vary" if variance <= 0 else None
+
+
+def resampled_accuracies(
+    asked: Asked, seed: int, n_resamples: int = N_RESAMPLES
+) -> dict[Policy, Sequence[Values]]:
+    """By policy, for each retrieval method, resamples × 2 deals: held-out accuracy minus that of never retrieving."""
+    rng = np.random.default_rng(seed)
+    n = len(asked.popularity)
+    found: dict[Policy, list[list[Values]]] = {}
+    size = max(1, _AT_ONCE // (N_PARTS * n))
+    for start in range(0, n_resamples, size):
+        drawn = draws(n, min(size, n_resamples - start), rng).astype(float)
+        both = rng.integers(0, N_PARTS * N_PARTS, drawn.shape, dtype=np.uint8)
+        deals = [_dealt(asked, drawn, parts) for parts in (both % N_PARTS, both // N_PARTS)]
+        for policy in deals[0]:
+            pairs = zip(*(deal[policy] for deal in deals), strict=True)
+            found.setdefault(policy, []).append([np.stack(pair, axis=1) for pair in pairs])
+    return {
+        policy: [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+        for policy, batches in found.items()
+    }
+
+
+def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Values]]:
+    """Hold out each part of each resample, fit on the others, and score: one value per resample."""
+    n_resamples, n = drawn.shape
+    is_held = parts == np.arange(N_PARTS, dtype=np.uint8)[:, None, None]
+    held = (drawn * is_held).reshape(-1, n)
+    decided = decisions(asked, (drawn * ~is_held).reshape(-1, n))
+    return {
+        policy: [
+            np.where(one, held * difference, 0).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / n
+            for one, difference in zip(by_method, asked.differences, strict=True)
+        ]
+        for policy, by_method in decided.items()
+    }

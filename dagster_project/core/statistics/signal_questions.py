@@ -1,0 +1,156 @@
+"""The questions on which popularity and predicted correctness are compared, and what each signal knows of them.
+
+What belongs here: reading int_signal_rows, which questions are compared, and why a signal cannot decide. What does not:
+the fit of a signal (`signal_fit`), and what its decisions gain (`adaptive_signals`).
+
+All policies of a pair of methods are compared on the same questions: if at least `LEAST_QUESTIONS` have all features, on
+these; else on those with a popularity above 0, and the signals that need samples and paraphrases have a reason instead
+of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dagster_project.core.statistics.prediction_design import POPULARITY as LOG_POPULARITY
+from dagster_project.core.statistics.prediction_design import PREDICTORS
+from dagster_project.core.statistics.prediction_probabilities import LEAST_QUESTIONS, SIGNALS, Signal
+from dagster_project.core.statistics.signal_fit import Features, Values
+from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, relation_rows
+
+MODEL = ("dataset", "prompt", "model", "parametric_method")
+KEY = (*MODEL, "retrieval_method")
+COSTS = ("device_seconds", "cost_usd")
+SIGNAL_COSTS = tuple(f"signal_{name}" for name in ("tokens", *COSTS))
+_TEXTS = ("question_id", "relation")
+_COLUMNS = (
+    *_TEXTS, "popularity", "parametric", "retrieval", "scons", "cert", *SIGNAL_COSTS,
+    *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
+)  # fmt: skip
+ROWS = (
+    f"select {', '.join(KEY)}, {', '.join(f'list({one} order by relation, question_id) as {one}' for one in _COLUMNS)}"  # noqa: S608
+    " from (select * replace (coalesce(relation, '') as relation) from intermediate.int_signal_rows)"
+    " group by all order by all"
+)
+SPLITS = (
+    "select dataset, question_id, list(split order by split) filter (is_training) as trains"
+    " from intermediate.int_adaptive_splits group by all order by all"
+)
+N_SPLITS = (
+    "select dataset, max(split) + 1 as n from intermediate.int_adaptive_splits group by all order by all"
+)
+NO_TEST, TOO_FEW, ONE_OUTCOME = "no test questions", "too few questions", "too few answers of one outcome"
+NO_MEASURES, FEW_MEASURES = "no paraphrases and samples", "too few questions with paraphrases and samples"
+
+Columns = Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of methods and its compared questions: `columns` in the order of relations; `counts` of those left out.
+
+    `unmeasured`: the reason why signals that need samples and paraphrases are not compared.
+    """
+
+    key: Mapping[str, str]
+    columns: Columns
+    counts: Mapping[str, int]
+    unmeasured: str | None
+
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        """Pairs with the same value have the same signals."""
+        model = tuple(self.key[name] for name in MODEL)
+        return (*model, tuple(self.columns["question_id"]), tuple(self.columns["parametric"]))
+
+
+Training = Mapping[str, Values]
+"""By question, whether each split trains on it."""
+
+
+def training_of(splits: pa.Table, n_splits: pa.Table) -> Mapping[str, Training]:
+    """By dataset, from the results of `SPLITS` and `N_SPLITS`."""
+    n_splits = dict(zip(*n_splits.to_pydict().values(), strict=True))
+    found: dict[str, dict[str, Values]] = {}
+    for row in splits.to_pylist():
+        is_training = np.zeros(n_splits[row["dataset"]], dtype=bool)
+        is_training[row["trains"] or []] = True
+        found.setdefault(row["dataset"], {})[row["question_id"]] = is_training
+    return found
+
+
+def pair_of(row: Mapping[str, Any]) -> Pair:
+    """The pair of a row of query `ROWS`: its columns as lists."""
+    columns = {name: np.array(row[name], dtype=None if name in _TEXTS else float) for name in _COLUMNS}
+    has_popularity = columns["popularity"] > 0
+    is_measured = ~np.isnan(columns["scons"]) & ~np.isnan(columns["cert"])
+    is_whole = has_popularity & is_measured
+    has_measures = int(is_whole.sum()) >= LEAST_QUESTIONS
+    kept = is_whole if has_measures else has_popularity
+    counts = {
+        "n_questions": len(kept),
+        "n_compared": int(kept.sum()),
+        "n_zero_popularity": int((~has_popularity).sum()),
+        "n_no_measures": int((has_popularity & ~is_measured).sum()),
+    }
+    unmeasured = None if has_measures else FEW_MEASURES if is_measured.any() else NO_MEASURES
+    chosen = {name: values[kept] for name, values in columns.items()}
+    return Pair({name: row[name] for name in KEY}, chosen, counts, unmeasured)
+
+
+def scored_splits(pair: Pair, training: Training) -> Values:
+    """Splits × questions of the pair: whether the split trains on it. Splits without a test question are left out."""
+    questions = pair.columns["question_id"]
+    by_question = [training[one] for one in questions]
+    n_splits = len(next(iter(training.values())))
+    is_training = np.array(by_question, dtype=bool).reshape(len(questions), n_splits).T
+    return np.asarray(is_training[~is_training.all(axis=1)])
+
+
+def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
+    """By signal, the reason why it cannot decide for the pair's questions."""
+    n_right, n = is_training @ pair.columns["parametric"], is_training.sum(axis=1)
+    nothing = None if len(is_training) else NO_TEST
+    reason = nothing
+    if pair.counts["n_compared"] < LEAST_QUESTIONS:
+        reason = TOO_FEW
+    elif ((n_right == 0) | (n_right == n)).any():
+        reason = ONE_OUTCOME
+    found: dict[str, str | None] = {POPULARITY: nothing}
+    for signal in SIGNALS:
+        found[signal.name] = (needs_measures(signal) and pair.unmeasured) or reason
+    return found
+
+
+def needs_measures(signal: Signal) -> bool:
+    """Whether the signal is known only after sampling and asking paraphrases."""
+    return set(signal.numeric) != {LOG_POPULARITY}
+
+
+def asked_of(group: Sequence[Pair], signals: Sequence[Signal]) -> Asked:
+    """The questions that the pairs of a group have in common, with the features of the signals."""
+    columns = group[0].columns
+    predictors = np.column_stack([np.log(columns["popularity"]), columns["scons"], columns["cert"]])
+    names, number = np.unique(columns["relation"], return_inverse=True)
+    features = {
+        signal.name: Features(
+            predictors[:, [PREDICTORS.index(one) for one in signal.numeric]],
+            number if signal.has_relation else None,
+            len(names) if signal.has_relation else 0,
+        )
+        for signal in signals
+    }
+    differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
+    return Asked(columns["relation"], columns["popularity"], columns["parametric"], differences, features)
+
+
+def counted(pair: Pair) -> dict[str, Any]:
+    """The key of a pair, and how many questions are compared and left out."""
+    right, relation = pair.columns["parametric"], pair.columns["relation"]
+    n_one = sum(len(set(right[rows])) == 1 for rows in relation_rows(relation)) if len(right) else 0
+    return {**pair.key, **pair.counts, "n_one_outcome": n_one}

@@ -1,0 +1,39 @@
+{%- set costs = ['tokens', 'device_seconds', 'cost_usd'] -%}
+{%- set keys = 'dataset, question_id, model, prompt' -%}
+-- The question itself is paraphrase 0. With the prompt of the answers it is answered anyway, and costs nothing more.
+with asked as (
+
+    select
+        {{ keys }},
+        paraphrase_id = 0 as is_question,
+        prompt_tokens + new_tokens as tokens,
+        device_seconds,
+        cost_usd
+    from {{ ref('int_paraphrase_answers') }}
+    union all
+    select
+        {{ keys }},
+        false as is_question,
+        prompt_tokens + new_tokens as tokens,
+        device_seconds,
+        cost_usd
+    from {{ ref('int_sampled_answers') }}
+
+),
+
+final as (
+
+    select
+        {{ keys }},
+        is_own_prompt
+        {%- for cost in costs %},
+        {{ whole_sum(cost) }} as signal_{{ cost }}
+        {%- endfor %}
+    from asked
+    cross join (values (true), (false)) as prompts (is_own_prompt)
+    where not (is_question and is_own_prompt)
+    group by {{ keys }}, is_own_prompt
+
+)
+
+select * from final

@@ -1,0 +1,75 @@
+"""What one policy gains over another: hand-computed on two splits, and the reasons why a gain has no interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dagster_project.core.statistics.signal_gains import gain_over, resampled_accuracies
+from dagster_project.core.statistics.signal_policies import ALL, ALWAYS, FIXED, NEVER, POPULARITY, Asked
+
+SPREAD = np.random.default_rng(0).normal(0, 0.1, (50, 1)) + np.zeros(2)
+"""Both deals of a resample agree, so their covariance is the variance."""
+
+
+def test_the_gain_is_the_mean_over_splits_and_the_errors_come_from_questions() -> None:
+    # Forty questions: retrieval alone is right on twenty, memory alone on ten, both on ten.
+    difference = np.repeat([1.0, -1.0, 0.0], [20, 10, 10])
+    decided = np.tile(difference > 0, (2, 1))
+    decided[1, 20:25] = True
+    test = np.ones((2, 40), dtype=bool)
+    found = gain_over(decided, np.array([[True], [True]]), difference, test, SPREAD)
+    # Split 0 does not retrieve for the ten: +10/40. Split 1 retrieves for five of them: +5/40.
+    assert found.gain == pytest.approx(7.5 / 40)
+    assert found.variance_of_splits == pytest.approx(np.var([10 / 40, 5 / 40], ddof=1) / 2)
+    # By question: five gain a half, five gain 1.
+    assert found.n_deciding == pytest.approx(6.25**2 / (5 + 5 / 16))
+    assert found.share_departing == pytest.approx((10 + 5) / 60)
+    assert found.undefined == "too few questions decide it"
+    scoring = (6.25 - 7.5**2 / 40) / 40**2
+    many = gain_over(
+        np.tile(decided, 4), np.array([[True], [True]]), np.tile(difference, 4), np.tile(test, 4), SPREAD
+    )
+    assert many.undefined is None
+    assert many.gain_standard_error == pytest.approx(
+        np.sqrt((scoring / 4 + np.var(SPREAD[:, 0], ddof=1)) / 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_splits", "n_departing", "spread", "reason"),
+    [
+        (1, 40, SPREAD, "fewer than two splits"),
+        (2, 10, SPREAD, "too few questions decide it"),
+        (2, 24, SPREAD, "both nearly always decide alike"),
+        (2, 0, np.zeros((5, 2)), "too few questions decide it"),
+        (2, 40, np.array([[1.0, -1], [-1, 1]]), "resamples do not vary"),
+        (2, 40, SPREAD, None),
+    ],
+)
+def test_a_gain_without_an_interval_has_a_reason(
+    n_splits: int, n_departing: int, spread: np.ndarray, reason: str | None
+) -> None:
+    difference = np.ones(500)
+    decided = np.zeros((n_splits, 500), dtype=bool)
+    decided[:, :n_departing] = True
+    never = np.zeros((n_splits, 1), dtype=bool)
+    found = gain_over(decided, never, difference, np.ones((n_splits, 500), dtype=bool), spread)
+    assert found.undefined == reason
+    assert (found.gain_standard_error is None) == (reason is not None)
+    assert (found.variance_of_splits is None) == (n_splits == 1)
+
+
+def test_each_resample_is_scored_on_what_it_was_not_fitted_on() -> None:
+    """Retrieval is always right and memory never, so every policy that has seen one question retrieves always."""
+    n = 30
+    asked = Asked(np.full(n, "a"), np.arange(n) + 1.0, np.zeros(n), (np.ones(n), -np.ones(n)), {})
+    found = resampled_accuracies(asked, seed=1, n_resamples=7)
+    for policy in ((ALWAYS, ALL), (FIXED, ALL), (POPULARITY, ALL)):
+        assert (found[policy][0] == 1).all(), policy
+    assert found[ALWAYS, ALL][0].shape == (7, 2)
+    assert (found[NEVER, ALL][0] == 0).all()
+    assert (found[ALWAYS, ALL][1] == -1).all(), "of the other retrieval method"
+    assert (found[FIXED, ALL][1] == 0).all()
+    again = resampled_accuracies(asked, seed=1, n_resamples=7)
+    assert all((again[policy][0] == found[policy][0]).all() for policy in found)
