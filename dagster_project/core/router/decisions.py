@@ -1,7 +1,7 @@
 """Whether to retrieve for a question: the rules of one router file, read once and asked many times.
 
 What belongs here: reading a router file, and the decision. What does not: how thresholds are found (`statistics`), how
-a file is made (`documents`), the popularity of a name (`names`).
+a file is made (`documents`), the predicted probability of a question (`predictions`), the popularity of a name (`names`).
 
 All answers of a router are made when its file is read, so that a decision only chooses one of them.
 """
@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import RouterError
+from dagster_project.core.router.predictions import Prediction, prediction_of
 from dagster_project.core.router.sealed import opened
 
-FORMAT, VERSION = "longtail-router", 1
+FORMAT, VERSION = "longtail-router", 2
 SIGNAL = "popularity"
-"""What the thresholds of this version's readers are on. A file with another signal is refused."""
+SIGNALS = (SIGNAL, "popularity_relation", "consistency", "all")
+"""What a router decides by: popularity itself, or a probability predicted from these. Another signal is refused."""
 FEATURES = ("popularity", "relation")
 
 ALL = "all"
@@ -56,11 +58,13 @@ class _Rule:
 class Router:
     """One router file. `document` is the file's JSON object.
 
-    `policy`: per_relation, all (one threshold for all relations), always or never. `features`: what `decide` makes use
-    of. `relations`: those that have a rule of their own.
+    `signal`: popularity, or the predicted signal that decides. `policy`: per_relation, all (one threshold for all
+    relations), always or never; beside a prediction, what decides by popularity if a feature is unknown. `features`:
+    what `decide` makes use of. `relations`: those that have a rule of their own.
     """
 
     name: str
+    signal: str
     policy: str
     why: str
     features: tuple[str, ...]
@@ -68,20 +72,33 @@ class Router:
     document: Mapping[str, Any] = field(repr=False)
     _rules: Mapping[str | None, _Rule] = field(repr=False)
     _unknown: _Rule = field(repr=False)
+    _prediction: Prediction[Decision] | None = field(repr=False)
 
-    def decide(self, popularity: float | None = None, relation: str | None = None) -> Decision:
+    def decide(
+        self,
+        popularity: float | None = None,
+        relation: str | None = None,
+        consistency: float | None = None,
+        certainty: float | None = None,
+    ) -> Decision:
         """The decision for a question of this popularity (None: unknown) and relation (None: none).
 
-        `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). Without it, the fixed
-        method that was better in the study decides. Errors: `RouterError` for a negative popularity, NaN or infinity.
+        `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). `consistency` and
+        `certainty`: mean cosines of the answers to its paraphrases and of its samples; a router by popularity ignores
+        them. Without a feature of a prediction, popularity decides; without popularity, the fixed method that was better
+        in the study. Errors: `RouterError` for a negative popularity, NaN, infinity, and what is no cosine.
         """
-        rule = self._rules.get(relation, self._unknown)
-        if popularity is None:
-            return rule.missing
-        if not 0 <= popularity < math.inf:
+        if popularity is not None and not 0 <= popularity < math.inf:
             raise RouterError(
                 f"popularity must be a number of at least 0, or None if unknown; it is {popularity!r}"
             )
+        if self._prediction is not None:
+            predicted = self._prediction.decide(popularity, relation, consistency, certainty)
+            if predicted is not None:
+                return predicted
+        rule = self._rules.get(relation, self._unknown)
+        if popularity is None:
+            return rule.missing
         return rule.below if popularity < rule.threshold else rule.above
 
 
@@ -93,8 +110,8 @@ def load_router(path: str | Path) -> Router:
     path = Path(path)
     document = json.loads(opened(path, FORMAT, VERSION))
     signal = document.get("signal")
-    if signal != SIGNAL:
-        raise RouterError(f"{path}: decides by {signal!r}; this program decides by {SIGNAL!r} alone")
+    if signal not in SIGNALS:
+        raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
     try:
         return _router(path.stem, document)
     except KeyError as error:
@@ -102,41 +119,49 @@ def load_router(path: str | Path) -> Router:
 
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
-    fixed = document["fixed"] == "always"
+    fixed, signal = document["fixed"] == "always", document["signal"]
+    prediction = prediction_of(document["prediction"], _decision) if signal != SIGNAL else None
+    needed = prediction.predictors if prediction else ()
+    instead = f"not predicted, which needs {', '.join(needed)}: " if needed else ""
     rules: dict[str | None, _Rule] = {
-        relation: _rule(rule, fixed, f"relation {relation}") for relation, rule in document["rules"].items()
+        relation: _rule(rule, fixed, f"relation {relation}", instead)
+        for relation, rule in document["rules"].items()
     }
     of_all = document["rules"][ALL]
-    rules[ALL] = rules[None] = _rule(of_all, fixed, "all relations")
+    rules[ALL] = rules[None] = _rule(of_all, fixed, "all relations", instead)
     return Router(
         name=name,
+        signal=signal,
         policy=document["policy"],
         why=document["why"],
         features=tuple(document["features"]),
         relations=tuple(relation for relation in document["rules"] if relation != ALL),
         document=document,
         _rules=rules,
-        _unknown=_rule(of_all, fixed, "all relations (this one is unknown)"),
+        _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
+        _prediction=prediction,
     )
 
 
-def _rule(rule: Mapping[str, Any], fixed: bool, where: str) -> _Rule:
-    """`fixed`: whether to retrieve without a popularity."""
+def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Rule:
+    """`fixed`: whether to retrieve without a popularity. `instead`: why no prediction decides, if one could."""
     better = "always" if fixed else "never"
     missing = _decision(
-        fixed, rule["overall"], f"popularity is unknown: the better fixed method is to {better} retrieve"
+        fixed,
+        rule["overall"],
+        f"{instead}popularity is unknown: the better fixed method is to {better} retrieve",
     )
     if "threshold" not in rule:
         # No popularity is below 0, and every popularity is below infinity.
         is_always = rule["decision"] == "always"
-        only = _decision(is_always, rule["overall"], f"{rule['decision']} retrieve for {where}")
+        only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
         return _Rule(math.inf if is_always else 0.0, only, only, missing)
     threshold = rule["threshold"]
     named = f"{threshold:,.10g}, the threshold for {where}"
     return _Rule(
         threshold,
-        _decision(True, rule["below"], f"popularity is below {named}"),
-        _decision(False, rule["above"], f"popularity is not below {named}"),
+        _decision(True, rule["below"], f"{instead}popularity is below {named}"),
+        _decision(False, rule["above"], f"{instead}popularity is not below {named}"),
         missing,
     )
 

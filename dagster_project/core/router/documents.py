@@ -4,7 +4,8 @@ What belongs here: choosing a policy, and counting right answers on both sides o
 thresholds and gains themselves, which are marts; writing files (`publish`) and reading them (`decisions`).
 
 A threshold decides only if its held-out gain is surely above zero: the interval of the gain excludes it. Otherwise the
-better fixed method does, always or never retrieving. A bound (`oracle`) is no method to use, and gets no router.
+better fixed method does, always or never retrieving. A predicted probability decides if it is surely better than all of
+these (`predicted_rules`). A bound (`oracle`) is no method to use, and gets no router.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.router.decisions import ALL, FEATURES, SIGNAL
+from dagster_project.core.router.predicted_rules import RULES, SIGNALS, prediction_fields
 
 Row = dict[str, Any]
 Pair = tuple[str, ...]
@@ -82,6 +84,8 @@ class Marts:
     gains: Mapping[Pair, Sequence[Row]]
     thresholds: Mapping[Pair, Sequence[Row]]
     counts: Mapping[Pair, Sequence[Row]]
+    signals: Mapping[Pair, Sequence[Row]]
+    signal_rules: Mapping[Pair, Sequence[Row]]
     models: Mapping[str, Row]
     datasets: Mapping[str, Row]
     popularity: Row
@@ -93,6 +97,8 @@ def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:
         gains=_by_pair(_rows(connection, _GAINS)),
         thresholds=_by_pair(_rows(connection, _THRESHOLDS)),
         counts=_by_pair(_rows(connection, _COUNTS)),
+        signals=_by_pair(_rows(connection, SIGNALS)),
+        signal_rules=_by_pair(_rows(connection, RULES)),
         models={row.pop("model"): row for row in _rows(connection, _MODELS)},
         datasets={row.pop("dataset"): row for row in _rows(connection, _DATASETS)},
         popularity=_rows(connection, _POPULARITY)[0],
@@ -124,7 +130,8 @@ def documents(marts: Marts, warehouse: Mapping[str, Any]) -> Iterator[tuple[str,
             **{name: gains[0][name] for name in _OF_PAIR},
         }
         decided = _decided(gains, marts.thresholds.get(pair, ()), marts.counts[pair])
-        yield ".".join(pair), {**named, "signal": SIGNAL, **decided, "fitted_on": fitted_on}
+        predicted = prediction_fields(marts.signals.get(pair, ()), marts.signal_rules.get(pair, ()))
+        yield ".".join(pair), {**named, "signal": SIGNAL, **decided, **predicted, "fitted_on": fitted_on}
 
 
 def _decided(gains: Sequence[Row], thresholds: Sequence[Row], counts: Sequence[Row]) -> Row:

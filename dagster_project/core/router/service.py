@@ -24,6 +24,7 @@ MOST_QUESTIONS = 1_000
 LARGEST_BODY = 1_000_000  # bytes
 _LONGEST_NAME = 1_000  # characters
 
+_Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
@@ -33,6 +34,12 @@ class Question(BaseModel):
     model_config = _STRICT
     popularity: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     relation: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = None
+    consistency: _Cosine | None = None
+    certainty: _Cosine | None = None
+
+    def decided_by(self, router: Router) -> Decision:
+        """What the router decides about the question."""
+        return router.decide(self.popularity, self.relation, self.consistency, self.certainty)
 
 
 class Asked(Question):
@@ -91,13 +98,13 @@ def create_app(shelf: Shelf) -> FastAPI:
     @app.post("/decide", responses=_NO_ROUTER)
     async def decide(asked: Asked) -> Decision:
         """Whether to retrieve for one question, the expected accuracies, and why."""
-        return _router(shelf.current(), asked.router).decide(asked.popularity, asked.relation)
+        return asked.decided_by(_router(shelf.current(), asked.router))
 
     @app.post("/decide_batch", responses=_NO_ROUTER)
     async def decide_batch(asked: AskedBatch) -> list[Decision]:
         """The same for several questions, in their order."""
         router = _router(shelf.current(), asked.router)
-        return [router.decide(one.popularity, one.relation) for one in asked.questions]
+        return [one.decided_by(router) for one in asked.questions]
 
     @app.get("/lookup", responses=_REFUSED)
     async def lookup(name: Annotated[str, Query(max_length=_LONGEST_NAME)]) -> Found:
@@ -133,6 +140,7 @@ def _router(published: Published, name: str) -> Router:
 
 def _about(router: Router) -> dict[str, Any]:
     return {
+        "signal": router.signal,
         "policy": router.policy,
         "why": router.why,
         "features": router.features,

@@ -45,9 +45,10 @@ from dagster_project.core.statistics.signal_questions import (
     training_of,
     undefined_signals,
 )
+from dagster_project.core.statistics.signal_rules import rules_of
 from dagster_project.core.statistics.statistic import Rows, Statistic
 
-TABLES = POLICIES, GAINS = ("adaptive_signals", "adaptive_signal_gains")
+TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules")
 _COSTS_OF_MIX = tuple(f"{cost}_per_1000" for cost in COSTS)
 _COSTS_OF_SIGNAL = tuple(f"{cost}_per_1000" for cost in SIGNAL_COSTS)
 _NUMBERS = (
@@ -59,7 +60,7 @@ Undefined = Mapping[str, str | None]
 
 
 def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of both lake tables. `tables`: the questions of each pair, and the splits."""
+    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits."""
     found: dict[str, Rows] = {table: [] for table in TABLES}
     training = training_of(tables[1], tables[2])
     pairs = [pair_of(row) for row in tables[0].to_pylist()]
@@ -88,6 +89,7 @@ def _compare(group: Sequence[Pair], training: Training, seed: int, found: dict[s
         found[POLICIES] += _policies(pair, mine, ~is_training, undefined)
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
+        found[RULES] += rules_of(pair, asked, at)
 
 
 def _policies(

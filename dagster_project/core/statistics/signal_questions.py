@@ -32,8 +32,9 @@ _COLUMNS = (
     *_TEXTS, "popularity", "parametric", "retrieval", "scons", "cert", *SIGNAL_COSTS,
     *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
 )  # fmt: skip
+_LISTS = ", ".join(f"list({one} order by relation, question_id) as {one}" for one in _COLUMNS)
 ROWS = (
-    f"select {', '.join(KEY)}, {', '.join(f'list({one} order by relation, question_id) as {one}' for one in _COLUMNS)}"  # noqa: S608
+    f"select {', '.join(KEY)}, max(signal_prompt) as signal_prompt, {_LISTS}"  # noqa: S608
     " from (select * replace (coalesce(relation, '') as relation) from intermediate.int_signal_rows)"
     " group by all order by all"
 )
@@ -54,12 +55,14 @@ Columns = Mapping[str, Values]
 class Pair:
     """A pair of methods and its compared questions: `columns` in the order of relations; `counts` of those left out.
 
-    `unmeasured`: the reason why signals that need samples and paraphrases are not compared.
+    `signal_prompt`: the prompt that asked paraphrases and samples. `unmeasured`: the reason why signals that need them
+    are not compared.
     """
 
     key: Mapping[str, str]
     columns: Columns
     counts: Mapping[str, int]
+    signal_prompt: str | None
     unmeasured: str | None
 
     @property
@@ -100,7 +103,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
     }
     unmeasured = None if has_measures else FEW_MEASURES if is_measured.any() else NO_MEASURES
     chosen = {name: values[kept] for name, values in columns.items()}
-    return Pair({name: row[name] for name in KEY}, chosen, counts, unmeasured)
+    return Pair({name: row[name] for name in KEY}, chosen, counts, row["signal_prompt"], unmeasured)
 
 
 def scored_splits(pair: Pair, training: Training) -> Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, MODEL, PROMPT, Column, Table, column
+from dagster_project.core.tables.schema import DATASET, MODEL, PROMPT, TEXTS, Column, Table, column
 from dagster_project.core.tables.statistics import (
     N_DECIDING,
     N_QUESTIONS,
@@ -39,6 +39,7 @@ _POLICY = (
     ),
     SCOPE,
 )
+_NUMBERS = pa.list_(pa.float64())
 _OF_MIX = (
     "per 1,000 questions, of the answers that the policy chooses; null unless known for every test question"
 )
@@ -110,6 +111,54 @@ SIGNAL_TABLES = (
                 " differently",
             ),
             NO_ERROR,
+        ),
+    ),
+    Table(
+        "adaptive_signal_rules",
+        "One row per (dataset, prompt, model, parametric_method, retrieval_method, signal, threshold_scope, relation).",
+        (
+            *_POLICY,
+            column(
+                "relation", pa.string(), "relation that the rule is for; all = questions without a known one"
+            ),
+            column(
+                "signal_prompt",
+                pa.string(),
+                "prompt that asked paraphrases and samples; null = none",
+                null=True,
+            ),
+            N_QUESTIONS,
+            column(
+                "predictors",
+                TEXTS,
+                "what the probability is predicted from: popularity (by its natural logarithm), consistency (scons),"
+                " certainty (cert)",
+            ),
+            column("predictor_means", _NUMBERS, "mean of each predictor, which standardisation subtracts"),
+            column(
+                "predictor_deviations",
+                _NUMBERS,
+                "standard deviation of each predictor, which divides it then",
+            ),
+            column(
+                "rule_coefficients",
+                _NUMBERS,
+                "coefficients of the logit: the intercept, then one per predictor",
+            ),
+            column(
+                "threshold_probability",
+                pa.float64(),
+                "a passage is retrieved below this predicted probability; infinity = always",
+            ),
+            *(
+                _count(f"n_{side}{name}", f"compared questions {place} the threshold{what}")
+                for side, place in (("below", "below"), ("above", "not below"))
+                for name, what in (
+                    ("", ""),
+                    ("_with", " that are right with retrieval"),
+                    ("_without", " that are right without retrieval"),
+                )
+            ),
         ),
     ),
 )

@@ -53,9 +53,46 @@ ENTITIES = (
     ("Q4", "Straße", ["STRASSE  one"], None, 0.0),
 )
 
+SIGNALS = (
+    # signal, scope, held-out accuracy, tokens; its gains are 5, 3 and 2 points, each a point more or less
+    ("popularity_relation", "all", 0.93, 0.0),
+    ("all", "all", 0.95, 900.0),
+    ("consistency", "per_relation", 0.94, 900.0),
+)
+RULES = (
+    # signal, relation, predictors, means, deviations, coefficients, threshold
+    (
+        "all",
+        "all",
+        ["popularity", "consistency", "certainty"],
+        [0.0, 0.5, 0.5],
+        [1.0, 0.25, 1.0],
+        [0.0, 0.0, 1.0, 0.0],
+        0.5,
+    ),
+    (
+        "all",
+        "composer",
+        ["popularity", "consistency", "certainty"],
+        [0.0, 0.5, 0.5],
+        [1.0, 0.25, 1.0],
+        [0.5, -1.0, 1.0, 2.0],
+        0.5,
+    ),
+    (
+        "all",
+        "capital",
+        ["popularity", "consistency", "certainty"],
+        [0.0, 0.5, 0.5],
+        [1.0, 0.25, 1.0],
+        [0.0, 0.0, 0.0, 0.0],
+        float("inf"),
+    ),
+)
 
-def write_marts(path: Path, invocation_id: str = "run-1") -> None:
-    """The marts that routers read, in a new file."""
+
+def write_marts(path: Path, invocation_id: str = "run-1", predicts: bool = False) -> None:
+    """The marts that routers read, in a new file. `predicts`: predicted signals are surely better for bm25."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with duckdb.connect(str(path)) as connection:
         connection.execute("create schema marts; use marts")
@@ -90,7 +127,30 @@ def write_marts(path: Path, invocation_id: str = "run-1") -> None:
             "create table fct_answers as select 'd' as dataset, 'p' as prompt, 'm' as model, * "
             "from (unpivot given_questions on closed_book, bm25, dense into name method value is_correct)"
         )
+        _signals(connection, key, predicts)
         _table(connection, "dim_entities", "entity_id, label, aliases, description, popularity", ENTITIES)
+
+
+def _signals(connection: duckdb.DuckDBPyConnection, key: str, predicts: bool) -> None:
+    gains = {"gain": 0.05, "gain_over_popularity_all": 0.03, "gain_over_popularity_per_relation": 0.02}
+    intervals = ", ".join(
+        f"{gain}::double as {name}, {gain - 0.01}::double as {name}_ci_low, {gain + 0.01}::double as {name}_ci_high"
+        for name, gain in gains.items()
+    )
+    _table(connection, "given_signals", "signal, threshold_scope, accuracy, signal_tokens_per_1000", SIGNALS)
+    connection.execute(
+        f"create table fct_adaptive_signals as select {key}, 'bm25' as retrieval_method, *, {intervals}, "
+        "7 as n_compared, 100 as n_splits, 0.8::double as accuracy_always, 0.7::double as accuracy_never, "
+        "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, 4.0::double as signal_device_seconds_per_1000, "
+        f"null::double as signal_cost_usd_per_1000, {predicts} as is_surely_better from given_signals"
+    )
+    columns = "signal, relation, predictors, predictor_means, predictor_deviations, rule_coefficients"
+    _table(connection, "given_rules", f"{columns}, threshold_probability", RULES)
+    connection.execute(
+        f"create table fct_adaptive_signal_rules as select {key}, 'bm25' as retrieval_method, *, "
+        "'all' as threshold_scope, 'asked' as signal_prompt, 7 as n_questions, 3 as n_below, 3 as n_below_with, "
+        "1 as n_below_without, 4 as n_above, 1 as n_above_with, 4 as n_above_without from given_rules"
+    )
 
 
 def _dimensions(connection: duckdb.DuckDBPyConnection, invocation_id: str) -> None:
@@ -124,9 +184,9 @@ def _table(
     connection.execute(f"create table {name} as select * from (values {marks}) as rows ({columns})", values)
 
 
-def marts_of(folder: Path) -> Marts:
+def marts_of(folder: Path, predicts: bool = False) -> Marts:
     """The rows of the hand-made marts."""
-    write_marts(folder / "published.duckdb")
+    write_marts(folder / "published.duckdb", predicts=predicts)
     with duckdb.connect(str(folder / "published.duckdb")) as connection:
         return read_marts(connection)
 

@@ -117,7 +117,7 @@ def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], fo
         ".core",
         ".core.errors",
         ".core.router",
-        *(f".core.router.{one}" for one in ("decisions", "names", "sealed")),
+        *(f".core.router.{one}" for one in ("decisions", "names", "predictions", "sealed")),
     )
     assert modules.split() == [f"dagster_project{name}" for name in own]
 
@@ -147,12 +147,12 @@ def _cut(content: bytes) -> bytes:
             "does not fit its checksum",
         ),
         (
-            lambda content: content.replace(b'"version": 1', b'"version": 2'),
-            "has version 2 of format longtail-router; this program reads version 1",
+            lambda content: content.replace(b'"version": 2', b'"version": 1'),
+            "has version 1 of format longtail-router; this program reads version 2",
         ),
         (
             lambda content: _resealed(content, signal="predicted"),
-            "decides by 'predicted'; this program decides by 'popularity' alone",
+            "decides by 'predicted'; this program decides by popularity, popularity_relation, consistency, all",
         ),
         (lambda content: _resealed(content, rules={}), "lacks 'all' of a router"),
     ],

@@ -38,13 +38,29 @@ def questions(n: int = 240, seed: int = 3) -> Row:
         "retrieval_device_seconds": np.full(n, 3.0),
         "retrieval_cost_usd": np.full(n, np.nan),
     }
-    return {**KEY, "retrieval_method": "bm25", **{name: list(values) for name, values in columns.items()}}
+    return {
+        **KEY,
+        "retrieval_method": "bm25",
+        "signal_prompt": "p",
+        **{name: list(values) for name, values in columns.items()},
+    }
 
 
 def compared(
     *rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75
 ) -> tuple[dict[Any, Row], dict[Any, Row]]:
-    """The rows of both tables, by (retrieval method, signal, scope), and by that and baseline."""
+    """The rows of the first two tables, by (retrieval method, signal, scope), and by that and baseline."""
+    found = written(*rows, n_splits=n_splits, training_share=training_share)
+    names = ("retrieval_method", "signal", "threshold_scope")
+    policies = {tuple(row[name] for name in names): row for row in found["adaptive_signals"]}
+    gains = {tuple(row[name] for name in (*names, "baseline")): row for row in found["adaptive_signal_gains"]}
+    assert len(policies) == len(found["adaptive_signals"])
+    assert len(gains) == len(found["adaptive_signal_gains"])
+    return policies, gains
+
+
+def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) -> dict[str, list[Row]]:
+    """The rows of all tables, which fit their columns."""
     ids = sorted({one for row in rows for one in row["question_id"]})
     rng = np.random.default_rng(0)
     trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
@@ -60,13 +76,9 @@ def compared(
         [pa.Table.from_pylist(of_nan), splits, pa.table({"dataset": ["d"], "n": [n_splits]})], 0, LOG
     )
     for table, made in found.items():
+        assert all(set(one) == set(TABLES[table].schema.names) for one in made)
         pa.Table.from_pylist(made, schema=TABLES[table].schema)
-    names = ("retrieval_method", "signal", "threshold_scope")
-    policies = {tuple(row[name] for name in names): row for row in found["adaptive_signals"]}
-    gains = {tuple(row[name] for name in (*names, "baseline")): row for row in found["adaptive_signal_gains"]}
-    assert len(policies) == len(found["adaptive_signals"])
-    assert len(gains) == len(found["adaptive_signal_gains"])
-    return policies, gains
+    return found
 
 
 def interval(row: Row) -> tuple[float, float]:
@@ -178,6 +190,46 @@ def test_few_questions_have_popularity_alone_and_no_test_question_has_no_numbers
     policies, gains = compared(questions(120), training_share=1.0)
     assert {row["undefined"] for row in policies.values()} == {"no test questions"}
     assert not gains
+
+
+def test_the_rules_of_a_router_divide_the_questions_as_the_signal_does() -> None:
+    row = questions(120)
+    found = {
+        (rule["signal"], rule["threshold_scope"], rule["relation"]): rule
+        for rule in written(row)["adaptive_signal_rules"]
+    }
+    assert len(found) == 3 * 2 * 3
+    given = {
+        name: np.array(row[name])
+        for name in ("relation", "popularity", "scons", "cert", "parametric", "retrieval")
+    }
+    values = {
+        "popularity": np.log(given["popularity"]),
+        "consistency": given["scons"],
+        "certainty": given["cert"],
+    }
+    of_a = given["relation"] == "a"
+    for (signal, scope, relation), rule in found.items():
+        assert sum(rule[f"n_{side}"] for side in ("below", "above")) == (
+            120 if relation == "all" else (given["relation"] == relation).sum()
+        )
+        if relation != "a":
+            continue
+        intercept, *slopes = rule["rule_coefficients"]
+        logit = np.full(of_a.sum(), intercept)
+        for name, slope, mean, deviation in zip(
+            rule["predictors"], slopes, rule["predictor_means"], rule["predictor_deviations"], strict=True
+        ):
+            logit += slope * (values[name][of_a] - mean) / deviation
+        is_below = 1 / (1 + np.exp(-logit)) < rule["threshold_probability"] - 1e-9
+        assert is_below.sum() == rule["n_below"], (signal, scope)
+        assert given["retrieval"][of_a][is_below].sum() == rule["n_below_with"]
+        assert given["parametric"][of_a][~is_below].sum() == rule["n_above_without"]
+    assert (
+        found["consistency", "all", "a"]["rule_coefficients"]
+        == found["consistency", "all", "all"]["rule_coefficients"]
+    )
+    assert found["all", "all", "a"]["rule_coefficients"] != found["all", "all", "b"]["rule_coefficients"]
 
 
 def test_relations_with_one_outcome_are_counted() -> None:

@@ -1,0 +1,105 @@
+"""Whether to retrieve, by the predicted probability that the model's own answer is right: the second half of a router.
+
+What belongs here: the probability of a question and its comparison with a threshold, from a router file's `prediction`.
+What does not: the rule by popularity, which decides where a feature is unknown (`decisions`), and how coefficients are
+fitted (`statistics`). Like `decisions`, it needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dagster_project.core.errors import RouterError
+
+POPULARITY, CONSISTENCY, CERTAINTY = "popularity", "consistency", "certainty"
+DECIMALS = 9
+"""Probabilities are rounded so far before they are compared, as in the fit."""
+
+Outcome = TypeVar("Outcome")
+Make = Callable[[bool, Mapping[str, Any], str], Outcome]
+"""From whether to retrieve, the counted questions and the reason: a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule(Generic[Outcome]):
+    """The logit is `intercept` plus `slopes` times the predictors; a probability below `threshold` gets `below`."""
+
+    intercept: float
+    slopes: tuple[float, ...]
+    threshold: float
+    below: Outcome
+    above: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction(Generic[Outcome]):
+    """A predicted signal. `predictors`: popularity (its logarithm counts), consistency, certainty, as far as needed."""
+
+    predictors: tuple[str, ...]
+    _rules: Mapping[str | None, _Rule[Outcome]]
+    _unknown: _Rule[Outcome]
+
+    def decide(
+        self,
+        popularity: float | None,
+        relation: str | None,
+        consistency: float | None,
+        certainty: float | None,
+    ) -> Outcome | None:
+        """The decision, or None if a predictor is unknown; popularity 0 has no logarithm. Errors: `RouterError`."""
+        values = {
+            POPULARITY: math.log(popularity) if popularity else None,
+            CONSISTENCY: _cosine(CONSISTENCY, consistency),
+            CERTAINTY: _cosine(CERTAINTY, certainty),
+        }
+        rule = self._rules.get(relation, self._unknown)
+        logit = rule.intercept
+        for name, slope in zip(self.predictors, rule.slopes, strict=True):
+            value = values[name]
+            if value is None:
+                return None
+            logit += slope * value
+        probability = round(0.5 * (1 + math.tanh(logit / 2)), DECIMALS)
+        return rule.below if probability < rule.threshold else rule.above
+
+
+def _cosine(name: str, value: float | None) -> float | None:
+    if value is not None and not -1 <= value <= 1:
+        raise RouterError(
+            f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
+        )
+    return value
+
+
+def prediction_of(document: Mapping[str, Any], make: Make[Outcome]) -> Prediction[Outcome]:
+    """The prediction of a router file's field of that name. Errors: `KeyError` for a missing field."""
+    rules: dict[str | None, _Rule[Outcome]] = {
+        relation: _rule(document, rule, f"relation {relation}", make)
+        for relation, rule in document["rules"].items()
+    }
+    of_all = document["rules"]["all"]
+    rules["all"] = rules[None] = _rule(document, of_all, "all relations", make)
+    unknown = _rule(document, of_all, "all relations (this one is unknown)", make)
+    return Prediction(tuple(document["predictors"]), rules, unknown)
+
+
+def _rule(
+    document: Mapping[str, Any], rule: Mapping[str, Any], where: str, make: Make[Outcome]
+) -> _Rule[Outcome]:
+    """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
+    intercept, *slopes = rule["coefficients"]
+    scales = list(zip(slopes, document["means"], document["deviations"], strict=True))
+    intercept -= sum(slope * mean / deviation for slope, mean, deviation in scales)
+    threshold = rule.get("threshold", math.inf)
+    named = f"{threshold:.4g}, the threshold for {where}"
+    what = "the probability that the answer is right without retrieval is"
+    return _Rule(
+        intercept,
+        tuple(slope / deviation for slope, _, deviation in scales),
+        threshold,
+        make(True, rule["below"], f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"),
+        make(False, rule["above"], f"{what} not below {named}"),
+    )  # fmt: skip
