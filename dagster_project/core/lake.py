@@ -281,7 +281,7 @@ def _as_table(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def _part(table: str, rows: Iterator[Mapping[str, Any]]) -> pa.Table | None:
-    """The next `PART_ROWS` rows; None at the end. They become Arrow in small batches, which take a sixth of the memory."""
+    """The next `PART_ROWS` rows; None at the end. They become Arrow in small batches: Python objects take more."""
     batches = (_as_table(table, islice(rows, _BATCH_ROWS)) for _ in range(PART_ROWS // _BATCH_ROWS))
     part = pa.concat_tables([batch for batch in batches if batch.num_rows] or [_as_table(table, ())])
     return part if part.num_rows else None

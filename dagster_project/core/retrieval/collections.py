@@ -122,7 +122,12 @@ class _Joined:
         yield from given_passages(self.study)
 
     def _of(
-        self, collection: Collection, place: Path, aside: Aside, first_ids: dict[bytes, str], count: dict[str, int]
+        self,
+        collection: Collection,
+        place: Path,
+        aside: Aside,
+        first_ids: dict[bytes, str],
+        count: dict[str, int],
     ) -> Iterator[dict[str, Any]]:
         """The passages of one collection without those that were there before, with the same title and text."""
         for row, name, position, title, text in _passages(collection, place, aside):
