@@ -49,7 +49,7 @@ class Dense(Retriever):
             best = Nearest.none(len(queries))
             with Progress(context.log, "dense: passages searched", len(context.passages)) as progress:
                 for rows, part in read_vectors(context.folder):
-                    found = nearest(_Flat(part, device), vectors, context.k)
+                    found = nearest(Flat(part, device), vectors, context.k)
                     best = best.joined(Nearest(rows[found.rows], found.scores), context.k)
                     progress.add(len(part))
         ids = iter(context.passages.ids(best.rows.ravel()))
@@ -75,7 +75,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class _Flat:
+class Flat:
     """Vectors that answer as a flat index of faiss does, without a copy of them."""
 
     vectors: np.ndarray
