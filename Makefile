@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-ingest bench-prediction bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -61,6 +61,9 @@ bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only deco
 
 bench-router: $(VENV)/.installed-bench ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.router $(BENCH_ARGS)
+
+bench-retrieval: $(VENV)/.installed-bench ## indexing, searching, encoding passages, beside bm25s, rank-bm25, faiss, sentence-transformers, tantivy (BENCH_ARGS=--full, --help)
+	@$(PY) -m benchmarks.retrieval $(BENCH_ARGS)
 
 bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.sampling $(BENCH_ARGS)

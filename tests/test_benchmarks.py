@@ -105,6 +105,15 @@ def test_consistency_prints_its_figures() -> None:
     assert "120 sets of answers" in done.stdout
 
 
+def test_retrieval_prints_its_figures_and_finds_what_bm25s_and_faiss_find() -> None:
+    done = _run("retrieval", ["--passages", "2000", "--questions", "20", "--encoded", "6"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    names = {"bm25_overhead", "rank_bm25_ratio", "dense_overhead", "encoder_overhead", "peak_mb_2k", "load_s"}
+    assert set(figures) == names
+    assert all(value > 0 for value in figures.values())
+
+
 def test_sampling_prints_counts_before_and_after() -> None:
     small = ["--facts-per-relation", "40", "--per-relation", "5"]
     done = _run("sampling", small)

@@ -10,9 +10,11 @@ from a stale one. `content` is a hash of the rows; later stages build their fing
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +31,9 @@ WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
 _RAW_LIMIT = 2_000
+PART_ROWS = 250_000
+"""Rows of a streamed table that are in memory at a time."""
+_BATCH_ROWS = 5_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
     "code_version",
@@ -41,6 +46,12 @@ class Streamed:
     """Rows that do not fit in memory: tables that are written one after the other."""
 
     tables: Iterator[pa.Table]
+
+    @classmethod
+    def of(cls, table: str, rows: Iterable[Mapping[str, Any]]) -> Streamed:
+        """Rows of a lake table in parts. Up to `PART_ROWS` rows have the content hash that they have unstreamed."""
+        whole = iter(rows)
+        return cls(iter(lambda: _part(table, whole), None))
 
 
 Rows: TypeAlias = "pa.Table | Sequence[Mapping[str, Any]] | Streamed"
@@ -68,7 +79,10 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a computation gives to the lake: rows, quarantined rows, and notes for people (counts, rates)."""
+    """What a computation gives to the lake: rows, quarantined rows, and notes for people (counts, rates).
+
+    With streamed rows, `quarantined` and `notes` may be filled while the rows are written: they are read after that.
+    """
 
     rows: Rows
     quarantined: Sequence[QuarantinedRow] = ()
@@ -121,15 +135,12 @@ class Lake:
         partition: str = WHOLE,
         quarantined: Iterable[QuarantinedRow] = (),
     ) -> Stamp:
-        """Write one whole partition, after its quarantine; return its stamp.
+        """Write one whole partition; it appears after its quarantine. Return its stamp.
 
         Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
         """
         parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
         first = self._conform(table, next(parts, ()))
-        aside = list(quarantined)
-        if table != "quarantine":
-            self._write_quarantine(table, partition, aside, fingerprint)
         hashes, n_rows = [content_hash(first)], first.num_rows
         with (
             atomic_file(self.path(table, partition)) as temporary,
@@ -141,6 +152,9 @@ class Lake:
                 writer.write_table(data)
                 hashes.append(content_hash(data))
                 n_rows += data.num_rows
+            aside = list(quarantined)
+            if table != "quarantine":
+                self._write_quarantine(table, partition, aside, fingerprint)
             content = hashes[0] if len(hashes) == 1 else fingerprint_of(*hashes)
             stamp = Stamp(fingerprint, content, n_rows, len(aside), _columns(table))
             writer.add_key_value_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
@@ -235,12 +249,10 @@ class Lake:
         schema = TABLES[table].schema
         try:
             if not isinstance(rows, pa.Table):
-                return _with_nulls_checked(
-                    table, pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
-                )
+                return _with_nulls_checked(table, _as_table(table, rows))
             return _with_nulls_checked(table, rows.select(schema.names).cast(schema))
-        except (pa.ArrowException, KeyError, UnicodeEncodeError) as error:
-            raise LakeError(f"lake table {table}: rows do not fit its columns: {error}") from error
+        except (pa.ArrowException, KeyError) as error:
+            raise _misfit(table, error) from error
 
     def _write_quarantine(self, table: str, partition: str, aside: list[QuarantinedRow], stamp: str) -> None:
         name = f"{table}|{partition}"
@@ -259,6 +271,24 @@ class Lake:
             for row in aside
         ]
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
+
+
+def _as_table(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    try:
+        return pa.Table.from_pylist([dict(row) for row in rows], schema=TABLES[table].schema)
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        raise _misfit(table, error) from error
+
+
+def _part(table: str, rows: Iterator[Mapping[str, Any]]) -> pa.Table | None:
+    """The next `PART_ROWS` rows; None at the end. They become Arrow in small batches: Python objects take more."""
+    batches = (_as_table(table, islice(rows, _BATCH_ROWS)) for _ in range(PART_ROWS // _BATCH_ROWS))
+    part = pa.concat_tables([batch for batch in batches if batch.num_rows] or [_as_table(table, ())])
+    return part if part.num_rows else None
+
+
+def _misfit(table: str, error: Exception) -> LakeError:
+    return LakeError(f"lake table {table}: rows do not fit its columns: {error}")
 
 
 def _columns(table: str) -> str:
@@ -282,8 +312,31 @@ def _with_nulls_checked(name: str, data: pa.Table) -> pa.Table:
 
 
 def content_hash(data: pa.Table) -> str:
-    """A hash of the rows in their order, without the columns that only describe the run that wrote them."""
+    """A hash of the rows in their order, without the columns that only describe the run that wrote them.
+
+    It is that of an uncompressed Parquet file of the rows; the file is hashed as it is written and kept nowhere.
+    """
     kept = data.select([name for name in data.column_names if name not in _VOLATILE])
-    sink = pa.BufferOutputStream()
-    pq.write_table(kept.replace_schema_metadata(None).combine_chunks(), sink, compression="none")
-    return hashlib.sha256(sink.getvalue()).hexdigest()[:32]
+    sink = _Hashing()
+    pq.write_table(
+        kept.replace_schema_metadata(None).combine_chunks(), pa.PythonFile(sink, "w"), compression="none"
+    )
+    return sink.digest.hexdigest()[:32]
+
+
+class _Hashing(io.RawIOBase):
+    """A file that hashes what is written to it."""
+
+    def __init__(self) -> None:
+        self.digest, self._place = hashlib.sha256(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        self._place += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._place

@@ -69,7 +69,7 @@ class Vectors:
         unusable: list[str] = []
         waiting: dict[str, bytes] = {}
         stored_at = time.monotonic()
-        with _placed(self._device) as device:
+        with placed(self._device) as device:
             for rows, vectors in load_encoder(device).batches(missing, self._log):
                 for row, vector, is_finite in zip(
                     rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
@@ -113,7 +113,7 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def _placed(wanted: str) -> Iterator[str]:
+def placed(wanted: str) -> Iterator[str]:
     """The encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
     encoder = Model(name=ENCODER.name, path=ENCODER.name, device=wanted)
     device, lease = lease_device(encoder, find_device(encoder))

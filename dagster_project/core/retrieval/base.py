@@ -15,22 +15,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.methods import METHODS
-
-
-@dataclass(frozen=True)
-class Passage:
-    """One passage, as in lake table `passages`."""
-
-    passage_id: str
-    entity_id: str | None
-    title: str
-    position: int
-    text: str
-
-    @property
-    def indexed_text(self) -> str:
-        """The text that retrievers search: the title, then the passage."""
-        return f"{self.title}\n{self.text}"
+from dagster_project.core.retrieval.stored_passages import StoredPassages
 
 
 @dataclass(frozen=True)
@@ -67,16 +52,19 @@ Results = Mapping[QueryKey, Sequence[str]]
 class Context:
     """What a retriever may use.
 
-    `passages` are in the order of passage_id. `folder` holds its index, if it has one. `k` is the number of passages
-    wanted for each question, `seed` the study's. `others` holds the results of the study's other retrievers by name:
-    at most `k` a question, without bounds and conditions, and only for a fusion.
+    `passages` are in the order of passage_id. `folder` holds its index, if it has one; `cache` is for parts of indexes
+    that several studies of a home share. `k` is the number of passages wanted for each question, `seed` the study's.
+    `device` is a torch device, or `auto`. `others` holds the results of the study's other retrievers by name: at most
+    `k` a question, without bounds and conditions, and only for a fusion.
     """
 
-    passages: Sequence[Passage]
+    passages: StoredPassages
     folder: Path
+    cache: Path
     log: logging.Logger
     k: int = 1
     seed: int = 0
+    device: str = "cpu"
     others: Mapping[str, Results] | None = None
 
 
@@ -91,7 +79,11 @@ class Retriever(ABC):
         """Look for what the retriever loads, without loading it. Errors: `BackendError` where it is missing."""
 
     def build(self, context: Context) -> None:
-        """Write an index of the passages into the empty folder. `k`, `seed` and `others` have no meaning here."""
+        """Write an index of the passages into the folder. `k`, `seed` and `others` have no meaning here.
+
+        The folder is empty, or holds what a build of the same index wrote before it was killed or ran out of disk.
+        Whole parts of that need not be written again.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no index")
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """BM25 (Lucene's variant, by bm25s) over title and text.
 
-What belongs here: tokenisation, the index's files, and ranking. What does not: where indexes are kept
-(`indexes`).
+What belongs here: tokenisation, and ranking by all shards. What does not: the shards' files (`bm25_shards`), and where
+indexes are kept (`indexes`).
 
 score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)),
 where n passages hold t, and f is its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and digits in
@@ -13,23 +13,29 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import regex
 
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
+from dagster_project.core.retrieval.bm25_shards import K1, B, Shard, build_shards, open_shard
+from dagster_project.core.threads import thread_count
 
-K1 = 1.5
-B = 0.75
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_BLOCK = 512  # scores whose maximum bounds the best k from below
+_AT_ONCE = 64  # questions that one thread takes
 
 
 def tokens_of(text: str) -> list[str]:
     """The tokens of a passage or a question."""
-    return _TOKEN.findall(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()))
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    else:
+        text = text.lower()
+    return _TOKEN.findall(text)
 
 
 class Bm25(Retriever):
@@ -41,59 +47,77 @@ class Bm25(Retriever):
         return f"bm25s {bm25s.__version__}, k1 {K1}, b {B}"
 
     def build(self, context: Context) -> None:
-        # Tokens are numbered by first appearance: bm25s would number them in the order of a salted hash. Token ""
-        # occurs in no passage. It keeps the matrix valid where no passage has any token.
-        vocabulary = {"": 0}
-        identifiers = [
-            [vocabulary.setdefault(token, len(vocabulary)) for token in tokens_of(passage.indexed_text)]
-            for passage in context.passages
-        ]
-        index = _empty_index()
-        with np.errstate(invalid="ignore"):  # 0/0 for "" where all passages are empty
-            index.index((identifiers, vocabulary), create_empty_token=False, show_progress=False)
-        index.save(context.folder, show_progress=False)
-        _check_whole(context.folder)
-        context.log.info("bm25: %d passages, %d distinct tokens", len(context.passages), len(vocabulary) - 1)
+        build_shards(context.passages, context.folder, tokens_of, context.log)
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        index = _load(context.folder)
-        found = []
-        progress = Progress(context.log, "bm25: questions", len(queries))
-        for query in queries:
-            scores = index.get_scores_from_ids(index.get_tokens_ids(tokens_of(query.text)))
-            rows = best_rows(scores, context.k)
-            found.append([Hit(context.passages[row].passage_id, float(scores[row])) for row in rows])
-            progress.add(1)
-        progress.done()
-        return found
+        tokens = [tokens_of(query.text) for query in queries]
+        distinct = list(dict.fromkeys(token for own in tokens for token in own))
+        place = {token: number for number, token in enumerate(distinct)}
+        asked = [np.array([place[token] for token in own], dtype=np.int64) for own in tokens]
+        best = [_Best.none() for _ in queries]
+        starts = context.passages.starts
+        with (
+            Progress(context.log, "bm25: questions in shards", len(queries) * len(starts)) as progress,
+            ThreadPoolExecutor(thread_count()) as threads,
+        ):
+            for number, start in enumerate(starts):
+                shard = open_shard(context.folder, number, distinct, asked)
+
+                def some(first: int, shard: Shard = shard, start: int = start) -> None:
+                    scores = np.empty(shard.n_passages, dtype=np.float32)
+                    for place in range(first, min(first + _AT_ONCE, len(queries))):
+                        shard.score(asked[place], scores)
+                        best[place] = best[place].joined(scores, start, context.k)
+                        progress.add(1)
+
+                for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
+                    pass
+        return _hits(context, best)
 
 
-def best_rows(scores: np.ndarray, k: int) -> list[int]:
-    """Rows of the `k` largest scores above 0, best first; of equal scores the lower row comes first."""
-    if k < len(scores):
-        least = np.partition(scores, -k)[-k]
-        rows = np.flatnonzero((scores >= least) & (scores > 0))
-    else:
-        rows = np.flatnonzero(scores > 0)
-    ordered = rows[np.argsort(-scores[rows], kind="stable")]
-    return [int(row) for row in ordered[:k]]
+@dataclass(frozen=True)
+class _Best:
+    """The best passages of one question in the shards so far: rows of all passages, and scores, best first."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def none(cls) -> _Best:
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
+
+    def joined(self, scores: np.ndarray, start: int, k: int) -> _Best:
+        """With the scores of the next shard, whose rows begin at `start`. Of equal scores the lower row comes first."""
+        floor = float(self.scores[-1]) if len(self.scores) == k else 0.0
+        rows = best_rows(scores, k, floor)
+        if not len(rows):
+            return self
+        all_rows = np.concatenate([self.rows, rows + start])
+        all_scores = np.concatenate([self.scores, scores[rows]])
+        order = np.argsort(-all_scores, kind="stable")[:k]
+        return _Best(all_rows[order], all_scores[order])
 
 
-def _check_whole(folder: Path) -> None:
-    """Errors: `OSError` where an array is cut: numpy is silent where a disk has no room for a file's last bytes."""
-    try:
-        _load(folder)
-    except (ValueError, EOFError) as error:
-        raise OSError(f"the disk is full, an array was cut: {error}") from error
+def best_rows(scores: np.ndarray, k: int, floor: float = 0.0) -> np.ndarray:
+    """Rows of the `k` largest scores above `floor`, best first; of equal scores the lower row comes first."""
+    bound = _bound(scores, k)
+    rows = np.flatnonzero(scores >= bound if bound > floor else scores > floor)
+    if len(rows) > k:
+        least = np.partition(scores[rows], -k)[-k]
+        rows = rows[scores[rows] >= least]
+    return rows[np.argsort(-scores[rows], kind="stable")][:k]
 
 
-def _load(folder: Path) -> Any:
-    import bm25s
+def _bound(scores: np.ndarray, k: int) -> float:
+    """A score that at least `k` rows reach, as fast as reading all; -1 where blocks do not tell."""
+    n_blocks = len(scores) // _BLOCK
+    if n_blocks < k:
+        return -1.0
+    largest = scores[: n_blocks * _BLOCK].reshape(n_blocks, _BLOCK).max(axis=1)
+    return float(np.partition(largest, -k)[-k])
 
-    return bm25s.BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
 
-
-def _empty_index() -> Any:
-    import bm25s
-
-    return bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float32", backend="numpy", csc_backend="numpy")
+def _hits(context: Context, best: Sequence[_Best]) -> list[list[Hit]]:
+    rows = np.concatenate([one.rows for one in best]) if best else np.empty(0, dtype=np.int64)
+    ids = iter(context.passages.ids(rows))
+    return [[Hit(next(ids), float(score)) for score in one.scores] for one in best]

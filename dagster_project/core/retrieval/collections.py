@@ -9,9 +9,10 @@ article is unknown, and only if no other entity has this label: a namesake's art
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from dagster_project.core.imports.facts import entity_files_slice
 from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import Aside, file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.backends import IMPORTED
@@ -32,6 +33,7 @@ from dagster_project.core.terms import clean_term
 
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
+_COUNTED = ("passages", "linked to an entity", "known already", "rows put aside")
 LONGEST_TITLE = 255
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
@@ -73,77 +75,97 @@ def entities_by_title(entities: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 @dataclass
 class _Joined:
-    """The passages so far."""
+    """The passages of all collections, one after the other; `aside` and `notes` fill as they are read."""
 
+    study: Study
     entity_of: Mapping[str, str]
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    ids: dict[tuple[str, str], str] = field(default_factory=dict)
+    log: logging.Logger
+    aside: list[QuarantinedRow] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, collection: Collection, name: str, position: int, title: str, text: str) -> str | None:
-        """Add a passage; return the id of an earlier one with this title and text, which is kept instead."""
-        passage_id = f"{collection.name}:{name}"
-        first = self.ids.setdefault((title, text), passage_id)
-        if first != passage_id:
-            return first
-        self.rows.append({
-            "passage_id": passage_id,
-            "entity_id": self.entity_of.get(title),
-            "title": title,
-            "position": position,
-            "text": text,
-            "source": COLLECTED,
-            "collection": collection.name,
-            "collection_source": collection.source,
-            "collection_date": collection.date,
-            "licence": collection.licence,
-        })  # fmt: skip
-        return None
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of lake table `passages`, those of a quick run where it is one."""
+        if not self.study.is_quick:
+            yield from self._counted(self._all())
+            return
+        n_rows = yield from self._counted(row for row in self._all() if row["entity_id"])
+        if not n_rows:
+            self.aside.clear()
+            n_rows = yield from self._counted(self._all())
+        self.log.info("quick run: %d passages about an entity are searched, and no others", n_rows)
+
+    def _counted(self, rows: Iterable[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
+        n_rows = n_words = 0
+        for row in rows:
+            n_rows, n_words = n_rows + 1, n_words + len(row["text"].split())
+            yield row
+        self.notes["words_per_passage"] = round(n_words / max(n_rows, 1), 1)
+        return n_rows
+
+    def _all(self) -> Iterator[dict[str, Any]]:
+        first_ids: dict[bytes, str] = {}
+        self.notes["collections"] = counts = {}
+        for collection in self.study.collections:
+            place = find_file(collection.place, self.study)
+            own = Aside(place.name)
+            counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
+            yield from self._of(collection, place, own, first_ids, count)
+            self.aside += own.rows
+            if not count["passages"] and not count["known already"]:
+                why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
+                raise SourceError(
+                    f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
+                )
+            count["rows put aside"] = len(own.rows) - count["known already"]
+            told = ", ".join(f"{n:,} {what}" for what, n in count.items())
+            self.log.info("%s: %s", collection.name, told)
+        yield from given_passages(self.study)
+
+    def _of(
+        self,
+        collection: Collection,
+        place: Path,
+        aside: Aside,
+        first_ids: dict[bytes, str],
+        count: dict[str, int],
+    ) -> Iterator[dict[str, Any]]:
+        """The passages of one collection without those that were there before, with the same title and text."""
+        for row, name, position, title, text in _passages(collection, place, aside):
+            passage_id = f"{collection.name}:{name}"
+            first = first_ids.setdefault(_digest(title, text), passage_id)
+            if first != passage_id:
+                count["known already"] += 1
+                reason = f"kept once: passage {first} has the same title and text"
+                aside.put(row, reason, {"title": title, "text": text})
+                continue
+            entity_id = self.entity_of.get(title)
+            count["passages"] += 1
+            count["linked to an entity"] += entity_id is not None
+            yield {
+                "passage_id": passage_id,
+                "entity_id": entity_id,
+                "title": title,
+                "position": position,
+                "text": text,
+                "source": COLLECTED,
+                "collection": collection.name,
+                "collection_source": collection.source,
+                "collection_date": collection.date,
+                "licence": collection.licence,
+            }
+
+
+def _digest(title: str, text: str) -> bytes:
+    """16 bytes instead of the passage itself: at 21 million passages the chance of one mistake is below 10⁻²³."""
+    both = f"{len(title)} {title}{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(both, digest_size=16).digest()
 
 
 def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     columns = ["entity_id", "label", "article_title"]
-    joined = _Joined(entities_by_title(lake.read_all("entities", columns).to_pylist()))
-    aside, counts = [], {}
-    for collection in study.collections:
-        place = find_file(collection.place, study)
-        own = Aside(place.name)
-        counts[collection.name] = _add(joined, collection, place, own)
-        aside += own.rows
-        log.info(
-            "%s: %s",
-            collection.name,
-            ", ".join(f"{n:,} {what}" for what, n in counts[collection.name].items()),
-        )
-    rows = joined.rows + given_passages(study)
-    if study.is_quick:
-        rows = [row for row in rows if row["entity_id"]] or rows
-        log.info("quick run: %d passages about an entity are searched, and no others", len(rows))
-    words = sum(len(row["text"].split()) for row in rows)
-    return Computed(rows, aside, {"words_per_passage": round(words / len(rows), 1), "collections": counts})
-
-
-def _add(joined: _Joined, collection: Collection, place: Path, aside: Aside) -> dict[str, int]:
-    """Add the passages of one collection; return how many there are of what."""
-    n_before, n_doubled = len(joined.rows), 0
-    for row, name, position, title, text in _passages(collection, place, aside):
-        first = joined.add(collection, name, position, title, text)
-        if first:
-            n_doubled += 1
-            aside.put(
-                row, f"kept once: passage {first} has the same title and text", {"title": title, "text": text}
-            )
-    own = joined.rows[n_before:]
-    if not own and not n_doubled:
-        why = f"; the first one: {aside.rows[0].reason}" if aside.rows else ""
-        raise SourceError(
-            f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
-        )
-    return {
-        "passages": len(own),
-        "linked to an entity": sum(row["entity_id"] is not None for row in own),
-        "known already": n_doubled,
-        "rows put aside": len(aside.rows) - n_doubled,
-    }
+    entity_of = entities_by_title(lake.read_all("entities", columns).to_pylist())
+    joined = _Joined(study, entity_of, log)
+    return Computed(Streamed.of("passages", joined.rows()), joined.aside, joined.notes)
 
 
 def _passages(collection: Collection, place: Path, aside: Aside) -> Iterator[tuple[int, str, int, str, str]]:

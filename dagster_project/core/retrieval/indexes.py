@@ -1,20 +1,18 @@
 """Stored indexes: where they lie, when one fits, and how one appears whole or not at all.
 
 What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds (the retriever's
-own module). An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers the passages' content, the
-retriever's settings and its code: a folder of that name holds the right index, and without it the index must be built.
+own module), and its parts (`whole_files`). An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers
+the passages' content, the retriever's settings and its code: a folder of that name holds the right index, and without it
+the index must be built. While it is built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import shutil
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,10 @@ from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
-from dagster_project.core.retrieval.base import Context, Passage, Retriever, load_retriever
+from dagster_project.core.ownership import only_one
+from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
+from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.retrieval.whole_files import remove
 from dagster_project.core.study.study import Study
 
 _REPORT = "index.json"
@@ -47,7 +48,9 @@ class IndexReport:
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
     """Build the index of `retriever` over the lake's passages, unless it is there already.
 
-    Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written.
+    A build that was killed goes on with the parts that it finished; a damaged index loses only its damaged parts.
+    Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written,
+    `LongtailError` where another process is building it.
     """
     tool = load_retriever(retriever)
     if METHODS[retriever].index is None:
@@ -59,107 +62,127 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     if report:
         log.info("%s index: already there (%d passages)", retriever, report.n_passages)
         return report
-    started = time.perf_counter()
-    passages = read_passages(lake)
-    with _whole_folder(folder) as staging:
-        tool.build(Context(passages, staging, log))
-        seconds = round(time.perf_counter() - started, 3)
-        n_bytes = _size(staging)
-        built: dict[str, Any] = {"n_passages": len(passages), "n_bytes": n_bytes, "seconds": seconds}
-        (staging / _REPORT).write_text(json.dumps(built), encoding="utf-8")
-    _remove_others(folder)
-    log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
-    return IndexReport(retriever, stamp, folder, was_current=False, **built)
+    lock = study.home.locks / "indexes" / f"{retriever}.lock"
+    with only_one(lock, f"{folder}: another process is building this index; wait for it"):
+        return _built(study, lake, retriever, folder, log)
 
 
 def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> Path:
     """The folder of the index that fits the lake's passages; nothing lies there for a retriever without an index.
 
-    Errors: `IndexMissingError` where the index must be built first.
+    Errors: `IndexMissingError` that says what is wrong where the index must be built first.
     """
-    parent = study.home.indexes / retriever
-    folder = parent / index_fingerprint(lake, tool)
-    if METHODS[retriever].index is None or _report(folder):
-        return folder
-    state = "is of other passages" if parent.is_dir() and any(parent.iterdir()) else "is missing"
-    raise IndexMissingError(
-        f"the {retriever} index {state} ({folder}): materialise asset indexes/{retriever} first"
-    )
+    folder = study.home.indexes / retriever / index_fingerprint(lake, tool)
+    fault = METHODS[retriever].index is not None and _fault(folder, _made_of(lake, tool))
+    if fault:
+        raise IndexMissingError(
+            f"the {retriever} index {fault} ({folder}): materialise asset indexes/{retriever} first"
+        )
+    return folder
 
 
 def index_fingerprint(lake: Lake, tool: Retriever) -> str:
     """A hash of all that decides an index of `tool` over the lake's passages."""
-    return fingerprint(lake.content("passages"), tool.version(), code_version(type(tool).__module__))
+    return fingerprint(*_made_of(lake, tool).values())
 
 
-def read_passages(lake: Lake) -> list[Passage]:
-    """The lake's passages in the order of passage_id. Errors: `LakeError` where there are none."""
-    columns = ["passage_id", "entity_id", "title", "position", "text"]
-    passages = [Passage(**row) for row in lake.read("passages", columns=columns).to_pylist()]
-    if not passages:
-        raise LakeError(
-            f"{lake.path('passages')}: holds no passage to search; check the study's source, or give its"
-            " tables of questions a column with passages"
-        )
-    return sorted(passages, key=lambda passage: passage.passage_id)
-
-
-def _report(folder: Path) -> IndexReport | None:
-    """The report of the index in `folder`; None where there is no index, or its files have another size."""
+def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.Logger) -> IndexReport:
+    started = time.perf_counter()
+    tool = load_retriever(retriever)
+    passages = open_passages(study, lake, log)
+    staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
-        built = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        if _size(folder) != built["n_bytes"]:
-            return None
-        return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **built)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir() if file.name != _REPORT)
-
-
-@contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty staging folder; on success flush it and rename it to `folder`."""
-    staging_root = folder.parent.parent / _STAGING
-    _remove_dead(staging_root)
-    staging = staging_root / f"{os.getpid()}-{uuid.uuid4().hex}"
-    try:
-        staging.mkdir(parents=True)
+        _begin(staging, folder)
+        cache = study.home.cache / "indexes"
+        tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
+        seconds = round(time.perf_counter() - started, 3)
+        for part in sorted(staging.rglob("*")):
+            sync(part)
+        files = _sizes(staging)
+        built: dict[str, Any] = {
+            "n_passages": len(passages),
+            "n_bytes": sum(files.values()),
+            "seconds": seconds,
+        }
+        told = {**built, "files": files, "made_of": _made_of(lake, tool)}
+        (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
+        sync(staging / _REPORT)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        yield staging
-        for file in staging.iterdir():
-            sync(file)
-        sync(staging)
-        shutil.rmtree(folder, ignore_errors=True)
         os.rename(staging, folder)
         sync(folder.parent)
     except OSError as error:
         raise LakeError(f"{folder}: the index could not be written ({error.strerror or error})") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _remove_dead(staging_root: Path) -> None:
-    """Remove the staging folders of builds that were killed: those whose process is gone."""
-    for staging in staging_root.glob("*-*"):
-        owner = staging.name.partition("-")[0]
-        if not owner.isdigit() or not _is_alive(int(owner)):
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _remove_others(folder: Path) -> None:
     for other in folder.parent.iterdir():
         if other != folder:
-            shutil.rmtree(other, ignore_errors=True)
+            remove(other)
+    log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
+    return IndexReport(retriever, folder.name, folder, was_current=False, **built)
+
+
+def _begin(staging: Path, damaged: Path) -> None:
+    """Make the folder for a build: what a killed one finished, or the whole parts of a damaged index."""
+    for other in staging.parent.glob(f"{staging.name.partition('-')[0]}-*"):
+        if other != staging:
+            remove(other)
+    if damaged.exists() and not staging.exists():
+        staging.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(damaged, staging)
+        expected = _told(staging).get("files", {})
+        for name in expected.items() ^ _sizes(staging).items():
+            remove(staging / Path(name[0]).parts[0])
+    remove(damaged)
+    staging.mkdir(parents=True, exist_ok=True)
+    remove(staging / _REPORT)
+
+
+def _made_of(lake: Lake, tool: Retriever) -> dict[str, str]:
+    """What decides an index, by the name under which a person is told that it differs."""
+    code = code_version(type(tool).__module__)
+    return {"passages": lake.content("passages"), "library or encoder": tool.version(), "code": code}
+
+
+def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
+    """What is wrong with an index; None where it can be searched."""
+    if folder.is_dir():
+        found = _sizes(folder)
+        for name, size in _told(folder).get("files", {"index.json": 1}).items():
+            if name not in found:
+                return f"lacks {name}"
+            if found[name] != size:
+                return f"is damaged: {name} has {found[name]:,} bytes instead of {size:,}"
+        return None
+    others = [told for path in folder.parent.glob("*") if (told := _told(path).get("made_of"))]
+    for what, wanted in made_of.items():
+        if others and others[0].get(what) != wanted:
+            return f"is of other {what}" + (f": {others[0].get(what)}, not {wanted}" if " " in what else "")
+    return "is missing"
+
+
+def _report(folder: Path) -> IndexReport | None:
+    """The report of the index in `folder`; None where there is no index, or its files have another size."""
+    told = _told(folder)
+    if not told or told.pop("files") != _sizes(folder):
+        return None
+    told.pop("made_of")
+    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What an index says about itself; empty where it says nothing that can be read."""
+    try:
+        told = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_whole = isinstance(told, dict) and told.keys() == {
+        "n_passages",
+        "n_bytes",
+        "seconds",
+        "files",
+        "made_of",
+    }
+    return told if is_whole else {}
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != _REPORT)
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

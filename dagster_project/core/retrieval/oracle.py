@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from dagster_project.core.retrieval.base import Context, Hit, Passage, Query, Retriever
+from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
+from dagster_project.core.retrieval.stored_passages import Passage
 from dagster_project.core.scoring.match import has_answer
 
 
@@ -18,9 +19,8 @@ class Oracle(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         articles: dict[str, list[Passage]] = defaultdict(list)
-        for passage in context.passages:
-            if passage.entity_id is not None:
-                articles[passage.entity_id].append(passage)
+        for passage in context.passages.about({query.subject_id for query in queries if query.subject_id}):
+            articles[passage.entity_id or ""].append(passage)
         for article in articles.values():
             article.sort(key=lambda passage: passage.position)
         return [_first_with_answer(articles.get(query.subject_id or "", []), query) for query in queries]

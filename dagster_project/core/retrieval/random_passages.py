@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Sequence
 from itertools import count
 
+import numpy as np
+
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 
@@ -18,13 +20,9 @@ class RandomPassages(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         n = len(context.passages)
-        return [
-            [
-                Hit(context.passages[row].passage_id, None)
-                for row in drawn_rows(context.seed, *query.key, n, context.k)
-            ]
-            for query in queries
-        ]
+        drawn = [drawn_rows(context.seed, *query.key, n, context.k) for query in queries]
+        ids = iter(context.passages.ids(np.array([row for rows in drawn for row in rows], dtype=np.int64)))
+        return [[Hit(next(ids), None) for _ in rows] for rows in drawn]
 
 
 def drawn_rows(seed: int, dataset: str, question_id: str, n: int, k: int) -> list[int]:

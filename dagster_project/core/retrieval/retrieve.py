@@ -14,7 +14,8 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import Context, Hit, Query, Results, Retriever, load_retriever
-from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder, read_passages
+from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder
+from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.study.study import Study
 
@@ -50,20 +51,22 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
 
 def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: logging.Logger) -> Computed:
     context = Context(
-        passages=read_passages(lake),
+        passages=open_passages(study, lake, log),
         folder=index_folder(study, lake, retriever, tool),
+        cache=study.home.cache / "indexes",
         log=log,
         k=study.top_k,
         seed=study.seed,
+        device=study.embeddings.device,
         others={other: _results(lake, other) for other in study.fused(retriever)},
     )
-    texts = {passage.passage_id: passage.text for passage in context.passages}
     questions = lake.read("questions", columns=_QUESTION_COLUMNS).to_pylist()
     queries = [
         Query(q["dataset"], q["question_id"], q["question"], q["subject_id"], tuple(q["gold_answers"]))
         for q in questions
     ]
     found = tool.search(context, queries)
+    texts = context.passages.texts({hit.passage_id for hits in found for hit in hits})
     rows = [
         row
         for question, hits in zip(questions, found, strict=True)

@@ -36,7 +36,12 @@ FORMATS: dict[str, dict[str, str]] = {
         "table": f"{_HERE}.table_answers",
         "inspect": f"{_HERE}.inspect_logs",
     },
-    COLLECTIONS: {"dpr": f"{_HERE}.dpr", "articles": f"{_HERE}.articles"},
+    COLLECTIONS: {
+        "dpr": f"{_HERE}.dpr",
+        "articles": f"{_HERE}.articles",
+        "atlas": f"{_HERE}.atlas",
+        "cirrus_search": f"{_HERE}.cirrus_search",
+    },
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports import atlas, cirrus_search
 from dagster_project.core.imports.articles import read_articles
 from dagster_project.core.imports.dpr import read_passages
 from dagster_project.core.imports.records import Aside
@@ -109,3 +110,57 @@ def test_a_broken_gzip_file_is_refused(tmp_path: Path, cut: slice) -> None:
     path.write_bytes(b"\x1f\x8b no gzip at all")
     with pytest.raises(SourceError, match="damaged gzip file"):
         articles(path)
+
+
+def test_atlas_s_passages_keep_their_section_before_the_text(tmp_path: Path) -> None:
+    lines = [
+        {"id": "140", "title": "Łódź", "section": "", "text": "Łódź is a city."},
+        {"id": "141", "title": "Łódź", "section": "History: 1900", "text": "It grew."},
+        {"id": "infobox-1", "title": "Łódź", "text": "country: Poland"},  # infobox.jsonl may lack sections
+        {"id": 7, "title": "Łódź", "section": "", "text": "a"},
+        {"id": "8", "title": "Łódź", "section": ["a"], "text": "a"},
+        {"id": "9", "title": "Łódź", "section": "", "text": None},
+        {"id": "10", "title": "Łódź", "section": "Empty", "text": " "},
+    ]
+    path, aside = tmp_path / "text-list-100-sec.jsonl.gz", Aside("a")
+    path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    found = [(one.row, one.id, one.title, one.text) for one in atlas.read_passages(path, aside)]
+    assert found == [
+        (1, "140", "Łódź", "Łódź is a city."),
+        (2, "141", "Łódź", "History: 1900: It grew."),
+        (3, "infobox-1", "Łódź", "country: Poland"),
+        (7, "10", "Łódź", " "),  # an empty passage stays empty: the collection puts it aside
+    ]
+    assert [(row.row_key, row.reason) for row in aside.rows] == [
+        ("a row 4", "key id: a text was expected"),
+        ("a row 5", "key section: a text was expected"),
+        ("a row 6", "key text: a text was expected"),
+    ]
+
+
+def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_path: Path) -> None:
+    def page(title: str, text: str | None = "Text.", namespace: int = 0) -> dict[str, object]:
+        return {"namespace": namespace, "title": title, "text": text, "wiki": "enwiki", "redirect": []}
+
+    def named(page_id: int) -> dict[str, object]:
+        return {"index": {"_type": "_doc", "_id": str(page_id)}}
+
+    lines = [
+        *(named(12), page("Łódź")),
+        *(named(13), page("Talk:Łódź", namespace=1)),
+        *(named(14), named(15), page("Ada Quill")),
+        page("Alone"),
+        *(named(16), page("No text", None)),
+        named(17),
+    ]
+    path, aside = tmp_path / "enwiki-20230410-cirrussearch-content.json", Aside("c")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = [(one.row, one.title, one.text) for one in cirrus_search.read_articles(path, aside)]
+    assert found == [(2, "Łódź", "Text."), (7, "Ada Quill", "Text.")]
+    assert [(row.row_key, row.reason) for row in aside.rows] == [
+        ("c row 4", "namespace 1: an article was expected (namespace 0)"),
+        ("c row 5", "names a page, and the next line is no page"),
+        ("c row 8", "a page without the line before it that names it"),
+        ("c row 10", "key text: a text was expected"),
+        ("c row 11", "names a page, and the file ends; it may be cut off"),
+    ]

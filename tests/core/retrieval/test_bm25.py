@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.retrieval.base import Context, Hit, Passage, Query
-from dagster_project.core.retrieval.bm25 import K1, B, Bm25, best_rows, tokens_of
+from dagster_project.core.retrieval.base import Context, Hit, Query
+from dagster_project.core.retrieval.bm25 import Bm25, best_rows, tokens_of
+from dagster_project.core.retrieval.bm25_shards import K1, B
+from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")
 
@@ -23,8 +25,10 @@ def passage(number: int, text: str, title: str = "") -> Passage:
     return Passage(f"Q{number:03d}-0", f"Q{number:03d}", title, 0, text)
 
 
-def found(folder: Path, passages: list[Passage], questions: list[str], k: int) -> list[list[Hit]]:
-    context = Context(passages, folder, LOG, k)
+def found(
+    folder: Path, passages: list[Passage], questions: list[str], k: int, shard_rows: int = 1_000
+) -> list[list[Hit]]:
+    context = Context(StoredPassages.of(passages, shard_rows), folder, folder, LOG, k)
     Bm25().build(context)
     return Bm25().search(context, [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)])
 
@@ -107,4 +111,4 @@ def test_tokens() -> None:
 @settings(max_examples=200)
 def test_best_rows_equal_a_full_sort(scores: list[float], k: int) -> None:
     expected = sorted((row for row, s in enumerate(scores) if s > 0), key=lambda row: (-scores[row], row))[:k]
-    assert best_rows(np.array(scores, dtype=np.float32), k) == expected
+    assert best_rows(np.array(scores, dtype=np.float32), k).tolist() == expected

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.embedding.encoder import load_encoder
-from dagster_project.core.retrieval.base import Context, Passage, Query
+from dagster_project.core.retrieval.base import Context, Query
 from dagster_project.core.retrieval.dense import Dense, nearest
+from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")
 
@@ -28,10 +29,11 @@ def test_nearest_equals_brute_force() -> None:
     passages = rng.standard_normal((200, 16)).astype(np.float32)
     passages /= np.linalg.norm(passages, axis=1, keepdims=True)
     queries = passages[:30] + 0.1
-    for hits, products in zip(nearest(index_of(passages), queries, 7), queries @ passages.T, strict=True):
+    found = nearest(index_of(passages), queries, 7)
+    for rows, scores, products in zip(found.rows, found.scores, queries @ passages.T, strict=True):
         order = sorted(range(200), key=lambda row: (-round(float(products[row]), 6), row))[:7]
-        assert [row for row, _ in hits] == order
-        np.testing.assert_allclose([score for _, score in hits], products[order], atol=2e-6)
+        assert rows.tolist() == order
+        np.testing.assert_allclose(scores, products[order], atol=2e-6)
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=120), st.integers(1, 130))
@@ -41,7 +43,7 @@ def test_ties_go_by_row_however_many(kinds: list[int], k: int) -> None:
     query = np.array([[0.5, 0.2, 0.5]], dtype=np.float32)
     scores = [float(query[0, kind]) for kind in kinds]
     expected = sorted(range(len(kinds)), key=lambda row: (-scores[row], row))[:k]
-    assert [row for row, _ in nearest(index_of(vectors), query, k)[0]] == expected
+    assert nearest(index_of(vectors), query, k).rows[0].tolist() == expected
 
 
 def test_namesakes_and_unicode(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_namesakes_and_unicode(tmp_path: Path) -> None:
         "Steel is an alloy of iron.",
     ]
     passages = [Passage(f"Q{i}-0", f"Q{i}", "", 0, text) for i, text in enumerate(texts)]
-    context = Context(passages, tmp_path, LOG, k=3)
+    context = Context(StoredPassages.of(passages), tmp_path / "index", tmp_path / "cache", LOG, k=3)
     Dense().build(context)
     questions = ["In what city was Ada Quill born?", "What is steel made of?", "", "\u200f\x00"]
     queries = [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)]

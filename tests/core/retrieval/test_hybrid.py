@@ -18,6 +18,7 @@ from dagster_project.core.retrieval.base import Context, Query
 from dagster_project.core.retrieval.hybrid import Hybrid, fused
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.stored_passages import StoredPassages
 from dagster_project.core.study.study import Study
 
 IDS = [f"Q{number}-0" for number in range(12)]
@@ -52,7 +53,9 @@ def test_a_passage_that_two_retrievers_found_stands_first_and_ties_go_by_passage
 def test_results_belong_to_a_question_of_a_dataset(tmp_path: Path, log: logging.Logger) -> None:
     others = {"one": {("d", "1"): ["Q1-0"], ("e", "1"): ["Q2-0"]}, "two": {("d", "1"): ["Q3-0"]}}
     queries = [Query(dataset, "1", "text", "Q1", ()) for dataset in "def"]
-    found = Hybrid().search(Context([], tmp_path, log, k=5, others=others), queries)
+    found = Hybrid().search(
+        Context(StoredPassages.of([]), tmp_path, tmp_path, log, k=5, others=others), queries
+    )
     assert [[hit.passage_id for hit in hits] for hits in found] == [["Q1-0", "Q3-0"], ["Q2-0"], []]
 
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.retrieval.base import Context, Passage, Query
+from dagster_project.core.retrieval.base import Context, Query
 from dagster_project.core.retrieval.random_passages import RandomPassages, drawn_rows
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 from dagster_project.core.study.study import Study
 
 
@@ -51,7 +52,7 @@ def test_seed_dataset_and_question_each_decide_the_draw() -> None:
 def test_the_order_of_the_questions_does_not_matter(tmp_path: Path, log: logging.Logger) -> None:
     passages = [Passage(f"Q{number:02d}-0", None, "", 0, "text") for number in range(30)]
     queries = [Query("d", str(number), "text", "Q1", ()) for number in range(50)]
-    context = Context(passages, tmp_path, log, k=4, seed=7)
+    context = Context(StoredPassages.of(passages, 7), tmp_path, tmp_path, log, k=4, seed=7)
     found = RandomPassages().search(context, queries)
     assert RandomPassages().search(context, queries[::-1]) == found[::-1]
     assert RandomPassages().search(context, queries[10:11]) == found[10:11]

@@ -1,0 +1,33 @@
+"""Passages as Atlas publishes them: JSON lines with the keys id, title, section and text.
+
+What belongs here: the files' keys (`text-list-100-sec.jsonl` and `infobox.jsonl`). What does not: what becomes of the
+passages (`retrieval.collections`).
+
+A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
+`load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.records import Aside, read_json_lines
+
+
+def read_passages(path: Path, aside: Aside) -> Iterator[CollectedText]:
+    """The passages in the file's order. Errors: `SourceError`, as `read_json_lines`."""
+    for number, loaded in read_json_lines(path, aside):
+        missing = [key for key in ("id", "title", "text") if not isinstance(loaded.get(key), str)]
+        section = loaded.get("section") or ""
+        if missing:
+            aside.put(number, f"key {missing[0]}: a text was expected", loaded)
+        elif not isinstance(section, str):
+            aside.put(number, "key section: a text was expected", loaded)
+        else:
+            text = f"{section}: {loaded['text']}" if section and loaded["text"].strip() else loaded["text"]
+            yield CollectedText(number, loaded["id"], loaded["title"], text)
+
+
+FORMAT = CollectionFormat(read=read_passages)

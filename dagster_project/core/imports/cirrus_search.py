@@ -1,0 +1,49 @@
+"""Articles as Wikimedia dumps them from its search index (CirrusSearch): two JSON lines an article.
+
+What belongs here: the lines' keys. What does not: cutting articles (`retrieval.splitting`), and what becomes of the
+passages (`retrieval.collections`).
+
+The first line says which page follows (`{"index": {"_id": "12", …}}`), the second one is the page: title, namespace,
+text without markup, and much else. Pages outside namespace 0 (articles) are put aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.records import Aside, read_json_lines
+
+
+def read_articles(path: Path, aside: Aside) -> Iterator[CollectedText]:
+    """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
+    announced: tuple[int, Any] | None = None
+    for number, loaded in read_json_lines(path, aside):
+        if loaded.keys() == {"index"}:
+            if announced:
+                aside.put(announced[0], "names a page, and the next line is no page", announced[1])
+            announced = number, loaded
+            continue
+        is_announced, announced = announced is not None and announced[0] == number - 1, None
+        reason = _fault(loaded, is_announced=is_announced)
+        if reason:
+            aside.put(number, reason, loaded)
+        else:
+            yield CollectedText(number, loaded["title"], loaded["title"], loaded["text"])
+    if announced:
+        aside.put(announced[0], "names a page, and the file ends; it may be cut off", announced[1])
+
+
+def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
+    """Why a page cannot be used; None if it can."""
+    if not is_announced:
+        return "a page without the line before it that names it"
+    if page.get("namespace", 0) != 0:
+        return f"namespace {page['namespace']!r}: an article was expected (namespace 0)"
+    missing = [key for key in ("title", "text") if not isinstance(page.get(key), str)]
+    return f"key {missing[0]}: a text was expected" if missing else None
+
+
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True)
