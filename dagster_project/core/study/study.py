@@ -26,7 +26,7 @@ MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
-PROMPT_FORMATS = ("qa", "question_answer", "question")
+PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp")
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
@@ -123,7 +123,7 @@ class Prompt:
     """The form of a question in a prompt (SPEC §3).
 
     `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
-    question, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from: spread over
+    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models. `demonstrations_from` says where the `shots` demonstrations come from: spread over
     the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
     are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
     the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
@@ -172,7 +172,8 @@ class Model:
     `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
     `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
-    `rambles`, only the first sentence of its answer is kept (SPEC §3). Backend `imported` loads no model: its answers
+    `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
+    prompts have another form then. Backend `imported` loads no model: its answers
     are the imported `results`.
     """
 
@@ -189,6 +190,7 @@ class Model:
     batch_tokens: int = 16_384
     device_hour_usd: float | None = None
     rambles: bool = False
+    encoder_decoder: bool = False
     service: Service | None = None
     results: tuple[Results, ...] = ()
     study_folder: Path | None = None

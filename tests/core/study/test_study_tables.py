@@ -33,8 +33,8 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert lake.read("models").to_pylist() == [
         {
             "model": "tiny", "family": "tiny", "n_parameters": None, "backend": "fake", "path": "nowhere",
-            "revision": None, "dtype": "float32", "quantisation": "none", "rambles": False,
-            "sentence_splitter": None, "device_hour_usd": None,
+            "revision": None, "dtype": "float32", "quantisation": "none",
+            "is_encoder_decoder": False, "rambles": False, "sentence_splitter": None, "device_hour_usd": None,
         }
     ]  # fmt: skip
     assert lake.read("model_prices").to_pylist() == []
@@ -47,6 +47,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert lake.read("prompts").to_pylist() == [
         {
             "prompt": "zero_shot", "position_in_study": 0, "format": "qa", "template": "Q: {question} A:",
+            "encoder_decoder_template": "Q: {question} A:",
             "shots": 0, "draw": None, "demonstrations_from": "other_relations", "reference_demos": False,
             "max_new_tokens": 15, "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
             "methods": ["closed_book", "bm25", "dense", "oracle"],
