@@ -76,7 +76,10 @@ class Answers(Task):
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         method = METHODS[_method(scope)]
-        prompts = [_decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(_method(scope)))]
+        prompts = [
+            _decisive(prompt, scope.model, method)
+            for prompt in by_name(scope.study.prompts_of(_method(scope)))
+        ]
         return decisive_keys(
             scope.study,
             *prompts,
@@ -105,7 +108,11 @@ class Answers(Task):
                 if found is not None:
                     passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
                 group = Group(
-                    dataset, prompt.name, template_of(prompt, scope.model), Generate(study.max_new_tokens), passages
+                    dataset,
+                    prompt.name,
+                    template_of(prompt, scope.model),
+                    Generate(study.max_new_tokens),
+                    passages,
                 )
                 for question in asked:
                     items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))

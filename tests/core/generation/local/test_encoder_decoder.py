@@ -205,7 +205,9 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Transformers
         folder = save_other_model(root / name, name)
         settings = json.loads((folder / "generation_config.json").read_text())
         (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": ENDS}))
-        found[name] = TransformersBackend(Model(name, str(folder), device="cpu", batch_tokens=400, encoder_decoder=True))
+        found[name] = TransformersBackend(
+            Model(name, str(folder), device="cpu", batch_tokens=400, encoder_decoder=True)
+        )
     return found
 
 
