@@ -122,24 +122,14 @@ def relation_set_of(imported: Import | None) -> str | None:
 class Prompt:
     """The form of a question in a prompt (SPEC §3).
 
-        `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
-    <<<<<<< HEAD
-        question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models. `demonstrations_from` says where the `shots` demonstrations come from: spread over
-        the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
-        are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
-        the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
-        `paraphrases` (paraphrase_answers), `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and
-        a model that does not answer without an example needs some. `methods` are those by which it asks questions;
-        empty: all of the study's.
-    =======
-        question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models.
-        `demonstrations_from` says where the `shots` demonstrations come from: spread over the other relations (PopQA), or
-        a simple random sample of all questions (EntityQuestions). `draw` says whether they are drawn for every question
-        or once per relation. With `reference_demos`, a demonstration has a passage only if the reference implementation
-        finds one. `asks` says what the prompt is used for: `questions` (lake table answers), `paraphrases`
-        (paraphrase_answers), `samples` (sampled_answers). `methods` are those by which it asks questions; empty: all of
-        the study's.
-    >>>>>>> 1a00574 (Entailment between answers by a sequence-classification model (study key nli))
+    `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
+    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models.
+    `demonstrations_from` says where the `shots` demonstrations come from: spread over the other relations (PopQA), or a
+    simple random sample of all questions (EntityQuestions). `draw` says whether they are drawn for every question or
+    once per relation. With `reference_demos`, a demonstration has a passage only if the reference implementation finds
+    one. `asks` says what the prompt is used for: `questions` (lake table answers), `paraphrases` (paraphrase_answers),
+    `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and a model that does not answer without
+    an example needs some. `methods` are those by which it asks questions; empty: all of the study's.
     """
 
     name: str

@@ -40,11 +40,12 @@ def asked(study: Study, folder: Path | None) -> tuple[Study, Lake]:
     prompts = (*study.prompts, Prompt("certain", asks=("samples",)))
     lake = Lake(study.home.lake)
     for table, number in (("paraphrase_answers", "paraphrase_id"), ("sampled_answers", "sample")):
+        shared = {"model": "tiny", "dataset": "facts", "prompt": "zero_shot"}
         rows = [
-            fill(table, {"model": "tiny", "dataset": "facts", "question_id": key, "prompt": "zero_shot", number: i, "prediction": text})
+            fill(table, {**shared, "question_id": key, number: i, "prediction": text})
             for key, texts in ANSWERS.items()
             for i, text in enumerate(texts)
-        ]  # fmt: skip
+        ]
         lake.write(table, rows, fingerprint="by hand", partition="tiny")
     return replace(study, nli=nli, prompts=prompts), lake
 
