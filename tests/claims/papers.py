@@ -15,9 +15,10 @@ _CORRELATION = "from fct_popularity_correlation where method = 'closed_book' and
 _LEVEL = """from fct_accuracy_by_popularity_level as smaller
     join fct_accuracy_by_popularity_level as larger using (dataset, prompt, method, level)
     where method = 'closed_book'"""
-_WRONG = """with relations as (
+_GROWING = "model in ('reference_s', 'reference_m', 'reference_l')"
+_WRONG = f"""with relations as (
     select model, relation, avg(scons) as scons, avg(scons) filter (not is_correct) as wrong
-    from fct_question_consistency group by all
+    from fct_question_consistency where {_GROWING} group by all
 ), models as (select model, corr(scons, wrong) as r from relations group by model)
 select min(r) as low, max(r) as high from models"""
 
@@ -156,7 +157,7 @@ CLAIMS = tuple(
         (
             "(standard deviation of accuracy {low:d2} to {high:d2})",
             "select min(sd) as low, max(sd) as high from (select stddev_pop(accuracy) as sd "
-            "from fct_semantic_consistency where relation <> 'all' group by model)",
+            f"from fct_semantic_consistency where relation <> 'all' and {_GROWING} group by model)",
         ),
         ("correlates by {low:d2} to {high:d2} with that of its wrong answers alone", _WRONG),
         (

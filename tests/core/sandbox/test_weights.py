@@ -43,7 +43,7 @@ def test_popular_facts_are_known_and_unpopular_ones_are_read(name: str, question
     nothing: list[str | None] = [None] * 60
     assert _accuracy(reader, head, nothing) > 0.8
     assert _accuracy(reader, tail, nothing) < 0.3
-    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.6
+    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.5
     assert reader.n_cut <= 1
 
 

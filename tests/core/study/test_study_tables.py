@@ -176,9 +176,14 @@ def test_default_study(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     describe_study(load_study(DEFAULT_STUDY_FILE), lake)
     rows = lake.read("models").to_pylist()
-    sizes = [row["n_parameters"] for row in rows]
-    assert all(sizes)
+    assert [(row["model"], row["is_encoder_decoder"]) for row in rows] == [
+        ("reference_s", False), ("reference_m", False), ("reference_l", False), ("reference_e", True)
+    ]  # fmt: skip
+    assert all(row["n_parameters"] for row in rows)
+    sizes = [row["n_parameters"] for row in rows if not row["is_encoder_decoder"]]
     assert sizes == sorted(sizes)
+    templates = {row["prompt"]: row["encoder_decoder_template"] for row in lake.read("prompts").to_pylist()}
+    assert templates == {"zero_shot": "Q: {question} A:", "zero_shot_popqa_tp": "{question}"}
 
 
 def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:

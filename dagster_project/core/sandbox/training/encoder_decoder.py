@@ -53,9 +53,9 @@ PHASES = (
     PairPhase("copying", 1200, 2048, {"short_reading": 0.6, "look_up": 0.3, "repeat": 0.1}),
     PairPhase(
         "facts",
-        2300,
+        1300,
         2048,
-        {"reading": 0.70, "unrelated": 0.20, "own_passage": 0.05, "look_up": 0.05},
+        {"reading": 0.66, "unrelated": 0.24, "own_passage": 0.05, "look_up": 0.05},
         with_questions=True,
     ),
 )
