@@ -199,6 +199,35 @@ CLAIMS = tuple(
             f"{_REGRESSION} group by model",
         ),
         (
+            "right for {e1:d3} closed book and {e2:d3} with BM25's passage",
+            by_model(
+                "select model, max(accuracy) filter (method = 'closed_book'), max(accuracy) filter (method = 'bm25') "
+                "from fct_accuracy where relation = 'all' group by model"
+            ),
+        ),
+        ("adaptive retrieval gains {e1:s3} ({e2:d3} to {e3:d3})", by_model(f"{_GAIN} = 'per_relation'")),
+        (
+            "Its SCons is {e1:d3} and its Cert {e2:d3}",
+            by_model("select model, scons, cert from fct_semantic_consistency where relation = 'all'"),
+        ),
+        (
+            "accuracy correlates with SCons by {e1:d2} and with Cert by {e2:d2}",
+            by_model(
+                "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert') "
+                "from fct_consistency_correlation group by model"
+            ),
+        ),
+        (
+            "McFadden's R² of its regression is {e:d3}",
+            by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'"),
+        ),
+        (
+            "questions the regression is right for {e1:p0} %, the majority for {e2:p0} %",
+            by_model(
+                f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
+            ),
+        ),
+        (
             "here SCons is {s:d3}, {m:d3} and {l:d3} for S, M and L",
             by_model("select model, scons from fct_semantic_consistency where relation = 'all'"),
         ),
