@@ -27,11 +27,13 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),
+    "answer_entailments": lambda study: study.nli is not None and _generates(study),
 }
 _NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
     "imported_answers": lambda model: not model.generates,
     "single_latencies": lambda model: model.generates,
     "answer_embeddings": lambda model: model.generates,
+    "answer_entailments": lambda model: model.generates,
 }
 """Assets that only some studies or models need. All assets not named here are always materialised."""
 

@@ -17,7 +17,7 @@ import yaml
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import BACKGROUND, METHODS
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
 from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -233,6 +233,7 @@ def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
         "path": name,
         "dtype": "float32",
         "quantisation": "none",
+        "is_encoder_decoder": False,
         "device_hour_usd": 3.6 if name in plan.priced else None,
     }
 
@@ -251,6 +252,7 @@ def _prompt_row(
         "position_in_study": position,
         "format": format_name,
         "template": FORMATS[format_name],
+        "encoder_decoder_template": FOR_ENCODER_DECODERS[format_name],
         "shots": shots,
         "draw": "per_question" if shots else None,
         "demonstrations_from": "other_relations",

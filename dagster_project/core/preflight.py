@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.encoder import check_files
+from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.needs import Need, check_package
@@ -82,9 +83,11 @@ def _needs_of_formats(study: Study) -> Iterator[Need]:
 
 
 def _needs_of_similarities(study: Study) -> Iterator[Need]:
-    """Paraphrases and samples are compared by the sentence encoder."""
+    """Paraphrases and samples are compared by the sentence encoder, and by the study's classifier."""
     if study.paraphrase_prompts or study.sample_prompts:
         yield Need("prompts", check_files)
+    if study.nli is not None:
+        yield Need("nli.path", partial(check_classifier, study.nli))
 
 
 def _missing(need: Need) -> str | None:

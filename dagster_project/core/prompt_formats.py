@@ -8,6 +8,9 @@ FORMATS = {
     "qa": "Q: {question} A:",
     "question_answer": "Question: {question}\nAnswer:",
     "question": "{question}",
+    "popqa_tp": "Question: {question}\nAnswer:",
 }
+FOR_ENCODER_DECODERS = {**FORMATS, "popqa_tp": FORMATS["question"]}
+"""What an encoder-decoder is asked: PopQA-TP submits the bare question to it."""
 BACKGROUND_TEMPLATE = "Generate a background document from Wikipedia to answer the given question. {question}"
 """The request of GenRead's first step."""

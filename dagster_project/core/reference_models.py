@@ -11,14 +11,17 @@ from pathlib import Path
 from dagster_project.core.errors import BackendError
 
 SIZES = ("s", "m", "l")
+"""The decoder-only models, which differ only in size."""
+ENCODER_DECODER = "e"
+NAMES = (*SIZES, ENCODER_DECODER)
 WEIGHTS = Path(__file__).parent / "sandbox" / "weights"
 
 
-def reference_model_path(size: str) -> Path:
-    """The folder of reference model `size` (s, m or l, in any case), for `from_pretrained`."""
-    if size.lower() not in SIZES:
-        raise BackendError(f"unknown reference model {size!r}: use one of {', '.join(SIZES)}")
-    path = WEIGHTS / size.lower()
+def reference_model_path(name: str) -> Path:
+    """The folder of reference model `name` (s, m, l or e, in any case), for `from_pretrained`."""
+    if name.lower() not in NAMES:
+        raise BackendError(f"unknown reference model {name!r}: use one of {', '.join(NAMES)}")
+    path = WEIGHTS / name.lower()
     if not (path / "model.safetensors").is_file():
         raise BackendError(
             f"no weights in {path}: restore them from the repository, or run `make reference-models`"

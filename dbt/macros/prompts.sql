@@ -11,6 +11,18 @@
     {{ relation if relation is string else relation.include(database=false) }}
 {%- endmacro %}
 
+{#- The template of each prompt for each model: encoder-decoders may have another. -#}
+{% macro templates() -%}
+    (
+        select
+            models.model,
+            prompts.prompt,
+            if(models.is_encoder_decoder, prompts.encoder_decoder_template, prompts.template) as template
+        from {{ published('dim_prompts') }} as prompts
+        cross join {{ published('dim_models') }} as models
+    )
+{%- endmacro %}
+
 {#- A template with its question. A placeholder inside the question is not replaced. -#}
 {% macro filled(template, question) -%}
     replace({{ template }}, '{question}', {{ question }})

@@ -15,9 +15,10 @@ _CORRELATION = "from fct_popularity_correlation where method = 'closed_book' and
 _LEVEL = """from fct_accuracy_by_popularity_level as smaller
     join fct_accuracy_by_popularity_level as larger using (dataset, prompt, method, level)
     where method = 'closed_book'"""
-_WRONG = """with relations as (
+_GROWING = "model in ('reference_s', 'reference_m', 'reference_l')"
+_WRONG = f"""with relations as (
     select model, relation, avg(scons) as scons, avg(scons) filter (not is_correct) as wrong
-    from fct_question_consistency group by all
+    from fct_question_consistency where {_GROWING} group by all
 ), models as (select model, corr(scons, wrong) as r from relations group by model)
 select min(r) as low, max(r) as high from models"""
 
@@ -156,7 +157,7 @@ CLAIMS = tuple(
         (
             "(standard deviation of accuracy {low:d2} to {high:d2})",
             "select min(sd) as low, max(sd) as high from (select stddev_pop(accuracy) as sd "
-            "from fct_semantic_consistency where relation <> 'all' group by model)",
+            f"from fct_semantic_consistency where relation <> 'all' and {_GROWING} group by model)",
         ),
         ("correlates by {low:d2} to {high:d2} with that of its wrong answers alone", _WRONG),
         (
@@ -196,6 +197,35 @@ CLAIMS = tuple(
             "select distinct max(n_coefficients) filter (predictors = 'all') "
             "- max(n_coefficients) filter (predictors = 'without_relation') as more "
             f"{_REGRESSION} group by model",
+        ),
+        (
+            "right for {e1:d3} closed book and {e2:d3} with BM25's passage",
+            by_model(
+                "select model, max(accuracy) filter (method = 'closed_book'), max(accuracy) filter (method = 'bm25') "
+                "from fct_accuracy where relation = 'all' group by model"
+            ),
+        ),
+        ("adaptive retrieval gains {e1:s3} ({e2:d3} to {e3:d3})", by_model(f"{_GAIN} = 'per_relation'")),
+        (
+            "Its SCons is {e1:d3} and its Cert {e2:d3}",
+            by_model("select model, scons, cert from fct_semantic_consistency where relation = 'all'"),
+        ),
+        (
+            "accuracy correlates with SCons by {e1:d2} and with Cert by {e2:d2}",
+            by_model(
+                "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert') "
+                "from fct_consistency_correlation group by model"
+            ),
+        ),
+        (
+            "McFadden's R² of its regression is {e:d3}",
+            by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'"),
+        ),
+        (
+            "questions the regression is right for {e1:p0} %, the majority for {e2:p0} %",
+            by_model(
+                f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
+            ),
         ),
         (
             "here SCons is {s:d3}, {m:d3} and {l:d3} for S, M and L",

@@ -52,7 +52,7 @@ PROMPTS = (
         "reference_demos": True,
         "asks": ["questions", "paraphrases", "samples"],
     },
-    {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
+    {"name": "popqa_tp", "format": "popqa_tp", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
 pytestmark = pytest.mark.xdist_group("prompt_texts")
@@ -67,7 +67,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dic
         make_study(folder, PLAN)
         path = folder / "study.yaml"
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
-        path.write_text(yaml.safe_dump({**declared, "prompts": list(PROMPTS)}), encoding="utf-8")
+        models = [{**model, "encoder_decoder": True} for model in declared["models"]]
+        path.write_text(
+            yaml.safe_dump({**declared, "prompts": list(PROMPTS), "models": models}), encoding="utf-8"
+        )
         study = load_study(path)
         lake = make_lake(study.home.lake, PLAN)
         describe_study(study, lake)

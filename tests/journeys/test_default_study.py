@@ -21,7 +21,7 @@ def test_every_question_is_answered(marts: duckdb.DuckDBPyConnection) -> None:
     assert {(method, n) for method, _, n in rows if method != "oracle"} == {
         ("closed_book", 2240), ("bm25", 2240), ("dense", 2240)
     }  # fmt: skip
-    assert len(rows) == 12
+    assert len(rows) == 16
 
 
 def test_larger_models_remember_more(marts: duckdb.DuckDBPyConnection) -> None:

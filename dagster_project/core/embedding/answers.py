@@ -29,7 +29,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
     A text that this home has embedded, for any model or study, is not embedded again. A text whose vector is not finite
     is put aside. Errors: `LakeError` if answers that the study asks of the model are missing.
     """
-    tables = _asked_tables(study, study.model(model))
+    tables = compared_tables(study, study.model(model))
     stamp = fingerprint(
         [(table, lake.content(table, model)) for table in tables],
         ENCODER.stamp,
@@ -41,7 +41,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
         return lake.materialise(_TABLE, stamp, lambda: _compute(lake, tables, model, vectors), model)
 
 
-def _asked_tables(study: Study, model: Model) -> list[str]:
+def compared_tables(study: Study, model: Model) -> list[str]:
     """The tables whose answers are compared with one another; a model of imported answers has none of them."""
     asked = {"paraphrase_answers": study.paraphrase_prompts, "sampled_answers": study.sample_prompts}
     return [table for table, prompts in asked.items() if prompts and model.generates]

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dagster_project.core.home import longtail_home
-from dagster_project.core.reference_models import SIZES, WEIGHTS
+from dagster_project.core.reference_models import ENCODER_DECODER, NAMES, WEIGHTS
 
 
 def _say(line: str) -> None:
@@ -25,7 +25,7 @@ def _say(line: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Train, judge and ship; return the exit status."""
     options = _parser().parse_args(arguments)
-    folders = {size: options.out / size for size in SIZES if size in options.sizes}
+    folders = {size: options.out / size for size in NAMES if size in options.sizes}
     device = _device(options.device)
     if not options.gates_only:
         _train_all(list(folders), options.out, device)
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the trained models, one folder each (default: under $LONGTAIL_HOME)",
     )
     parser.add_argument(
-        "--sizes", type=_sizes, default=SIZES, help="comma-separated, of s, m, l (default: all)"
+        "--sizes", type=_sizes, default=NAMES, help="comma-separated, of s, m, l, e (default: all)"
     )
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--gates-only", action="store_true", help="judge the models in --out as they are")
@@ -55,8 +55,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _sizes(text: str) -> tuple[str, ...]:
     sizes = tuple(text.lower().split(","))
-    if unknown := set(sizes) - set(SIZES):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l")
+    if unknown := set(sizes) - set(NAMES):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l, e")
     return sizes
 
 
@@ -79,10 +79,14 @@ def _train_all(sizes: list[str], out: Path, device: str) -> None:
 def _train_one(size: str, out: Path, device: str) -> None:
     import torch
 
+    from dagster_project.core.sandbox.training import encoder_decoder
     from dagster_project.core.sandbox.training.loop import RECIPES, train
 
     torch.set_num_threads(1)
-    train(RECIPES[size], out / size, device, _say)
+    if size == ENCODER_DECODER:
+        encoder_decoder.train(out / size, device, _say)
+    else:
+        train(RECIPES[size], out / size, device, _say)
 
 
 def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:

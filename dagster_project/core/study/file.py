@@ -44,6 +44,7 @@ from dagster_project.core.study.study import (
     Dataset,
     Embeddings,
     FactSample,
+    Nli,
     Popularity,
     Prompt,
     Sampling,
@@ -71,7 +72,9 @@ def _study(read: Reader) -> Study:
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
     if name.endswith(quick.ENDING):
-        raise read.fail("name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another")
+        raise read.fail(
+            "name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another"
+        )
     study = Study(
         name=name,
         description=read.text("description"),
@@ -89,6 +92,7 @@ def _study(read: Reader) -> Study:
         background_tokens=read.number("background_tokens", 150, 1, 4096),
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
         embeddings=_embeddings(read.child("embeddings")) if "embeddings" in read.raw else Embeddings(),
+        nli=read.optional("nli", lambda key: _nli(read.child(key))),
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=_each(read, "collections", read_collection, is_required=False),
@@ -264,6 +268,12 @@ def _embeddings(read: Reader) -> Embeddings:
             "least_paraphrase_cosine", Embeddings.least_paraphrase_cosine, -1 - 1e-9, 1
         ),
     )
+
+
+def _nli(read: Reader) -> Nli:
+    read.only(*(f.name for f in dataclasses.fields(Nli)))
+    revision = read.optional("revision", read.text)
+    return Nli(path=read.text("path"), revision=revision, device=read.text("device", Nli.device))
 
 
 def _popularity(read: Reader) -> Popularity:

@@ -19,7 +19,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, METHODS, memory_method
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
@@ -61,6 +61,7 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
             "revision": model.revision,
             "dtype": model.dtype,
             "quantisation": header.quantisation if header else model.quantisation,
+            "is_encoder_decoder": model.encoder_decoder,
             "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
             "device_hour_usd": model.device_hour_usd,
@@ -115,6 +116,7 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "position_in_study": position,
             "format": prompt.format,
             "template": FORMATS[prompt.format],
+            "encoder_decoder_template": FOR_ENCODER_DECODERS[prompt.format],
             "shots": prompt.shots,
             "draw": prompt.draw,
             "demonstrations_from": prompt.demonstrations_from,

@@ -42,6 +42,7 @@ def read_model(read: Reader) -> Model:
         batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
+        encoder_decoder=read.flag("encoder_decoder"),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )

@@ -26,7 +26,7 @@ MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
-PROMPT_FORMATS = ("qa", "question_answer", "question")
+PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp")
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 ASKS = ("questions", "paraphrases", "samples")
@@ -123,13 +123,13 @@ class Prompt:
     """The form of a question in a prompt (SPEC §3).
 
     `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
-    question, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from: spread over
-    the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says whether they
-    are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage only if
-    the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table answers),
-    `paraphrases` (paraphrase_answers), `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and
-    a model that does not answer without an example needs some. `methods` are those by which it asks questions;
-    empty: all of the study's.
+    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models.
+    `demonstrations_from` says where the `shots` demonstrations come from: spread over the other relations (PopQA), or a
+    simple random sample of all questions (EntityQuestions). `draw` says whether they are drawn for every question or
+    once per relation. With `reference_demos`, a demonstration has a passage only if the reference implementation finds
+    one. `asks` says what the prompt is used for: `questions` (lake table answers), `paraphrases` (paraphrase_answers),
+    `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and a model that does not answer without
+    an example needs some. `methods` are those by which it asks questions; empty: all of the study's.
     """
 
     name: str
@@ -172,7 +172,8 @@ class Model:
     `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
     `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
-    `rambles`, only the first sentence of its answer is kept (SPEC §3). Backend `imported` loads no model: its answers
+    `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
+    prompts have another form then. Backend `imported` loads no model: its answers
     are the imported `results`.
     """
 
@@ -189,6 +190,7 @@ class Model:
     batch_tokens: int = 16_384
     device_hour_usd: float | None = None
     rambles: bool = False
+    encoder_decoder: bool = False
     service: Service | None = None
     results: tuple[Results, ...] = ()
     study_folder: Path | None = None
@@ -221,6 +223,16 @@ class Embeddings:
 
 
 @dataclass(frozen=True)
+class Nli:
+    """A sequence-classification model that says whether one answer entails another (SPEC §7): a folder or hub id, its
+    revision, and a torch device or `auto`."""
+
+    path: str
+    revision: str | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
 class Popularity:
     """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
 
@@ -241,10 +253,10 @@ class Popularity:
 class Study:
     """One study: study.yaml decides everything that `make run` does.
 
-    `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the `reference_questions`:
-    the report compares the popularity of their entities with the datasets' (PopQA, Figure 3). With `collections`,
-    retrieval searches their passages, and no others. `is_quick` is no key of the file: LONGTAIL_QUICK sets it
-    (`study.quick`).
+    `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
+    `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
+    With `collections`, retrieval searches their passages, and no others. With `nli`, answers are also compared by
+    entailment. `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
 
     name: str
@@ -261,6 +273,7 @@ class Study:
     background_tokens: int = 150
     sampling: Sampling = Sampling()
     embeddings: Embeddings = Embeddings()
+    nli: Nli | None = None
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()

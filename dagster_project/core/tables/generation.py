@@ -251,4 +251,24 @@ GENERATION_TABLES = (
         ),
         partitioned_by=("model",),
     ),
+    Table(
+        "answer_entailments",
+        "One row per (asked, dataset, question, model, prompt): how far its answers entail each other; empty without key"
+        " nli in the study.",
+        (
+            column("asked", pa.string(), "paraphrases or samples: whose answers are compared"),
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            PROMPT,
+            column(
+                "mean_entailment",
+                pa.float64(),
+                "mean probability, over ordered pairs of answers, that one entails the other; 1 for equal texts",
+            ),
+            column("n_pairs", pa.int64(), "pairs of answers, n(n - 1)/2"),
+            column("classifier", pa.string(), "what computed the probabilities: name@weights-code"),
+        ),
+        partitioned_by=("model",),
+    ),
 )

@@ -32,6 +32,7 @@ STUDY_TABLES = (
                 pa.string(),
                 "none, or the scheme; that of a GGUF file is its own, as in Q4_K_M",
             ),
+            column("is_encoder_decoder", pa.bool_(), "the study calls the model an encoder-decoder"),
             column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
             column(
                 "sentence_splitter",
@@ -119,6 +120,9 @@ STUDY_TABLES = (
             _POSITION,
             column("format", pa.string(), "name of the template of question and answer"),
             column("template", pa.string(), "the template, with {question} for the question"),
+            column(
+                "encoder_decoder_template", pa.string(), "the template that encoder-decoders are asked in"
+            ),
             column("shots", pa.int32(), "number of demonstrations"),
             column("draw", pa.string(), "how demonstrations are drawn; null without any", null=True),
             column("demonstrations_from", pa.string(), "pool of the draw: other_relations or all_questions"),

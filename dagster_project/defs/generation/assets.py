@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.core.embedding.answers import embed_answers
+from dagster_project.core.entailment.answers import compare_answers
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
 from dagster_project.core.generation.provisional import tell_accuracy
@@ -96,6 +97,14 @@ def answer_embeddings(context: dg.AssetExecutionContext, study: StudyResource) -
     keys = sorted(context.partition_keys)
     with clear_errors():
         return result(study.lake, [embed_answers(study.study, study.lake, model, LOG) for model in keys])
+
+
+@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
+def answer_entailments(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (asked, dataset, question, model, prompt): how far its answers entail each other (study key nli)."""
+    keys = sorted(context.partition_keys)
+    with clear_errors():
+        return result(study.lake, [compare_answers(study.study, study.lake, model, LOG) for model in keys])
 
 
 @dg.asset_check(asset=answers, blocking=True)

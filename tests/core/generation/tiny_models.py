@@ -65,3 +65,30 @@ def _tokenizer() -> Any:
     tokenizer.train_from_iterator(text, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(single="<eos> $A", special_tokens=[("<eos>", 0)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<eos>", eos_token="<eos>")
+
+
+def save_tiny_classifier(folder: Path) -> Path:
+    """Write a classifier of three labels, the last of which is entailment, with random weights, and its tokenizer."""
+    import torch
+    import transformers
+
+    tokenizer = _tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=LENGTH,
+        id2label={0: "contradiction", 1: "neutral", 2: "ENTAILMENT"},
+    )
+    model = transformers.BertForSequenceClassification(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, 0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

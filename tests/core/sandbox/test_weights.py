@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.reference_models import SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.reference_models import NAMES, SIZES, WEIGHTS, reference_model_path
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
 from dagster_project.core.sandbox.training.forms import draw_template
+from dagster_project.core.sandbox.training.pairs import PairSampler
 from dagster_project.core.sandbox.training.samples import Sampler, items
 from dagster_project.core.sandbox.training.shipping import check_sums, ship, write_sums
 from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
@@ -34,15 +35,16 @@ def _accuracy(reader: Reader, questions: list[Question], passages: list[str | No
     )
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_popular_facts_are_known_and_unpopular_ones_are_read(size: str, questions: list[Question]) -> None:
-    reader = Reader(reference_model_path(size), "cpu")
+@pytest.mark.parametrize("name", NAMES)
+def test_popular_facts_are_known_and_unpopular_ones_are_read(name: str, questions: list[Question]) -> None:
+    reader = Reader(reference_model_path(name), "cpu")
     ranked = sorted((one for one in questions if one.popularity > 0), key=lambda one: one.popularity)
     tail, head = ranked[:60], ranked[-60:]
     nothing: list[str | None] = [None] * 60
     assert _accuracy(reader, head, nothing) > 0.8
     assert _accuracy(reader, tail, nothing) < 0.3
-    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.6
+    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.5
+    assert reader.n_cut <= 1
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -58,6 +60,24 @@ def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
     text = "naïve 日本 \u200f😀\x00\n\n\n 1984"
     assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
     assert tokenizer("A: x\n\nQ: y")["input_ids"].count(tokenizer.convert_tokens_to_ids("\n\n")) == 1
+
+
+def test_the_encoder_decoder_has_the_same_tokens_and_ends_each_text() -> None:
+    import json
+
+    from transformers import AutoTokenizer
+
+    folder = reference_model_path("e")
+    own, frozen = (
+        json.loads(path.read_text("utf-8")) for path in (folder / "tokenizer.json", TOKENIZER_FILE)
+    )
+    assert own["model"] == frozen["model"]
+    assert own["added_tokens"] == frozen["added_tokens"]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    padded = tokenizer(["Q: a", "Q: a longer one"], padding=True)
+    assert padded["attention_mask"][0][-1] == 0
+    assert padded["input_ids"][1][-1] == tokenizer.eos_token_id == tokenizer.pad_token_id
+    assert padded["input_ids"][1].count(tokenizer.eos_token_id) == 1
 
 
 def test_the_models_have_growing_but_small_sizes() -> None:
@@ -100,7 +120,7 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
 
 
 def test_an_unknown_size_is_named() -> None:
-    with pytest.raises(BackendError, match=r"'xl'.*s, m, l"):
+    with pytest.raises(BackendError, match=r"'xl'.*s, m, l, e"):
         reference_model_path("xl")
 
 
@@ -130,6 +150,28 @@ def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:
         assert len(row.ids) == len(row.weights) == 201
         assert row.ids[0] == end
         assert max(row.weights) == 1.0
+
+
+def test_training_pairs_are_cut_before_the_answer_and_end() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    kinds = ("questions", "reading", "short_reading", "unrelated", "own_passage", "look_up", "repeat")
+    sampler, again = (PairSampler(known, fresh, seed=1) for _ in range(2))
+    tokenizer = load_raw_tokenizer()
+    for kind in kinds:
+        pair = sampler.pair(kind)
+        assert pair == again.pair(kind)
+        assert pair.source[-1] == pair.target[-1] == tokenizer.token_to_id("<eos>")
+        if kind == "repeat":
+            assert pair.source == pair.target
+        else:
+            answer = tokenizer.decode(pair.target).strip().rstrip(".")
+            assert any(item.answer == answer for item in (*known, *fresh))
+    batches = list(sampler.batches(300, dict.fromkeys(kinds, 1.0), 90))
+    assert len(batches) == 90
+    widths = [max(len(pair.source) for pair in batch) for batch in batches]
+    assert all(
+        len(batch) * width <= 300 or len(batch) == 1 for batch, width in zip(batches, widths, strict=True)
+    )
 
 
 def test_damaged_weights_are_not_silently_used(tmp_path: Path) -> None:

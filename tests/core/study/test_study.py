@@ -55,7 +55,7 @@ VALID: dict[str, Any] = {
         {
             "name": "tiny", "path": "sandbox:s", "backend": "transformers", "family": "f", "n_parameters": 7,
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
-            "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True,
+            "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
         },
         {
             "name": "served", "path": "some/name", "backend": "openai",
@@ -127,7 +127,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.models[0] == Model(
         name="tiny", path="sandbox:s", backend="transformers", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
-        device_hour_usd=0.5, rambles=True,
+        device_hour_usd=0.5, rambles=True, encoder_decoder=True,
     )  # fmt: skip
     assert study.models[1].service == Service(
         base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,
@@ -221,7 +221,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("datasets.0.relations", ["fathr"], "datasets[0].relations: 'fathr' is not one of: occupation, place of birth"),
         ("datasets.0.relations", ["father", "father"], "datasets[0].relations: names something twice"),
         ("datasets.0.max_questions_per_relation", True, "datasets[0].max_questions_per_relation: must be a whole number"),
-        ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer, question"),
+        ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer, question, popqa_tp"),
         ("prompts.0.shots", 65, "prompts[0].shots: must be a whole number of 0 to 64, not 65"),
         ("prompts.0.draw", "per_question", "prompts[0].draw: goes with shots above 0"),
         ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),

@@ -33,8 +33,8 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert lake.read("models").to_pylist() == [
         {
             "model": "tiny", "family": "tiny", "n_parameters": None, "backend": "fake", "path": "nowhere",
-            "revision": None, "dtype": "float32", "quantisation": "none", "rambles": False,
-            "sentence_splitter": None, "device_hour_usd": None,
+            "revision": None, "dtype": "float32", "quantisation": "none",
+            "is_encoder_decoder": False, "rambles": False, "sentence_splitter": None, "device_hour_usd": None,
         }
     ]  # fmt: skip
     assert lake.read("model_prices").to_pylist() == []
@@ -47,6 +47,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     assert lake.read("prompts").to_pylist() == [
         {
             "prompt": "zero_shot", "position_in_study": 0, "format": "qa", "template": "Q: {question} A:",
+            "encoder_decoder_template": "Q: {question} A:",
             "shots": 0, "draw": None, "demonstrations_from": "other_relations", "reference_demos": False,
             "max_new_tokens": 15, "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
             "methods": ["closed_book", "bm25", "dense", "oracle"],
@@ -175,9 +176,14 @@ def test_default_study(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     describe_study(load_study(DEFAULT_STUDY_FILE), lake)
     rows = lake.read("models").to_pylist()
-    sizes = [row["n_parameters"] for row in rows]
-    assert all(sizes)
+    assert [(row["model"], row["is_encoder_decoder"]) for row in rows] == [
+        ("reference_s", False), ("reference_m", False), ("reference_l", False), ("reference_e", True)
+    ]  # fmt: skip
+    assert all(row["n_parameters"] for row in rows)
+    sizes = [row["n_parameters"] for row in rows if not row["is_encoder_decoder"]]
     assert sizes == sorted(sizes)
+    templates = {row["prompt"]: row["encoder_decoder_template"] for row in lake.read("prompts").to_pylist()}
+    assert templates == {"zero_shot": "Q: {question} A:", "zero_shot_popqa_tp": "{question}"}
 
 
 def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:

@@ -89,6 +89,7 @@ class TransformersBackend:
         self.identity = self.identify(model)
         self._loaded = load_model(model)
         try:
+            self._check_kind(model)
             steppers = choose_steppers(self._loaded, model.batch_tokens)
             self._rules = self._checked_rules(getattr(steppers, "start", ()))
         except BaseException:
@@ -299,6 +300,16 @@ class TransformersBackend:
         rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
         rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
         return rules
+
+    def _check_kind(self, model: Model) -> None:
+        """Errors: `BackendError` unless the study says rightly whether the model is an encoder-decoder: this decides the
+        form of prompts."""
+        if model.encoder_decoder != self._loaded.is_encoder_decoder:
+            is_one = "is" if self._loaded.is_encoder_decoder else "is not"
+            raise BackendError(
+                f"model {model.name}: it {is_one} an encoder-decoder; set encoder_decoder: "
+                f"{str(self._loaded.is_encoder_decoder).lower()} in the study"
+            )
 
     def _running(self) -> DeviceBatches:
         if self._batches is None:

@@ -36,7 +36,7 @@ from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.lake import Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS, RETRIEVAL, Method
 from dagster_project.core.progress import Progress
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.study import Model, Prompt, Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,10 @@ class Answers(Task):
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         method = METHODS[_method(scope)]
-        prompts = [_decisive(prompt, method) for prompt in by_name(scope.study.prompts_of(_method(scope)))]
+        prompts = [
+            _decisive(prompt, scope.model, method)
+            for prompt in by_name(scope.study.prompts_of(_method(scope)))
+        ]
         return decisive_keys(
             scope.study,
             *prompts,
@@ -105,7 +108,11 @@ class Answers(Task):
                 if found is not None:
                     passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
                 group = Group(
-                    dataset, prompt.name, template_of(prompt), Generate(study.max_new_tokens), passages
+                    dataset,
+                    prompt.name,
+                    template_of(prompt, scope.model),
+                    Generate(study.max_new_tokens),
+                    passages,
                 )
                 for question in asked:
                     items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
@@ -131,10 +138,10 @@ def _method(scope: Scope) -> str:
     return method
 
 
-def _decisive(prompt: Prompt, method: Method) -> list[Any]:
+def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
     carries_passages = bool(prompt.shots) and method.kind != MEMORY
     looked_up = [prompt.reference_demos] if carries_passages else []
-    return [*decisive_prompt(prompt), *looked_up]
+    return [*decisive_prompt(prompt, model), *looked_up]
 
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Passage]] | None:

@@ -60,7 +60,7 @@ class ParaphraseAnswers(Task):
         return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [decisive_prompt(prompt) for prompt in by_name(scope.study.paraphrase_prompts)]
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.paraphrase_prompts)]
         return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
 
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
@@ -72,7 +72,7 @@ class ParaphraseAnswers(Task):
             for dataset, questions in read_questions(scope.study, scope.lake).items()
             for pool in [Demonstrations(dataset, questions, scope.study.seed)]
             for prompt in by_name(scope.study.paraphrase_prompts)
-            for group in [Group(dataset, prompt.name, template_of(prompt), request)]
+            for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
             for question in questions
             for shown in [pool.draw(question, prompt)]
             for number, wording in wordings.get((dataset, question.question_id), ())

@@ -14,8 +14,8 @@ from typing import Any
 
 from dagster_project.core.generation.engine.items import ModelInput, Request
 from dagster_project.core.generation.prompts.build import Passages, Question, build_prompt
-from dagster_project.core.prompt_formats import FORMATS
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
+from dagster_project.core.study.study import Model, Prompt, Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
     return sorted(prompts, key=lambda prompt: prompt.name)
 
 
-def template_of(prompt: Prompt) -> str:
-    """The text around a question."""
-    return FORMATS[prompt.format]
+def template_of(prompt: Prompt, model: Model) -> str:
+    """The text around a question that a model is asked."""
+    return (FOR_ENCODER_DECODERS if model.encoder_decoder else FORMATS)[prompt.format]
 
 
-def decisive_prompt(prompt: Prompt) -> list[Any]:
+def decisive_prompt(prompt: Prompt, model: Model) -> list[Any]:
     """What of a prompt decides the rows of a table that asks without passages."""
     drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
-    return [prompt.name, template_of(prompt), *drawn]
+    return [prompt.name, template_of(prompt, model), *drawn]
 
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class SampledAnswers(Task):
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         study = scope.study
-        prompts = [decisive_prompt(prompt) for prompt in by_name(study.sample_prompts)]
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(study.sample_prompts)]
         sampling = [study.sampling.n, study.sampling.temperature]
         return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
 
@@ -72,7 +72,7 @@ class SampledAnswers(Task):
             for dataset, questions in read_questions(study, scope.lake).items()
             for pool in [Demonstrations(dataset, questions, study.seed)]
             for prompt in by_name(study.sample_prompts)
-            for group in [Group(dataset, prompt.name, template_of(prompt), request)]
+            for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
             for question in questions
         ])  # fmt: skip
 

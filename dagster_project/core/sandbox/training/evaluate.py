@@ -106,11 +106,15 @@ class Reader:
 
     def __init__(self, folder: Path, device: str) -> None:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+        self.n_cut = 0
+        """How many answers so far had not ended after `NEW_TOKENS`."""
         self._device = device
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._writes_apart = bool(AutoConfig.from_pretrained(folder).is_encoder_decoder)
+        auto = AutoModelForSeq2SeqLM if self._writes_apart else AutoModelForCausalLM
+        self._model = auto.from_pretrained(folder, dtype=torch.float32).eval()
         torch.nn.Module.to(self._model, device)
         self._stops = [
             token for text, token in self._tokenizer.get_vocab().items() if "\n" in text or "Ċ" in text
@@ -134,16 +138,18 @@ class Reader:
         import torch
 
         inputs = self._tokenizer(prompts, return_tensors="pt", padding=True).to(self._device)
+        start = 1 if self._writes_apart else inputs["input_ids"].shape[1]
         with torch.inference_mode():
             output = self._model.generate(
                 **inputs,
                 max_new_tokens=NEW_TOKENS,
                 do_sample=False,
-                stopping_criteria=[_LineEnd(inputs["input_ids"].shape[1], self._stops)],
+                stopping_criteria=[_LineEnd(start, self._stops)],
             )
-        texts = self._tokenizer.batch_decode(
-            output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-        )
+        written = output[:, start:]
+        ends = torch.tensor([*self._stops, self._tokenizer.eos_token_id], device=written.device)
+        self.n_cut += int((~torch.isin(written, ends).any(dim=1)).sum())
+        texts = self._tokenizer.batch_decode(written, skip_special_tokens=True)
         return [text.removeprefix("\n\n").split("\n", 1)[0] for text in texts]
 
 

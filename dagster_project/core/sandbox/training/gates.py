@@ -10,11 +10,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import md5
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dagster_project.core.reference_models import ENCODER_DECODER, SIZES
 from dagster_project.core.sandbox.training.evaluate import (
     Question,
     Reader,
@@ -52,12 +54,16 @@ class Gate:
 
 @dataclass(frozen=True)
 class Answers:
-    """One model's correctness on every question, by method; with 15 shots only for `shot_rows[seed]`."""
+    """One model's correctness on every question, by method; with 15 shots only for `shot_rows[seed]`.
+
+    `ended`: the share of all these answers that ended within the limit of new tokens.
+    """
 
     closed_book: Flags
     bm25: Flags
     oracle: Flags
     shots: dict[int, Flags]
+    ended: float
 
 
 def answer_all(
@@ -80,12 +86,11 @@ def answer_all(
             for name in {questions[row].relation for row in rows}
         }
         shots[seed] = correct([heads[questions[row].relation] + prompt(questions[row]) for row in rows], rows)
-    return Answers(
-        closed_book=correct([prompt(one) for one in questions], everything),
-        bm25=correct([prompt(one, one.bm25_passage) for one in questions], everything),
-        oracle=correct([prompt(one, one.passage) for one in questions], everything),
-        shots=shots,
-    )
+    closed_book = correct([prompt(one) for one in questions], everything)
+    bm25 = correct([prompt(one, one.bm25_passage) for one in questions], everything)
+    oracle = correct([prompt(one, one.passage) for one in questions], everything)
+    n_answers = 3 * len(questions) + sum(map(len, shots.values()))
+    return Answers(closed_book, bm25, oracle, shots, ended=1 - reader.n_cut / n_answers)
 
 
 def binned_correlation(log_popularity: Numbers, correct: Flags, edges: Numbers) -> float:
@@ -163,7 +168,8 @@ def _gates_of_seed(
     every = np.log10(popularity[popularity > 0])
     edges = np.linspace(every.min(), every.max(), N_BINS + 1)
     gates = []
-    for smaller, larger in zip(answers, list(answers)[1:], strict=False):
+    sizes = [name for name in answers if name in SIZES]
+    for smaller, larger in pairwise(sizes):
         step = answers[larger].closed_book[drawn].mean() - answers[smaller].closed_book[drawn].mean()
         gates.append(Gate(f"closed book above {smaller}", larger, seed, len(drawn), float(step), 0.0))
     for size, found in answers.items():
@@ -173,16 +179,21 @@ def _gates_of_seed(
             splits = range(SPLITS_PER_SEED * seed, SPLITS_PER_SEED * (seed + 1))
             gain = adaptive_gain(questions, found.closed_book, found.bm25, splits)
             gates.append(Gate("adaptive over always and never", size, seed, len(questions) // 4, gain, 0.02))
-    if "l" in answers:
-        tail = viewed[logs <= np.quantile(logs, 1 / 3)]
+    tail = viewed[logs <= np.quantile(logs, 1 / 3)]
+    for size in ("l", ENCODER_DECODER):
+        if size in answers:
+            found = answers[size]
+            lift = found.oracle[tail].mean() - found.closed_book[tail].mean()
+            gates.append(Gate("right passage, least popular third", size, seed, len(tail), float(lift), 0.4))
+    if "l" in answers and answers["l"].shots:
         found = answers["l"]
-        lift = found.oracle[tail].mean() - found.closed_book[tail].mean()
-        gates.append(Gate("right passage, least popular third", "l", seed, len(tail), float(lift), 0.4))
-        if found.shots:
-            gap = abs(found.shots[seed].mean() - found.closed_book[shot_rows].mean())
-            gates.append(
-                Gate("15 shots against none", "l", seed, len(shot_rows), float(gap), 0.03, is_upper=True)
-            )
+        gap = abs(found.shots[seed].mean() - found.closed_book[shot_rows].mean())
+        gates.append(
+            Gate("15 shots against none", "l", seed, len(shot_rows), float(gap), 0.03, is_upper=True)
+        )
+    if ENCODER_DECODER in answers:
+        ended = answers[ENCODER_DECODER].ended
+        gates.append(Gate("answers that end", ENCODER_DECODER, seed, 3 * len(questions), ended, 0.99))
     return gates
 
 

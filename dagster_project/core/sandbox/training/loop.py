@@ -18,7 +18,7 @@ from dagster_project.core.sandbox.world import World
 
 if TYPE_CHECKING:
     import torch
-    from transformers import LlamaForCausalLM
+    from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 TOKENS_PER_STEP = 2048
 FRESH_SEEDS = range(9100, 9108)  # worlds for learning to read; no evaluation uses them
@@ -162,7 +162,7 @@ def train(recipe: Recipe, out: Path, device: str, say: Callable[[str], None]) ->
             rates = [recipe.rate * factor for factor in factors]
             _run_phase(recipe.size, model, optimizer, sampler, phase, rates, say)
             say(f"{recipe.size}: {phase.name} done after {time.monotonic() - started:.0f} s")
-            save(model, out)
+            save(model, load_tokenizer(), out)
 
 
 def _new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
@@ -223,7 +223,7 @@ def _loss(model: LlamaForCausalLM, rows: list[Row]) -> tuple[torch.Tensor, float
     return (losses * weights).sum() / weights.sum(), float(answers.mean()) if len(answers) else 0.0
 
 
-def save(model: LlamaForCausalLM, out: Path) -> None:
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
     """Write weights (fp16), config and tokenizer to the folder `out`."""
     import copy
 
@@ -234,7 +234,7 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     torch.nn.Module.to(half, "cpu", torch.float16)
     half.generation_config.do_sample = False
     half.save_pretrained(out, safe_serialization=True)
-    load_tokenizer().save_pretrained(out)
+    tokenizer.save_pretrained(out)
     config = out / "tokenizer_config.json"  # older releases of transformers know the class under this name
     config.write_text(
         config.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8"

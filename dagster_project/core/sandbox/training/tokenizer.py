@@ -67,14 +67,29 @@ def load_raw_tokenizer() -> Tokenizer:
 
 def load_tokenizer() -> PreTrainedTokenizerFast:
     """The frozen tokenizer in the form of transformers: left padding, `<eos>` before every text."""
+    return _of_transformers(load_raw_tokenizer(), "left")
+
+
+def load_pair_tokenizer() -> PreTrainedTokenizerFast:
+    """The same tokens for an encoder-decoder: right padding, `<eos>` after every text."""
+    from tokenizers import processors
+
+    tokenizer = load_raw_tokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {END}", pair=f"$A $B {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+    )
+    return _of_transformers(tokenizer, "right")
+
+
+def _of_transformers(tokenizer: Tokenizer, padding_side: str) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(
-        tokenizer_file=str(TOKENIZER_FILE),
+        tokenizer_object=tokenizer,
         bos_token=END,
         eos_token=END,
         pad_token=END,
-        padding_side="left",
+        padding_side=padding_side,
         clean_up_tokenization_spaces=False,
         model_max_length=2048,
     )

@@ -4,27 +4,52 @@ with question_consistency as (
 
 ),
 
+-- Empty without key nli in the study.
+entailments as (
+
+    select * from {{ ref('stg_generation__answer_entailments') }}
+
+),
+
 final as (
 
     select
-        dataset,
-        prompt,
-        question_id,
-        relation,
-        model,
-        n_answers,
-        n_empty_answers,
-        is_correct,
-        n_paraphrases,
-        scons,
-        identical_answers,
-        n_samples,
-        n_empty_samples,
-        cert,
-        identical_samples,
-        n_clusters,
-        semantic_entropy
-    from question_consistency
+        found.dataset,
+        found.prompt,
+        found.question_id,
+        found.relation,
+        found.model,
+        found.n_answers,
+        found.n_empty_answers,
+        found.is_correct,
+        found.n_paraphrases,
+        found.scons,
+        -- These are the same answers if their pairs are as many.
+        case
+            when found.scons is not null and answered.n_pairs = found.n_answers * (found.n_answers - 1) // 2
+                then answered.mean_entailment
+        end as scons_entailment,
+        found.identical_answers,
+        found.n_samples,
+        found.n_empty_samples,
+        found.cert,
+        case
+            when found.cert is not null and sampled.n_pairs = found.n_samples * (found.n_samples - 1) // 2
+                then sampled.mean_entailment
+        end as cert_entailment,
+        found.identical_samples,
+        found.n_clusters,
+        found.semantic_entropy
+    from question_consistency as found
+    {%- for name, asked in [('answered', 'paraphrases'), ('sampled', 'samples')] %}
+    left join entailments as {{ name }}
+        on
+            {{ name }}.asked = '{{ asked }}'
+            and found.dataset = {{ name }}.dataset
+            and found.question_id = {{ name }}.question_id
+            and found.model = {{ name }}.model
+            and found.prompt = {{ name }}.prompt
+    {%- endfor %}
 
 )
 

@@ -36,6 +36,7 @@ final as (
         seen.dtype,
         seen.quantisation,
         seen.engine,
+        models.is_encoder_decoder,
         models.rambles,
         models.sentence_splitter,
         models.device_hour_usd,

@@ -11,6 +11,7 @@ final as (
         position_in_study,
         format,
         template,
+        encoder_decoder_template,
         shots,
         draw,
         demonstrations_from,

@@ -18,7 +18,7 @@ answers as (
         methods.cuts_last_sentence,
         {{ demonstration_blocks() }} as demonstrations
     from {{ published('fct_answers') }} as answers
-    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
+    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
     where answers.engine != 'imported'  -- their prompts were built elsewhere and cannot be rebuilt
 
@@ -66,7 +66,7 @@ built as (
         {{ demonstration_blocks(with_passages=false) }}
         || {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
-    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
+    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
 

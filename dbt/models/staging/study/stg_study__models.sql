@@ -15,6 +15,7 @@ final as (
         revision,
         dtype,
         quantisation,
+        is_encoder_decoder,
         rambles,
         sentence_splitter,
         device_hour_usd

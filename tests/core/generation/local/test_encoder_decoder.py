@@ -17,7 +17,7 @@ from dagster_project.core.generation.backends.local import cross_attention
 from dagster_project.core.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.stepper import Steppers
-from dagster_project.core.generation.prompts.endings import cut_answer
+from dagster_project.core.generation.prompts.endings import END, SENTENCE, cut_answer, kept_text
 from dagster_project.core.study.study import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -205,7 +205,9 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Transformers
         folder = save_other_model(root / name, name)
         settings = json.loads((folder / "generation_config.json").read_text())
         (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": ENDS}))
-        found[name] = TransformersBackend(Model(name, str(folder), device="cpu", batch_tokens=400))
+        found[name] = TransformersBackend(
+            Model(name, str(folder), device="cpu", batch_tokens=400, encoder_decoder=True)
+        )
     return found
 
 
@@ -223,6 +225,34 @@ def test_the_backend_answers_as_generate_one_by_one(
         assert whole.startswith(result.text)
         assert (result.prompt_tokens, result.n_truncated_tokens) == (len(prompt), 0)
     assert max(result.batch_size for result in results if isinstance(result, Generation)) > 1
+
+
+def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
+    """The checkpoint likes full stops and spaces, so that many of its texts have a sentence that ends."""
+    folder = save_other_model(tmp_path / "t5", "t5")
+    words = load_model(Model("t5", str(folder), device="cpu")).tokenizer.get_vocab()
+    settings = json.loads((folder / "generation_config.json").read_text())
+    liked = {"sequence_bias": [[[words["."]], 4.0], [[words["Ġ"]], 4.0]], "no_repeat_ngram_size": 3}
+    (folder / "generation_config.json").write_text(json.dumps({**settings, **liked}))
+    backend = TransformersBackend(Model("t5", str(folder), device="cpu", encoder_decoder=True))
+    whole, short = (backend.generate(PROMPTS, Decoding(30, end=end)) for end in (END, SENTENCE))
+    n_shorter = 0
+    for one, other in zip(whole, short, strict=True):
+        assert isinstance(one, Generation)
+        assert isinstance(other, Generation)
+        assert one.text.startswith(other.text)
+        assert kept_text(one.text, SENTENCE) == kept_text(other.text, SENTENCE)
+        n_shorter += other.new_tokens < one.new_tokens and "." in other.text
+    assert n_shorter > 0
+
+
+def test_an_encoder_decoder_is_declared(tmp_path: Path) -> None:
+    """The form of prompts follows the study, so the study must be right."""
+    folder = save_other_model(tmp_path / "t5", "t5")
+    with pytest.raises(BackendError, match="it is an encoder-decoder; set encoder_decoder: true"):
+        TransformersBackend(Model("t5", str(folder), device="cpu"))
+    with pytest.raises(BackendError, match="it is not an encoder-decoder; set encoder_decoder: false"):
+        TransformersBackend(Model("s", "sandbox:s", device="cpu", encoder_decoder=True))
 
 
 def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBackend]) -> None:

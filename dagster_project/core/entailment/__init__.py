@@ -1,0 +1,1 @@
+"""Entailment between answers, by any sequence-classification model (SPEC §7)."""
