@@ -30,7 +30,7 @@ from typing import IO
 PROJECT = Path(__file__).resolve().parents[1]
 LIBRARIES = (
     "dagster", "dagster_dbt", "networkx", "sqlalchemy.orm", "alembic.command", "duckdb", "pandas", "pyarrow.parquet",
-    "torch",
+    "torch", "bm25s",
 )  # fmt: skip
 """Not transformers: its hub reads the environment while it is imported, and a run sets that."""
 
@@ -168,6 +168,7 @@ def _serve(address: str) -> dict[str, list[str]]:
     """Fork for each request until standard input ends; returns, in the fork, what it shall run."""
     for library in LIBRARIES:
         import_module(library)
+    import_module("tests.run_histories").begin_as_copies()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
