@@ -77,9 +77,11 @@ def test_a_new_asset_joins_the_stage_of_its_group() -> None:
         partitions_def=partitions.models,
         deps=[["lake", "answers"]],
     )
-    def quip_scores() -> None: ...
+    def readability_scores() -> None: ...
 
-    graph = dg.Definitions.merge(definitions, dg.Definitions(assets=[quip_scores])).resolve_asset_graph()
+    graph = dg.Definitions.merge(
+        definitions, dg.Definitions(assets=[readability_scores])
+    ).resolve_asset_graph()
     titles = [stage.title for stage in plan(_default(), graph)]
-    assert titles.index("answers of reference_s") < titles.index("quip scores of reference_s")
-    assert titles.index("quip scores of reference_s") < titles.index("answers of reference_m")
+    assert titles.index("answers of reference_s") < titles.index("readability scores of reference_s")
+    assert titles.index("readability scores of reference_s") < titles.index("answers of reference_m")
