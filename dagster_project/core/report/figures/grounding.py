@@ -30,7 +30,7 @@ _COUNTS = (
 _HINTS = (
     ("model", "model"),
     ("method", "method"),
-    ("text_from", "texts"),
+    ("text_from", "kind of text"),
 )
 _QUIP_HINTS = (
     ("quip", "mean QUIP", ".3f"),
@@ -59,7 +59,7 @@ from marts.fct_quip as scores
 {_OF_PROMPTS}
 where scores.quip is not null
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
-    columns=(*KEY, Column("text_from", "texts"), Column("n", "texts", "count"), *_COUNTS, _QUIP),
+    columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *_COUNTS, _QUIP),
     spec=panels(
         "text_from",
         points(
@@ -97,7 +97,7 @@ where scores.n_quip >= {FEWEST}
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.bin""",  # noqa: S608
     columns=(
         *KEY,
-        Column("text_from", "texts"),
+        Column("text_from", "kind of text"),
         Column("bin_low", "popularity from", "number"),
         Column("bin_high", "popularity to", "number"),
         *_COUNTS,
@@ -152,7 +152,7 @@ where scores.place <= {EXAMPLES_EACH}
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
     columns=(
         *KEY,
-        Column("text_from", "texts"),
+        Column("text_from", "kind of text"),
         Column("question", "question"),
         Column("quip", "QUIP", "share"),
         Column("n_grams", "runs of 25 characters", "count"),
