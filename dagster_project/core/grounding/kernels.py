@@ -27,10 +27,11 @@ REGISTERS = 1 << 18
 STATE = 2 * WIDTH + 4
 _COUNT, _HASH, _PENDING, _READ = range(2 * WIDTH, STATE)
 _SPACE, _LINE = np.uint64(1), np.uint64(2)
-_LOWER = np.uint64(0xFFFFFFFF)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_NEXT = np.uint64(6364136223846793005)
+"""Multiplier of the generator whose numbers are a gram's bits. Bits at equal distances would miss low rates."""
 _LEAVING = np.uint64(pow(int(_BASE), WIDTH, 1 << 64))
 _RANKS = np.uint64(64 - 18 + 1)
 _LAST, _PLACES = np.uint64(WIDTH - 1), np.uint64(WIDTH)
@@ -133,15 +134,16 @@ def hash_grams(
                 value = mixed((given ^ seed) * _BASE)
                 rolled = rolled * _BASE + value - state[slot] * _LEAVING
                 state[slot] = value
+                place = read if step == 2 else read - np.uint64(1)  # of white space: its last character
                 if places:
-                    state[_PLACES + slot] = read
+                    state[_PLACES + slot] = place
                 slot = slot + np.uint64(1) if slot < _LAST else np.uint64(0)
                 seen += np.uint64(1)
                 if seen >= np.uint64(WIDTH):
                     hashes[n] = mixed(rolled)
                     if places:
                         firsts[n] = state[_PLACES + slot] - np.uint64(1)
-                        lasts[n] = read - np.uint64(1)
+                        lasts[n] = place - np.uint64(1)
                     n += 1
             pending = np.uint64(0)
         counts[text] += n - began
@@ -219,12 +221,10 @@ def set_bits(
         part = part_of(hashes[i], n_parts) - first
         base = part * words_here
         value = mixed(hashes[i] * _BASE)
-        bit, step = value >> np.uint64(32), value | np.uint64(1)
-        for j in range(n_bits):
-            place = ((bit & _LOWER) * bits_here) >> np.uint64(32)
+        for _ in range(n_bits):
+            place = ((value >> np.uint64(32)) * bits_here) >> np.uint64(32)
             words[base + (place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
-            bit += step
-            step += np.uint64(j)
+            value = value * _NEXT + _BASE
 
 
 @compiled
@@ -245,15 +245,13 @@ def are_set(
         part = part_of(hashes[i], n_parts) - first
         base = part * words_here
         value = mixed(hashes[i] * _BASE)
-        bit, step = value >> np.uint64(32), value | np.uint64(1)
         member = True
-        for j in range(n_bits):
-            place = ((bit & _LOWER) * bits_here) >> np.uint64(32)
+        for _ in range(n_bits):
+            place = ((value >> np.uint64(32)) * bits_here) >> np.uint64(32)
             if not words[base + (place >> np.uint64(6))] >> (place & np.uint64(63)) & np.uint64(1):
                 member = False
                 break
-            bit += step
-            step += np.uint64(j)
+            value = value * _NEXT + _BASE
         found[order[i] if has_order else i] = member
 
 

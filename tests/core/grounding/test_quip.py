@@ -79,13 +79,13 @@ def test_short_texts_are_undefined_and_others_exact(tmp_path: Path) -> None:
 def test_spans_are_the_quoted_places_of_the_raw_text(tmp_path: Path, room: int) -> None:
     known = "It is a truth universally acknowledged, that a single man"
     other = "nothing of this is in the corpus, not one part"
-    text = f"😀{other}|{known[3:39]}|{other}\n\n {known}."
+    text = f"😀{other}|{known[3:40]}  {other}\n\n {known}."
     quotes = Scorer(portrait_of(tmp_path, [known]), room).quotes(Texts.of(["", text, known, other]))
     spans = [
         (int(i), int(a), int(b)) for i, a, b in zip(quotes.texts, quotes.starts, quotes.ends, strict=True)
     ]
     assert [i for i, _, _ in spans] == [1, 1, 2]
-    assert [text[a:b] for i, a, b in spans if i == 1] == [known[3:39], known]
+    assert [text[a:b] for i, a, b in spans if i == 1] == [known[3:40] + "  ", known]
 
 
 def test_a_stated_share_of_copied_text_is_recovered(tmp_path: Path) -> None:
