@@ -72,7 +72,9 @@ def _study(read: Reader) -> Study:
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
     if name.endswith(quick.ENDING):
-        raise read.fail("name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another")
+        raise read.fail(
+            "name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another"
+        )
     collections = _each(read, "collections", read_collection, is_required=False)
     of_collections = tuple(one.name for one in collections)
     study = Study(
