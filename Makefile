@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,6 +79,9 @@ bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, 
 
 bench-prediction: $(VENV)/.installed-bench ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.prediction $(BENCH_ARGS)
+
+bench-grounding: $(VENV)/.installed-bench ## data portraits: build and look up at 1 GiB, beside two libraries (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.grounding $(BENCH_ARGS)
 
 bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.generation $(BENCH_ARGS)

@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.methods import METHODS
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.study.window import window
 
@@ -22,7 +23,9 @@ OUTPUTS = frozenset({"warehouse", "report"})
 _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "page_views": lambda study: study.popularity.measure == "page_views",
     "reference_page_views": lambda study: any(one.tagme for one in study.reference_questions),
-    "passages": lambda study: _generates(study),
+    "passages": lambda study: _generates(study) or study.grounding is not None,
+    "portrait": lambda study: study.grounding is not None,
+    "quip_scores": lambda study: study.grounding is not None,
     "retrieved_passages": lambda study: _generates(study) and bool(study.retrievers),
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
@@ -95,7 +98,7 @@ def _of_group(
         key
         for key in keys
         if _NEEDS.get(_name(key), lambda _: True)(study)
-        and (key.path[0] != "indexes" or _name(key) in searched)
+        and (_name(key) not in METHODS or _name(key) in searched)
     ]
     kinds: dict[str, list[dg.AssetKey]] = {}
     for key in needed:

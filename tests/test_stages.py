@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.window import window
 from dagster_project.definitions import defs
@@ -77,9 +78,21 @@ def test_a_new_asset_joins_the_stage_of_its_group() -> None:
         partitions_def=partitions.models,
         deps=[["lake", "answers"]],
     )
-    def quip_scores() -> None: ...
+    def readability_scores() -> None: ...
 
-    graph = dg.Definitions.merge(definitions, dg.Definitions(assets=[quip_scores])).resolve_asset_graph()
+    graph = dg.Definitions.merge(
+        definitions, dg.Definitions(assets=[readability_scores])
+    ).resolve_asset_graph()
     titles = [stage.title for stage in plan(_default(), graph)]
-    assert titles.index("answers of reference_s") < titles.index("quip scores of reference_s")
-    assert titles.index("quip scores of reference_s") < titles.index("answers of reference_m")
+    assert titles.index("answers of reference_s") < titles.index("readability scores of reference_s")
+    assert titles.index("readability scores of reference_s") < titles.index("answers of reference_m")
+
+
+def test_generations_are_compared_with_a_portrait_only_where_the_study_asks_for_it() -> None:
+    grounded = dataclasses.replace(_default(), grounding=Grounding(), methods=("closed_book",))
+    keys = [key for stage in stages_of(grounded) for key in stage.keys]
+    assert keys.index("lake/passages") < keys.index("indexes/portrait") < keys.index("lake/quip_scores")
+    assert keys.index("lake/answers") < keys.index("lake/quip_scores")
+    assert keys.count("lake/quip_scores") == len(grounded.models)
+    without = {key for stage in stages_of(_default()) for key in stage.keys}
+    assert not {"indexes/portrait", "lake/quip_scores"} & without

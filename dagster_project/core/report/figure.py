@@ -45,7 +45,7 @@ class Figure:
     `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
     stands for the study's measure, like `$label` in a chart.
     `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
-    `kind`: chart, table (no chart), or examples (cards of text).
+    `kind`: chart, table (no chart), examples (cards of text), or quotes (texts with marked places).
     """
 
     key: str

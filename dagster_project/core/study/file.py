@@ -19,6 +19,7 @@ from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.grounding import read_grounding
 from dagster_project.core.study.imports import (
     PARAPHRASES,
     QUESTIONS,
@@ -75,6 +76,8 @@ def _study(read: Reader) -> Study:
         raise read.fail(
             "name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another"
         )
+    collections = _each(read, "collections", read_collection, is_required=False)
+    of_collections = tuple(one.name for one in collections)
     study = Study(
         name=name,
         description=read.text("description"),
@@ -95,7 +98,8 @@ def _study(read: Reader) -> Study:
         nli=read.optional("nli", lambda key: _nli(read.child(key))),
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
-        collections=_each(read, "collections", read_collection, is_required=False),
+        collections=collections,
+        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), of_collections)),
     )
     import_checks.check(read, study)
     _check_whole(read, study)

@@ -15,6 +15,7 @@ from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
+from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
@@ -256,7 +257,8 @@ class Study:
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
     With `collections`, retrieval searches their passages, and no others. With `nli`, answers are also compared by
-    entailment. `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
+    entailment. With `grounding`, what models write is compared with a corpus. `is_quick` is no key of the file:
+    LONGTAIL_QUICK sets it (`study.quick`).
     """
 
     name: str
@@ -277,6 +279,7 @@ class Study:
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()
+    grounding: Grounding | None = None
     is_quick: bool = False
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dagster_project.core.tables.generation import GENERATION_TABLES
+from dagster_project.core.tables.grounding import GROUNDING_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
 from dagster_project.core.tables.prediction import PREDICTION_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
@@ -47,6 +48,7 @@ TABLES: dict[str, Table] = {
         *IMPORT_TABLES,
         *REFERENCE_TABLES,
         *GENERATION_TABLES,
+        *GROUNDING_TABLES,
         *STATISTICS_TABLES,
         *SIGNAL_TABLES,
         *PREDICTION_TABLES,

@@ -151,6 +151,8 @@ def _value(name: str, column: str, kind: str, row: Mapping[str, Any], at: int, w
     }  # fmt: skip
     if column in special:
         return special[column]
+    if kind == "integer[]":
+        return [at % 5]
     if kind.endswith("[]"):
         return [world.texts[at % len(world.texts)]]
     if kind == "boolean":

@@ -13,6 +13,7 @@ from dagster_project.core.report.figures import (
     consistency,
     correlation,
     costs,
+    grounding,
     memory,
     overview,
     passages,
@@ -53,6 +54,11 @@ SECTIONS = (
         "right?",
     ),
     Section(
+        "grounding",
+        "Grounding",
+        "How much of what a model writes stands in a corpus, word for word?",
+    ),
+    Section(
         "questions", "The questions", "The questions behind every number: how popular their subjects are."
     ),
     Section("audit", "Audit", "What happened to every row, and how much depends on the rule of correctness."),
@@ -70,6 +76,7 @@ FIGURES: tuple[Figure, ...] = (
     *costs.FIGURES,
     *consistency.FIGURES,
     *prediction.FIGURES,
+    *grounding.FIGURES,
     *questions.FIGURES,
     *audit.FIGURES,
 )

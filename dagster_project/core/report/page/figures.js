@@ -118,6 +118,7 @@ async function refresh(figure) {
   const rows = figure.kept;
   if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
   if (figure.kind === "examples") { figure.place.replaceChildren(examples(figure, rows)); return; }
+  if (figure.kind === "quotes") { figure.place.replaceChildren(quotes(rows)); return; }
   if (!rows.length) {
     if (figure.view) figure.view.finalize();
     figure.view = null;

@@ -1,0 +1,91 @@
+"""QUIP of every text that a model wrote (SPEC §9).
+
+What belongs here: lake table `quip_scores`. What does not: scores of single texts (`quip`), means (dbt).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dagster_project.core.columns import with_constants
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.grounding.corpus import open_of, portrait_fingerprint
+from dagster_project.core.grounding.quip import Quotes, Scorer
+from dagster_project.core.grounding.texts import Texts
+from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.study.study import Study
+
+_TABLE = "quip_scores"
+_ROWS = 8_192
+"""Generations that are scored together."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file of generations; `method` and `prompt` are None where its rows say them."""
+
+    table: str
+    partition: str
+    method: str | None = None
+
+
+def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
+    """Write a model's partition of `quip_scores`: its answers by each method, and its background texts.
+
+    Errors: `LakeError` where generations or the portrait are missing.
+    """
+    sources = list(_sources(study, model))
+    contents = [(one.table, one.partition, lake.content(one.table, one.partition)) for one in sources]
+    stamp = fingerprint(contents, portrait_fingerprint(study, lake), code_version(__name__))
+    return lake.materialise(_TABLE, stamp, lambda: _compute(study, lake, model, sources, log), model)
+
+
+def _sources(study: Study, model: str) -> Iterator[_Source]:
+    for method in study.methods:
+        yield _Source("answers", f"{model}|{method}")
+    if study.writes_background:
+        background = next(method for method in study.methods if METHODS[method].kind == BACKGROUND)
+        yield _Source("generated_passages", model, background)
+
+
+def _compute(
+    study: Study, lake: Lake, model: str, sources: Sequence[_Source], log: logging.Logger
+) -> Computed:
+    scorer = Scorer(open_of(study, lake))
+    parts = (part for source in sources for part in _scored(lake, model, source, scorer))
+    n = sum(pq.read_metadata(lake.path(one.table, one.partition)).num_rows for one in sources)
+    log.info("quip of %s: %d generations", model, n)
+    return Computed(Streamed(parts))
+
+
+def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
+    own = ["dataset", "question_id"] + (["method", "prompt"] if source.method is None else [])
+    with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
+        for batch in file.iter_batches(_ROWS, columns=[*own, "raw_text"]):
+            quotes = scorer.quotes(Texts.of_arrow(batch["raw_text"]))
+            keys = pa.table(batch.select(own))
+            if source.method is not None:
+                keys = with_constants(keys, method=source.method)
+                keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
+            keys = with_constants(keys, model=model, text_from=source.table)
+            for name, values in _columns(quotes).items():
+                keys = keys.append_column(name, values)
+            yield keys
+
+
+def _columns(quotes: Quotes) -> dict[str, pa.Array]:
+    n = len(quotes.n_grams)
+    offsets = pa.array(quotes.texts.searchsorted(range(n + 1)), pa.int32())
+    starts, ends = (pa.array(places, pa.int32()) for places in (quotes.starts, quotes.ends))
+    return {
+        "n_grams": pa.array(quotes.n_grams),
+        "quip": pa.array(quotes.scores, from_pandas=True),
+        "span_starts": pa.ListArray.from_arrays(offsets, starts),
+        "span_ends": pa.ListArray.from_arrays(offsets, ends),
+    }

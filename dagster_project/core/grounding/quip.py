@@ -1,0 +1,73 @@
+"""QUIP-Score: the share of a text's 25-grams that a portrait has, and the spans that it quotes (SPEC §9).
+
+What belongs here: scores and spans of texts. What does not: which texts (`generations`), the portrait (`portrait`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dagster_project.core.grounding.portrait import Portrait
+from dagster_project.core.grounding.texts import Hasher, Texts
+
+_ROOM = 1 << 22
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Of n texts: `n_grams` and `n_quoted`, int64[n]; a text under 25 characters has no gram.
+
+    Span i is the characters `starts[i]` to before `ends[i]` of text `texts[i]`, as it was before normalisation: a
+    maximal run of grams that the portrait has. Spans are in the order of the texts.
+    """
+
+    n_grams: np.ndarray
+    n_quoted: np.ndarray
+    texts: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def scores(self) -> np.ndarray:
+        """QUIP of each text: float64[n], NaN where it is undefined."""
+        with np.errstate(invalid="ignore"):
+            return np.where(self.n_grams > 0, self.n_quoted / self.n_grams, np.nan)
+
+
+class Scorer:
+    """Scores texts against a portrait, in buffers that it uses again."""
+
+    def __init__(self, portrait: Portrait, room: int = _ROOM) -> None:
+        self._hasher = Hasher(portrait.plan.seed, room, has_places=True)
+        self._find = portrait.finder(room)
+        self._spans = tuple(np.empty(room, np.int64) for _ in range(3))
+
+    def quotes(self, texts: Texts) -> Quotes:
+        """Scores and spans of all texts."""
+        from dagster_project.core.grounding import kernels
+
+        n_grams, n_quoted = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
+        spans = [np.empty((3, 0), np.int64)]
+        open_run = np.array([-1, -1])
+        for piece in self._hasher.pieces(texts):
+            found = self._find(piece.hashes)
+            own = slice(piece.first_text, piece.first_text + len(piece.counts))
+            n_grams[own] += piece.counts
+            n_quoted[own] += _sums(found, piece.counts)
+            n = kernels.runs(
+                found, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, *self._spans
+            )
+            some = np.array([column[:n] for column in self._spans])
+            some[0] += piece.first_text
+            spans.append(some)
+        return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))
+
+
+def _sums(found: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The members among the grams of each text."""
+    before = np.concatenate([[0], np.cumsum(found, dtype=np.int64)])
+    ends = np.cumsum(counts)
+    sums: np.ndarray = before[ends] - before[ends - counts]
+    return sums

@@ -1,0 +1,166 @@
+"""Figures of grounding: how much of what models write stands in the corpus (According-to prompting)."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import FEWEST, KEY
+from dagster_project.core.report.marks import (
+    curves,
+    names,
+    panels,
+    points,
+    popularity_x,
+    series,
+    share_y,
+    tooltip,
+)
+
+EXAMPLES_EACH = 3
+TEXT_CHARACTERS = 900
+
+# The background texts of a study are shared by all its prompts: their rows are shown with each.
+_OF_PROMPTS = """inner join (select distinct dataset, prompt from marts.fct_quip where prompt is not null) as prompts
+    on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
+_TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
+_QUIP = Column("quip", "mean QUIP", "share", ("quip_ci_low", "quip_ci_high"))
+_COUNTS = (
+    Column("n_quip", "texts with QUIP", "count"),
+    Column("n_undefined", "undefined", "count"),
+)
+_HINTS = (
+    ("model", "model"),
+    ("method", "method"),
+    ("text_from", "kind of text"),
+)
+_QUIP_HINTS = (
+    ("quip", "mean QUIP", ".3f"),
+    ("quip_ci_low", "interval from", ".3f"),
+    ("quip_ci_high", "interval to", ".3f"),
+    ("n_quip", "texts with QUIP", ","),
+    ("n_undefined", "undefined", ","),
+)
+_MEASURE = (
+    "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
+    "and are counted (undefined). "
+)
+_INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
+
+QUIP = Figure(
+    key="quip",
+    section="grounding",
+    title="How much stands in the corpus",
+    shows=f"{_MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
+    f"not show that they answer the question. Each text has the same weight. {_INTERVALS}",
+    source="According-to prompting, section 3",
+    tables=("fct_quip",),
+    sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
+    scores.n, scores.n_quip, scores.n_undefined, scores.quip, scores.quip_ci_low, scores.quip_ci_high
+from marts.fct_quip as scores
+{_OF_PROMPTS}
+where scores.quip is not null
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
+    columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *_COUNTS, _QUIP),
+    spec=panels(
+        "text_from",
+        points(
+            {**share_y("quip", "mean QUIP", whole=False), "axis": {"format": ".2f", "tickCount": 5}},
+            names("model"),
+            series("method", "method"),
+            tooltip(*_HINTS, *_QUIP_HINTS),
+            low="quip_ci_low",
+            high="quip_ci_high",
+            offset="method",
+        ),
+        least=300,
+        rows="model",
+        step=46,
+        axis=110,
+    ),
+    plot_on="fct_quip",
+)
+
+BY_POPULARITY = Figure(
+    key="quip_by_popularity",
+    section="grounding",
+    title="Quotations against popularity",
+    shows=f"{_MEASURE}Do models quote the corpus more where the question is about a popular subject? Ten bins of equal "
+    f"width in log popularity, as in the curves at the top of the page. {_INTERVALS} Bins with under {FEWEST} texts "
+    "that have a QUIP are left out.",
+    source="According-to prompting, section 5",
+    tables=("fct_grounding_by_popularity",),
+    sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
+    scores.bin_low, scores.bin_high, pow(10, scores.bin_center_log10) as popularity,
+    scores.n_quip, scores.n_undefined, scores.quip, scores.quip_ci_low, scores.quip_ci_high
+from marts.fct_grounding_by_popularity as scores
+{_OF_PROMPTS}
+where scores.n_quip >= {FEWEST}
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.bin""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("text_from", "kind of text"),
+        Column("bin_low", "popularity from", "number"),
+        Column("bin_high", "popularity to", "number"),
+        *_COUNTS,
+        _QUIP,
+    ),
+    spec=panels(
+        "model",
+        curves(
+            popularity_x(),
+            {**share_y("quip", "mean QUIP", whole=False), "axis": {"format": ".2f", "tickCount": 5}},
+            "quip_ci_low",
+            "quip_ci_high",
+            series("method", "method"),
+            tooltip(
+                *_HINTS,
+                ("bin_low", "popularity from", ",.0f"),
+                ("bin_high", "popularity to", ",.0f"),
+                *_QUIP_HINTS,
+            ),
+        ),
+        least=260,
+    ),
+    choose=("text_from",),
+    plot_on="fct_grounding_by_popularity",
+)
+
+QUOTES = Figure(
+    key="quoted_spans",
+    section="grounding",
+    title="Texts with their quotations marked",
+    shows="What stands in the corpus is marked: each mark is a longest possible run of 25 characters or more. At most "
+    f"{EXAMPLES_EACH} texts per model, method and kind of text, among those with a QUIP. A hash of the question's id "
+    f"draws them; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table `marts.fct_quip_scores` has "
+    "all of them.",
+    source="According-to prompting, Figure 2",
+    tables=("fct_quip_scores",),
+    sql=f"""with drawn as (
+    select *, row_number() over (
+        partition by dataset, prompt, model, method, text_from order by md5(question_id), question_id
+    ) as place
+    from marts.fct_quip_scores
+    where quip is not null
+)
+select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from, questions.question,
+    scores.quip, scores.n_grams, scores.raw_text[1:{TEXT_CHARACTERS}] as text, scores.span_starts, scores.span_ends,
+    length(scores.raw_text) > {TEXT_CHARACTERS} as is_cut, scores.n_quotes
+from drawn as scores
+{_OF_PROMPTS}
+left join marts.dim_questions as questions
+    on scores.dataset = questions.dataset and scores.question_id = questions.question_id
+where scores.place <= {EXAMPLES_EACH}
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("text_from", "kind of text"),
+        Column("question", "question"),
+        Column("quip", "QUIP", "share"),
+        Column("n_grams", "runs of 25 characters", "count"),
+        Column("n_quotes", "quotations", "count"),
+        Column("text", "text"),
+    ),
+    choose=("model", "method", "text_from"),
+    kind="quotes",
+)
+
+FIGURES = (QUIP, BY_POPULARITY, QUOTES)

@@ -1,0 +1,25 @@
+with source as (
+
+    select * from {{ source('lake', 'quip_scores') }}
+    where {{ is_declared(['dataset', 'model']) }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        model,
+        method,
+        prompt,
+        text_from,
+        n_grams,
+        quip,
+        span_starts,
+        span_ends
+    from source
+
+)
+
+select * from final

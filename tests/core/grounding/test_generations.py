@@ -1,0 +1,156 @@
+"""A study that declares a portrait: it is built from the chosen passages, and every generation gets its score."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from dagster_project.core.errors import LakeError, StudyError
+from dagster_project.core.grounding.corpus import build_portrait, open_of
+from dagster_project.core.grounding.generations import score_generations
+from dagster_project.core.lake import Lake
+from dagster_project.core.study.study import Study
+from dagster_project.core.tables import TABLES
+from tests.core.grounding.plain_reference import grams, share_in
+
+GROUNDING = "grounding: {portrait: {false_positive_rate: 1.0e-6}}\n"
+LICENCE = "source: W, date: unknown, licence: none}"
+COLLECTIONS = f"""collections:
+  - {{name: one, format: dpr, path: a.tsv, {LICENCE}
+  - {{name: two, format: dpr, path: b.tsv, {LICENCE}
+"""
+TEXTS = {
+    "one": "Ada Quill was a weaver, and lived in the city of Lodz all her life.",
+    "two": "The mother of Ada Quill wrote many long letters to her daughter.",
+}
+ANSWERS = [
+    TEXTS["one"],
+    "a weaver",
+    f"I say: {TEXTS['two'][11:50]} or so",
+    "nothing that anybody has ever written",
+    "",
+]
+_BLANK = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.float64(): 0.0}
+
+Make = Callable[[str], Study]
+
+
+def rows_of(table: str, texts: list[str], **more: str) -> list[dict[str, object]]:
+    blank = {column.name: _BLANK.get(column.type) for column in TABLES[table].columns}
+    return [{**blank, **more, "question_id": f"Q{i}", "raw_text": text} for i, text in enumerate(texts)]
+
+
+@pytest.fixture
+def study(make_study: Make, hand_text: str) -> Study:
+    text = hand_text.replace("[closed_book, bm25, dense, oracle]", "[closed_book, genread]")
+    return make_study(text + GROUNDING)
+
+
+@pytest.fixture
+def lake(study: Study) -> Lake:
+    lake = Lake(study.home.lake)
+    blank = {column.name: _BLANK.get(column.type) for column in TABLES["passages"].columns}
+    passages = [
+        {**blank, "passage_id": name, "collection": name, "text": text} for name, text in TEXTS.items()
+    ]
+    lake.write("passages", passages, fingerprint="hand")
+    for method in study.methods:
+        rows = rows_of("answers", ANSWERS, model="tiny", method=method, prompt="zero_shot")
+        lake.write("answers", rows, fingerprint="hand", partition=f"tiny|{method}")
+    lake.write(
+        "generated_passages",
+        rows_of("generated_passages", ANSWERS[::-1]),
+        fingerprint="hand",
+        partition="tiny",
+    )
+    return lake
+
+
+def test_every_generation_has_its_score_and_its_spans(study: Study, lake: Lake, log: logging.Logger) -> None:
+    build_portrait(study, lake, log)
+    outcome = score_generations(study, lake, "tiny", log)
+    exact = share_in(TEXTS.values())
+    rows = lake.read("quip_scores", "tiny").to_pylist()
+    sources = [("answers", "closed_book", "zero_shot"), ("answers", "genread", "zero_shot")]
+    sources.append(("generated_passages", "genread", None))
+    for source in sources:
+        own = [row for row in rows if (row["text_from"], row["method"], row["prompt"]) == source]
+        texts = ANSWERS[::-1] if source[0] == "generated_passages" else ANSWERS
+        assert [row["quip"] for row in own] == [exact(text) for text in texts]
+        assert [row["n_grams"] for row in own] == [len(grams(text)) for text in texts]
+        spans = [
+            [text[a:b] for a, b in zip(row["span_starts"], row["span_ends"], strict=True)]
+            for row, text in zip(own, texts, strict=True)
+        ]
+        expected = [[TEXTS["one"]], [], [" " + TEXTS["two"][11:50] + " "], [], []]
+        assert [[quote.strip() for quote in some] for some in spans] == [
+            [quote.strip() for quote in some]
+            for some in (expected[::-1] if source[0] == "generated_passages" else expected)
+        ]
+    assert len(rows) == outcome.stamp.n_rows == 3 * len(ANSWERS)
+    assert score_generations(study, lake, "tiny", log).was_current
+
+
+def test_a_current_portrait_is_kept_and_another_corpus_has_another(
+    study: Study, lake: Lake, log: logging.Logger
+) -> None:
+    first = build_portrait(study, lake, log)
+    again = build_portrait(study, lake, log)
+    assert (first.was_current, again.was_current) == (False, True)
+    assert first.n_grams == sum(len(text) - 24 for text in TEXTS.values())
+    score_generations(study, lake, "tiny", log)
+    lake.write("passages", [], fingerprint="none")
+    with pytest.raises(
+        LakeError, match=r"portrait of the passages is missing .* materialise asset indexes/portrait"
+    ):
+        score_generations(study, lake, "tiny", log)
+    empty = build_portrait(study, lake, log)
+    assert (empty.n_grams, empty.observed_rate) == (0, 0)
+    assert not first.path.exists()
+    score_generations(study, lake, "tiny", log)
+    scores = {row["quip"] for row in lake.read("quip_scores", "tiny").to_pylist()}
+    assert scores == {0, None}
+
+
+def test_a_portrait_of_some_collections_knows_no_others(
+    make_study: Make, hand_text: str, lake: Lake, log: logging.Logger
+) -> None:
+    text = hand_text.replace("kind: sandbox, seed: 0, facts_per_relation: 8", "kind: rdf_file")
+    text = text.replace('page_views, last_month: "2026-10"', "sitelinks")
+    chosen = make_study(text + COLLECTIONS + "grounding: {portrait: {collections: [two]}}\n")
+    assert build_portrait(chosen, lake, log).n_grams == len(TEXTS["two"]) - 24
+    assert open_of(chosen, lake).plan.rate == 0.001
+
+
+def test_missing_generations_are_named(study: Study, lake: Lake, log: logging.Logger) -> None:
+    build_portrait(study, lake, log)
+    lake.discard("generated_passages", "tiny")
+    with pytest.raises(LakeError, match="generated_passages, partition tiny is missing"):
+        score_generations(study, lake, "tiny", log)
+
+
+@pytest.mark.parametrize(
+    ("grounding", "message"),
+    [
+        ("grounding: {}", r"grounding.portrait: is missing"),
+        ("grounding: {portrait: {rate: 1}}", r"grounding.portrait.rate: unknown key"),
+        ("grounding: {portrait: {collections: [one]}}", r"collections: goes with the study's collections"),
+        ("grounding: {portrait: {false_positive_rate: 0}}", r"must be a number above 1e-09 and at most 0.5"),
+        (COLLECTIONS + "grounding: {portrait: {collections: [x]}}", r"'x' is not one of: one, two"),
+    ],
+)
+def test_wrong_keys_are_refused_by_name(
+    make_study: Make, hand_text: str, grounding: str, message: str
+) -> None:
+    with pytest.raises(StudyError, match=message):
+        make_study(hand_text + grounding + "\n")
+
+
+def test_a_study_without_grounding_has_no_portrait(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    with pytest.raises(StudyError, match="grounding is missing"):
+        build_portrait(hand_study, hand_lake, log)
