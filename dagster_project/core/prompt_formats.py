@@ -4,10 +4,13 @@ What belongs here: the formats that study.yaml may name. What does not: demonstr
 assembled (`generation.prompts`).
 """
 
+CLOZE_PREFIX = "cloze_prefix"
+"""The words of a cloze query before its [Y], for decoder-only models (SPEC §8). Only candidates are scored behind it."""
 FORMATS = {
     "qa": "Q: {question} A:",
     "question_answer": "Question: {question}\nAnswer:",
     "question": "{question}",
+    CLOZE_PREFIX: "{question}",
 }
 BACKGROUND_TEMPLATE = "Generate a background document from Wikipedia to answer the given question. {question}"
 """The request of GenRead's first step."""
