@@ -40,6 +40,13 @@ together as (
 
 ),
 
+intervals as (
+
+    select * from {{ ref('stg_study__factual_consistency_intervals') }}
+    where bin is null
+
+),
+
 final as (
 
     select
@@ -57,8 +64,7 @@ final as (
         intervals.value_high as ci_high,
         intervals.undefined as ci_undefined
     from together
-    left join {{ ref('stg_study__factual_consistency_intervals') }} as intervals
-        using ({{ key }}, relation, measure)
+    left join intervals using ({{ key }}, relation, measure)
 
 )
 

@@ -13,6 +13,7 @@ final as (
         model,
         method,
         relation,
+        bin,
         measure,
         n_resamples,
         value_low,
