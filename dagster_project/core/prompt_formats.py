@@ -4,11 +4,14 @@ What belongs here: the formats that study.yaml may name. What does not: demonstr
 assembled (`generation.prompts`).
 """
 
+CLOZE_PREFIX = "cloze_prefix"
+"""The words of a cloze query before its [Y], for decoder-only models (SPEC §8). Only candidates are scored behind it."""
 FORMATS = {
     "qa": "Q: {question} A:",
     "question_answer": "Question: {question}\nAnswer:",
     "question": "{question}",
     "popqa_tp": "Question: {question}\nAnswer:",
+    CLOZE_PREFIX: "{question}",
 }
 FOR_ENCODER_DECODERS = {**FORMATS, "popqa_tp": FORMATS["question"]}
 """What an encoder-decoder is asked: PopQA-TP submits the bare question to it."""

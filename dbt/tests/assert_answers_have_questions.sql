@@ -2,7 +2,7 @@
 
 -- Answers to questions that are no longer in the lake are stale. Materialise their partition again.
 with answers as (
-    {% for name in ['answers', 'paraphrase_answers', 'sampled_answers', 'generated_passages'] %}
+    {% for name in ['answers', 'paraphrase_answers', 'sampled_answers', 'candidate_answers', 'generated_passages'] %}
     select distinct
         '{{ name }}' as table_name,
         dataset,

@@ -29,6 +29,16 @@ class ImportedEntity:
     popularity: float | None = None
 
 
+@dataclass(frozen=True)
+class ImportedPattern:
+    """A cloze pattern of a relation: a sentence with [X] for the subject and [Y] for the object; None = not said."""
+
+    text: str
+    lemma: str | None = None
+    extended_lemma: str | None = None
+    tense: str | None = None
+
+
 @dataclass
 class LinkingCounts:
     """How many questions a file has, how many of them are linked to an entity, and why the others are not."""
@@ -51,6 +61,7 @@ class ImportedDataset:
 
     `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
     counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
+    `patterns` and `candidates` are those of each relation, in the order in which they are numbered and scored.
     `passages` are title and text about an entity. `says` are lines that a person should read. `rows`: number of a row →
     id of its question, where the format invents ids.
     """
@@ -60,6 +71,8 @@ class ImportedDataset:
     facts: list[tuple[str, str, str, str]] = field(default_factory=list)
     aside: list[QuarantinedRow] = field(default_factory=list)
     linking: dict[str, LinkingCounts] = field(default_factory=dict)
+    patterns: dict[str, list[ImportedPattern]] = field(default_factory=dict)
+    candidates: dict[str, list[str]] = field(default_factory=dict)
     passages: dict[str, tuple[str, str]] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)

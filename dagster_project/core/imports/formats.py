@@ -48,7 +48,8 @@ class QuestionFormat:
     `names_entities`, the files bring entities, facts and popularity. With `links_subjects`, the subjects that the files
     name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
     `invents_ids`, ids are made from the file: `ImportedDataset.rows` says which row a question comes from, and no subject
-    of another file is linked to its entities.
+    of another file is linked to its entities. With `has_candidates`, its questions are cloze queries, and the files
+    bring each relation's patterns and candidates.
     """
 
     read: Callable[[Path, Import, Dataset, Names], ImportedDataset]
@@ -57,6 +58,7 @@ class QuestionFormat:
     names_entities: bool = False
     links_subjects: bool = False
     invents_ids: bool = False
+    has_candidates: bool = False
     keys: Keys = field(default_factory=dict, hash=False)
 
 

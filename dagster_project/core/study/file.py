@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.home import RESERVED_NAMES
-from dagster_project.core.methods import METHODS
+from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
+from dagster_project.core.prompt_formats import CLOZE_PREFIX
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.backends import IMPORTED
@@ -36,6 +37,7 @@ from dagster_project.core.study.short_form import in_full
 from dagster_project.core.study.source import read_source
 from dagster_project.core.study.study import (
     ASKS,
+    CANDIDATES,
     DEMONSTRATION_POOLS,
     DRAWS,
     MEASURES,
@@ -117,8 +119,8 @@ def _check_whole(read: Reader, study: Study) -> None:
                 "methods",
                 f"{method!r} fuses the passages of other methods; name at least one of {fusible} beside it",
             )
-    if not study.answer_prompts:
-        raise read.fail("prompts", "at least one must ask questions")
+    if not study.answer_prompts and not study.candidate_prompts:
+        raise read.fail("prompts", "at least one must ask questions or candidates")
     _check_methods_of_prompts(read, study)
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
@@ -144,7 +146,8 @@ def _check_methods_of_prompts(read: Reader, study: Study) -> None:
         if prompt.methods and "questions" not in prompt.asks:
             raise read.fail(f"prompts[{i}].methods", "goes with asks: [questions]")
     for method in study.methods:
-        if not study.prompts_of(method):
+        scores = study.candidate_prompts and method == memory_method().name
+        if not scores and not study.prompts_of(method):
             raise read.fail(
                 "prompts", f"none asks questions by method {method!r}; add it under methods of a prompt"
             )
@@ -244,14 +247,19 @@ def _prompt(read: Reader) -> Prompt:
     for key in ("demonstrations_from", "reference_demos"):
         if not shots and read.raw.get(key):
             raise read.fail(key, "goes with shots above 0")
+    format_, asks = read.choice("format", PROMPT_FORMATS, "qa"), read.choices("asks", ASKS, ("questions",))
+    if format_ == CLOZE_PREFIX and asks != (CANDIDATES,):
+        raise read.fail("asks", f"a prompt of format {CLOZE_PREFIX} asks for one thing: [{CANDIDATES}]")
+    if CANDIDATES in asks and (format_ != CLOZE_PREFIX or shots):
+        raise read.fail("format", f"asks: [{CANDIDATES}] goes with {CLOZE_PREFIX}, without shots")
     return Prompt(
         name=read.slug("name"),
-        format=read.choice("format", PROMPT_FORMATS, "qa"),
+        format=format_,
         shots=shots,
         draw=draw,
         demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
         reference_demos=read.flag("reference_demos"),
-        asks=read.choices("asks", ASKS, ("questions",)),
+        asks=asks,
         methods=read.choices("methods", tuple(METHODS), ()) if "methods" in read.raw else (),
     )
 

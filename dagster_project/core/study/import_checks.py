@@ -38,6 +38,11 @@ def check(read: Reader, study: Study) -> None:
             "popularity.measure",
             "imported goes with a dataset whose import brings entities, as format popqa does",
         )
+    formats = [load_format(QUESTIONS, name) for name in map(_questions_of, study.datasets) if name]
+    if study.candidate_prompts and not any(format_.has_candidates for format_ in formats):
+        raise read.fail(
+            "prompts", "asks: [candidates] goes with a dataset of cloze queries, as format pararel"
+        )
     for i, dataset in enumerate(study.datasets):
         _check_dataset(read, i, dataset)
     for i, model in enumerate(study.models):

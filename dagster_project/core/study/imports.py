@@ -28,6 +28,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "popqa": f"{_HERE}.popqa",
         "entity_questions": f"{_HERE}.entity_questions",
         "table": f"{_HERE}.table",
+        "pararel": f"{_HERE}.pararel",
     },
     PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
     ANSWERS: {

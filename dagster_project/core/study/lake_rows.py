@@ -86,7 +86,7 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
     """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
-    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts)
+    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.candidate_prompts)
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     rows = [
         {

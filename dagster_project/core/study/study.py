@@ -13,6 +13,7 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.prompt_formats import CLOZE_PREFIX
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.grounding import Grounding
@@ -27,10 +28,11 @@ MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
-PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp")
+PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", CLOZE_PREFIX)
+CANDIDATES = "candidates"
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
-ASKS = ("questions", "paraphrases", "samples")
+ASKS = ("questions", "paraphrases", "samples", CANDIDATES)
 REDIRECTS = ("ignore", "resolve", "sum")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
 
@@ -124,13 +126,15 @@ class Prompt:
     """The form of a question in a prompt (SPEC §3).
 
     `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
-    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models.
-    `demonstrations_from` says where the `shots` demonstrations come from: spread over the other relations (PopQA), or a
-    simple random sample of all questions (EntityQuestions). `draw` says whether they are drawn for every question or
-    once per relation. With `reference_demos`, a demonstration has a passage only if the reference implementation finds
-    one. `asks` says what the prompt is used for: `questions` (lake table answers), `paraphrases` (paraphrase_answers),
-    `samples` (sampled_answers); PopQA-TP asks these two without demonstrations, and a model that does not answer without
-    an example needs some. `methods` are those by which it asks questions; empty: all of the study's.
+    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models; `cloze_prefix` is a
+    cloze query up to the place of its answer. `demonstrations_from` says where the `shots` demonstrations come from:
+    spread over the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says
+    whether they are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage
+    only if the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table
+    answers), `paraphrases` (paraphrase_answers), `samples` (sampled_answers), `candidates` (candidate_answers: the
+    candidates of a cloze query are scored). PopQA-TP asks paraphrases and samples without demonstrations, and a model
+    that does not answer without an example needs some. `methods` are those by which it asks questions; empty: all of
+    the study's.
     """
 
     name: str
@@ -333,6 +337,11 @@ class Study:
     def sample_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table sampled_answers."""
         return tuple(prompt for prompt in self.prompts if "samples" in prompt.asks)
+
+    @property
+    def candidate_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of lake table candidate_answers."""
+        return tuple(prompt for prompt in self.prompts if CANDIDATES in prompt.asks)
 
     def model(self, name: str) -> Model:
         return _named(self.models, name, "model", self.path)

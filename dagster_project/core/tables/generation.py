@@ -186,6 +186,48 @@ GENERATION_TABLES = (
         partitioned_by=("model",),
     ),
     Table(
+        "candidate_answers",
+        "One row per (dataset, question, paraphrase, model, method, prompt): the likeliest candidate of a cloze query.",
+        (
+            DATASET,
+            QUESTION_ID,
+            PARAPHRASE_ID,
+            MODEL,
+            METHOD,
+            PROMPT,
+            column(
+                "prediction",
+                pa.string(),
+                "the candidate with the largest log-likelihood; the first of them, where several have it",
+            ),
+            column(
+                "log_likelihood",
+                pa.float64(),
+                "sum of the log-probabilities of the prediction's tokens, without the end token; not divided by"
+                " their number",
+            ),
+            column("prediction_tokens", pa.int32(), "tokens of the prediction"),
+            column("mean_log_likelihood", pa.float64(), "log_likelihood divided by prediction_tokens"),
+            column(
+                "margin",
+                pa.float64(),
+                "log_likelihood minus that of the second candidate; 0 = a tie; null with a single candidate",
+                null=True,
+            ),
+            column(
+                "gold_rank",
+                pa.int32(),
+                "place of the right candidate in the order of log-likelihood, from 1; null if none is right",
+                null=True,
+            ),
+            column("n_candidates", pa.int32(), "candidates that were scored"),
+            column("is_correct", pa.bool_(), "the prediction is the object of the fact"),
+            PROMPT_HASH,
+            *ACCOUNTS,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
         "generated_passages",
         "One row per (dataset, question, model): the background text that method genread puts before the question.",
         (

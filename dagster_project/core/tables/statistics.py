@@ -110,6 +110,23 @@ STATISTICS_TABLES = (
         ),
     ),
     Table(
+        "factual_consistency_intervals",
+        "One row per (dataset, prompt, model, method, relation, bin, measure); `all` is the mean over relations, or a"
+        " bin's facts.",
+        (
+            DATASET,
+            PROMPT,
+            MODEL,
+            METHOD,
+            column("relation", pa.string(), "relation of the facts, or all"),
+            column("bin", pa.int32(), "bin of popularity over all relations; null = all facts", null=True),
+            column("measure", pa.string(), "name of the measure, as in fct_factual_consistency"),
+            column("n_resamples", pa.int32(), "bootstrap resamples of facts"),
+            *_ends("value", "the measure"),
+            column("undefined", pa.string(), "reason why both ends are null", null=True),
+        ),
+    ),
+    Table(
         "correlation_intervals",
         "One row per (dataset, prompt, model, method, relation) with popularity; relation `all` has all answers.",
         (

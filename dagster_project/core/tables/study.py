@@ -61,7 +61,7 @@ STUDY_TABLES = (
     ),
     Table(
         "methods",
-        "One row per method of the study, and one for the method that asks its paraphrases and samples.",
+        "One row per method of the study, and one for the method that asks its paraphrases, samples and candidates.",
         (
             METHOD,
             column(
@@ -72,7 +72,8 @@ STUDY_TABLES = (
             column(
                 "asks_questions",
                 pa.bool_(),
-                "the study names the method; if false, the method asks only the study's paraphrases and samples",
+                "the study names the method; if false, the method asks only the study's paraphrases, samples and"
+                " candidates",
             ),
             column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
             column(
@@ -132,7 +133,7 @@ STUDY_TABLES = (
                 "demonstrations have passages only if the reference implementation finds them",
             ),
             column("max_new_tokens", pa.int32(), "the study's limit of new tokens for an answer"),
-            column("asks", TEXTS, "what the prompt is used for: questions, paraphrases, samples"),
+            column("asks", TEXTS, "what the prompt is used for: questions, paraphrases, samples, candidates"),
             column("methods", TEXTS, "methods by which the prompt asks questions; empty if it asks none"),
             column("n_samples", pa.int32(), "samples per question; null if the prompt draws none", null=True),
             column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),

@@ -171,7 +171,7 @@ WORLD_TABLES = (
                 "question",
                 pa.string(),
                 "the question without its prompt: the filled template of the relation, or the words of an imported"
-                " file",
+                " file; a cloze query keeps [Y] in the place of its answer",
             ),
             column(
                 "object_ids",
@@ -195,6 +195,41 @@ WORLD_TABLES = (
                 "template with [subj] for the subject; an imported wording without the subject is kept as it is",
             ),
             column("paraphrase", pa.string(), "the paraphrase without its prompt: the filled template"),
+        ),
+    ),
+    Table(
+        "patterns",
+        "One row per (dataset, relation, pattern) of imported cloze queries; the wordings are in table paraphrases.",
+        (
+            DATASET,
+            RELATION,
+            PARAPHRASE_ID,
+            column("pattern", pa.string(), "sentence with [X] for the subject and [Y] for the object"),
+            column("lemma", pa.string(), "lemma of the pattern; null = the file does not say", null=True),
+            column(
+                "extended_lemma",
+                pa.string(),
+                "lemma with its preposition, as in capital-of; null = the file does not say",
+                null=True,
+            ),
+            column("tense", pa.string(), "tense of the pattern; null = the file does not say", null=True),
+            column("article", pa.string(), "a or an, if it stands before [Y]; null = neither", null=True),
+            column(
+                "ends_in_object",
+                pa.bool_(),
+                "[Y] ends the pattern, but for a full stop: a decoder-only model can be asked",
+            ),
+        ),
+    ),
+    Table(
+        "candidates",
+        "One row per (dataset, relation, candidate): the objects among which a model chooses.",
+        (
+            DATASET,
+            RELATION,
+            column(
+                "candidate", pa.string(), "label of an object of the relation; in order, as they are scored"
+            ),
         ),
     ),
     Table(

@@ -16,6 +16,7 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.lake import Outcome
 from dagster_project.core.progress import Progress
+from dagster_project.core.questions.cloze import CANDIDATES
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
@@ -83,6 +84,7 @@ answers = generated_table(
 )
 paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
 sampled_answers = generated_table("sampled_answers", questions)
+candidate_answers = generated_table("candidate_answers", paraphrases, dg.AssetKey(["lake", CANDIDATES]))
 
 
 @dg.asset(**_GENERATED, deps=[_all_partitions(answers)])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_relations
 from dagster_project.core.questions.build import build_questions
+from dagster_project.core.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.study.study import Study
+from dagster_project.core.tables import TABLES
 from dagster_project.defs.ingest.assets import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
@@ -20,6 +24,21 @@ def questions(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question): one question per (subject, relation), with every gold answer."""
     with clear_errors():
         return result(study.lake, [build_questions(study.study, study.lake, LOG)])
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            ["lake", table], description=TABLES[table].grain, group_name="questions", kinds={"parquet"}
+        )
+        for table in (PATTERNS, CANDIDATES)
+    ]
+)
+def cloze_queries(study: StudyResource) -> Iterator[dg.MaterializeResult]:
+    """The patterns and candidates of imported cloze queries; empty for other datasets."""
+    with clear_errors():
+        for outcome in describe_cloze_queries(study.study, study.lake, LOG):
+            yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
 
 
 @dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])

@@ -56,7 +56,7 @@ from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import GENERATE
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.study import CANDIDATES, Model, Study
 from dagster_project.core.threads import thread_count
 
 _TABLE = "single_latencies"
@@ -78,7 +78,10 @@ class _Calibration:
     log: logging.Logger
 
     def asked_by(self, method: str) -> Study:
-        """The study; the method of memory asks questions with the prompts of paraphrases and samples too."""
+        """The study; the method of memory asks questions with the prompts of paraphrases and samples too.
+
+        Scoring candidates is no answer that a user waits for.
+        """
         if METHODS[method].kind != MEMORY or self.model.service:
             return self.study
         prompts = tuple(
@@ -86,6 +89,7 @@ class _Calibration:
             if prompt.asks == ("questions",)
             else dataclasses.replace(prompt, asks=("questions",), methods=())
             for prompt in self.study.prompts
+            if CANDIDATES not in prompt.asks
         )
         return dataclasses.replace(self.study, prompts=prompts)
 

@@ -54,6 +54,14 @@ def read_wordings(lake: Lake) -> dict[tuple[str, str], list[tuple[int, str]]]:
     return found
 
 
+def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
+    """From (dataset, relation) to the candidates of its cloze queries, in the order in which they are scored."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in records(lake.read("candidates")):
+        found.setdefault((row["dataset"], row["relation"]), []).append(row["candidate"])
+    return found
+
+
 def read_first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passage]]:
     """Dataset → question_id → the retriever's best passage, as the model reads it.
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dagster_project.core.generation.engine.task import Task
 from dagster_project.core.generation.tasks.answers import Answers
+from dagster_project.core.generation.tasks.candidate_answers import CandidateAnswers
 from dagster_project.core.generation.tasks.generated_passages import GeneratedPassages
 from dagster_project.core.generation.tasks.paraphrase_answers import ParaphraseAnswers
 from dagster_project.core.generation.tasks.sampled_answers import SampledAnswers
 
 TASKS: dict[str, Task] = {
-    task.table: task for task in (GeneratedPassages(), Answers(), ParaphraseAnswers(), SampledAnswers())
+    task.table: task
+    for task in (GeneratedPassages(), Answers(), ParaphraseAnswers(), SampledAnswers(), CandidateAnswers())
 }
 """By lake table; add a task here."""

@@ -5,6 +5,7 @@ with final as (
         'answers': ['int_answers', 'prompt', 'method', '0'],
         'paraphrase_answers': ['int_paraphrase_answers', 'prompt', method_of('memory'), 'paraphrase_id'],
         'sampled_answers': ['int_sampled_answers', 'prompt', method_of('memory'), 'sample'],
+        'candidate_answers': ['int_candidate_answers', 'prompt', 'method', 'paraphrase_id'],
         'generated_passages': ['int_generated_passages', 'null', method_of('background'), '0'],
     }.items() %}
     select

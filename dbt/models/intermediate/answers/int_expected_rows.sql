@@ -53,6 +53,20 @@ final as (
     inner join prompts on list_contains(prompts.asks, 'samples')
     union all
     select
+        'candidate_answers' as table_name,
+        questions.dataset,
+        questions.question_id,
+        prompts.prompt,
+        models.model,
+        {{ method_of('memory') }} as method,
+        patterns.paraphrase_id as number
+    from questions
+    inner join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation)
+    cross join models
+    inner join prompts on list_contains(prompts.asks, 'candidates')
+    where patterns.ends_in_object
+    union all
+    select
         'generated_passages' as table_name,
         questions.dataset,
         questions.question_id,

@@ -4,6 +4,7 @@ with partitions as (
         'answers': ['int_answers', 'method'],
         'paraphrase_answers': ['int_paraphrase_answers', method_of('memory')],
         'sampled_answers': ['int_sampled_answers', method_of('memory')],
+        'candidate_answers': ['int_candidate_answers', 'method'],
         'generated_passages': ['int_generated_passages', method_of('background')],
     }.items() %}
     select

@@ -2,6 +2,9 @@
     'answers': ['fct_answers', 'dataset, question_id, model, method, prompt', 'prediction'],
     'paraphrase_answers': ['fct_paraphrase_answers', 'dataset, question_id, paraphrase_id, model, prompt', 'prediction'],
     'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt', 'prediction'],
+    'candidate_answers': [
+        'fct_candidate_answers', 'dataset, question_id, paraphrase_id, model, method, prompt', 'prediction'
+    ],
     'generated_passages': ['fct_generated_passages', 'dataset, question_id, model', 'text'],
 } -%}
 {%- set others = {'questions': 'stg_questions__questions', 'entities': 'stg_wikimedia__entities'} -%}

@@ -69,6 +69,19 @@ built as (
     inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
+    union all by name
+    select
+        'candidate_answers' as table_name,
+        answers.dataset,
+        answers.question_id,
+        answers.paraphrase_id,
+        answers.model,
+        answers.method,
+        answers.prompt,
+        answers.prompt_hash,
+        {{ filled('prompts.template', "rtrim(split_part(answers.paraphrase, '[Y]', 1), ' ')") }} as prompt_text
+    from {{ published('fct_candidate_answers') }} as answers
+    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
 
 )
 

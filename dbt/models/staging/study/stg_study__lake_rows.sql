@@ -1,5 +1,6 @@
 {%- set tables = [
-    'answers', 'paraphrase_answers', 'sampled_answers', 'generated_passages', 'questions', 'entities'
+    'answers', 'paraphrase_answers', 'sampled_answers', 'candidate_answers', 'generated_passages',
+    'questions', 'entities'
 ] -%}
 with final as (
     {% for table_name in tables %}

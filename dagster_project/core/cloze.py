@@ -1,0 +1,31 @@
+"""Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8).
+
+What belongs here: the two signs of a pattern, and what stands around the object's place. What does not: the files
+(`imports.pararel`), lake tables (`questions.cloze`), and prompts (`generation.tasks.candidate_answers`).
+"""
+
+from __future__ import annotations
+
+import re
+
+SUBJECT, OBJECT = "[X]", "[Y]"
+_END = re.compile(r"\s*\.?\s*")
+_ARTICLE = re.compile(r"(?:\A|\s)(an?)\s+\Z", re.IGNORECASE)
+
+
+def prefix_of(cloze: str) -> str | None:
+    """What a decoder-only model reads: the words before [Y]; None unless [Y] ends the text, but for a full stop."""
+    before, _, behind = cloze.partition(OBJECT)
+    return before.rstrip(" ") if OBJECT in cloze and _END.fullmatch(behind) else None
+
+
+def article_before_object(pattern: str) -> str | None:
+    """`a` or `an`, if it stands right before [Y]."""
+    found = _ARTICLE.search(pattern.partition(OBJECT)[0])
+    return found[1].lower() if found else None
+
+
+def filled(pattern: str, subject: str) -> str:
+    """The pattern with its subject. The object's place stays."""
+    before, after = pattern.split(SUBJECT)
+    return before + subject + after

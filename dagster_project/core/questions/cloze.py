@@ -1,0 +1,73 @@
+"""The patterns and candidates of imported cloze queries (SPEC §8).
+
+What belongs here: lake tables patterns and candidates. What does not: the files (`imports.pararel`), the wordings of
+single questions (`reword`), and scoring candidates (`generation.tasks.candidate_answers`).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from dagster_project.core.cloze import article_before_object, prefix_of
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.dataset import ImportedDataset
+from dagster_project.core.imports.facts import file_slice, format_of, read_questions
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.study.study import Dataset, Study
+
+PATTERNS, CANDIDATES = "patterns", "candidates"
+
+
+def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Write lake tables patterns and candidates; they are empty without a dataset of cloze queries.
+
+    Errors: `SourceError` where a file is missing or holds nothing that can be used.
+    """
+    datasets = cloze_datasets(study)
+    files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
+    stamp = fingerprint(files, code_version(__name__))
+    found = {dataset.name: read_questions(study, dataset) for dataset in datasets}
+    patterns, candidates = _pattern_rows(found), _candidate_rows(found)
+    if datasets:
+        asked = sum(row["ends_in_object"] for row in patterns)
+        log.info(
+            "patterns: %d, of which %d end in [Y]; candidates: %d", len(patterns), asked, len(candidates)
+        )
+    return [
+        lake.materialise(table, fingerprint(table, stamp), lambda rows=rows: Computed(rows))
+        for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
+    ]
+
+
+def cloze_datasets(study: Study) -> list[Dataset]:
+    """The datasets whose questions are cloze queries."""
+    return [d for d in study.datasets_of_files if d.imported and format_of(d.imported).has_candidates]
+
+
+def _pattern_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "relation": relation,
+            "paraphrase_id": number,
+            "pattern": pattern.text,
+            "lemma": pattern.lemma,
+            "extended_lemma": pattern.extended_lemma,
+            "tense": pattern.tense,
+            "article": article_before_object(pattern.text),
+            "ends_in_object": prefix_of(pattern.text) is not None,
+        }
+        for dataset, content in found.items()
+        for relation, patterns in content.patterns.items()
+        for number, pattern in enumerate(patterns)
+    ]
+
+
+def _candidate_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {"dataset": dataset, "relation": relation, "candidate": candidate}
+        for dataset, content in found.items()
+        for relation, candidates in content.candidates.items()
+        for candidate in candidates
+    ]

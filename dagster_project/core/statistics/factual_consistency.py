@@ -1,0 +1,124 @@
+"""How certain is a measure of factual consistency? A bootstrap over facts.
+
+What belongs here: lake table factual_consistency_intervals (SPEC §8): percentile intervals. What does not: the measures
+themselves and what a fact adds to them, which are dbt models (fct_factual_consistency, int_fact_measures).
+
+Every measure is a sum over facts divided by another sum over facts. A resample draws as many facts as the relation has,
+with replacement, and keeps a fact's patterns together. Its mean over relations has the relations that have a value. A bin
+of popularity has the facts of all relations together. All models, methods and prompts share the draws of a group of the
+same facts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dagster_project.core.progress import Progress
+from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.statistic import Statistic
+
+N_RESAMPLES = 1_000
+LEAST_DEFINED = 0.95
+"""Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+_TABLE = "factual_consistency_intervals"
+_KEY = ("dataset", "prompt", "model", "method")
+_SUMS = ("numerator", "denominator")
+_LISTS = ", ".join(f"list({one} order by question_id) as {one}" for one in _SUMS)
+_BY_RELATION = (
+    f"select {', '.join(_KEY)}, relation, null::int as bin, measure, {_LISTS} "  # noqa: S608
+    "from intermediate.int_fact_measures group by all order by all"
+)
+_BY_BIN = (
+    f"select {', '.join(f'facts.{one}' for one in _KEY)}, 'all' as relation, bins.bin::int as bin, measure, {_LISTS} "  # noqa: S608
+    "from intermediate.int_fact_measures as facts inner join intermediate.int_question_bins as bins "
+    "using (dataset, question_id) where bins.relation = 'all' group by all order by all"
+)
+
+Values = npt.NDArray[Any]
+Row = Mapping[str, Any]
+
+
+def bootstrap_facts(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table factual_consistency_intervals.
+
+    `tables`: relations and measures, then bins of popularity and measures, each with its facts.
+    """
+    by_relation, by_bin = (table.to_pylist() for table in tables)
+    found: list[dict[str, Any]] = []
+    n = len(by_relation) + len(by_bin)
+    with Progress(log, "bootstrap of factual consistency: groups and measures", n) as progress:
+        for _, own in itertools.groupby(by_relation, key=lambda row: _of(row, *_KEY)):
+            together = list(own)
+            resampled = [*_resampled(together, seed)]
+            found += [_row(row, values) for row, values in [*resampled, *_means(resampled)]]
+            progress.add(len(together))
+        found += [_row(row, values) for row, values in _resampled(by_bin, seed)]
+        progress.add(len(by_bin))
+    return {_TABLE: found}
+
+
+def _of(row: Row, *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+def _resampled(rows: Sequence[Row], seed: int) -> Iterator[tuple[Row, Values]]:
+    """Each row with its measure in each resample. Rows of one group of facts stand together."""
+    for _, own in itertools.groupby(rows, key=lambda row: _of(row, *_KEY, "relation", "bin")):
+        together = list(own)
+        sums = [np.array([row[name] for row in together], dtype=float).T for name in _SUMS]
+        drawn_from = seed_of(seed, map(str, _of(together[0], "dataset", "relation", "bin")))
+        values = resampled_ratios(sums[0], sums[1], drawn_from)
+        yield from ((row, values[:, at]) for at, row in enumerate(together))
+
+
+def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Values]]:
+    """The means over the relations that have the measure, by measure."""
+    by_measure: dict[str, list[tuple[Row, Values]]] = {}
+    for row, values in resampled:
+        if any(row["denominator"]):
+            by_measure.setdefault(row["measure"], []).append((row, values))
+    for together in by_measure.values():
+        stacked = np.stack([values for _, values in together])
+        n = (~np.isnan(stacked)).sum(axis=0)
+        means = np.where(n > 0, np.nansum(stacked, axis=0) / np.maximum(n, 1), np.nan)
+        yield {**together[0][0], "relation": "all"}, means
+
+
+def resampled_ratios(
+    numerators: Values, denominators: Values, seed: int, n_resamples: int = N_RESAMPLES
+) -> Values:
+    """The ratio of sums in each resample of facts, resamples × measures; nan where the sum below the line is 0.
+
+    `numerators` and `denominators`: facts × measures.
+    """
+    weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
+    above, below = weights @ numerators, weights @ denominators
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def _row(row: Row, values: Values) -> dict[str, Any]:
+    """The row of the lake: its key, and the percentiles of `values`, nan left out."""
+    key = {name: row[name] for name in (*_KEY, "relation", "bin", "measure")} | {"n_resamples": N_RESAMPLES}
+    defined = values[~np.isnan(values)]
+    if len(defined) < LEAST_DEFINED * len(values):
+        return {**key, "value_low": None, "value_high": None, "undefined": "too few resamples with a value"}
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return {**key, "value_low": float(low), "value_high": float(high), "undefined": None}
+
+
+FACTUAL_CONSISTENCY = Statistic(
+    "factual_consistency",
+    tables=(_TABLE,),
+    models=("int_fact_measures", "int_question_bins"),
+    queries=(_BY_RELATION, _BY_BIN),
+    compute=bootstrap_facts,
+)

@@ -1,0 +1,61 @@
+{%- set fact = 'dataset, prompt, model, method, question_id' -%}
+{%- set counts = ['n_pairs', 'n_equal'] -%}
+{%- for kind in ['lemma', 'tense'] %}{% for count in ['n_pairs', 'n_equal'] %}
+{%- do counts.extend([count ~ '_' ~ kind, count ~ '_same_' ~ kind]) %}{% endfor %}{% endfor -%}
+with answers as (
+
+    select * from {{ ref('int_candidate_answers') }}
+
+),
+
+pairs as (
+
+    select
+        {{ fact }},
+        count(*) as n_fitting,
+        {%- for count in counts %}
+        sum({{ count }})::bigint as {{ count }},
+        {%- endfor %}
+        coalesce(sum(entropy), 0) as sum_of_entropies
+    from {{ ref('int_pattern_agreement') }}
+    group by {{ fact }}
+
+),
+
+facts as (
+
+    select
+        {{ fact }},
+        any_value(relation) as relation,
+        any_value(subject) as subject,
+        any_value(gold_answer) as gold_answer,
+        any_value(subject_popularity) as subject_popularity,
+        count(*) as n_patterns,
+        count(*) filter (where is_correct) as n_correct,
+        count(distinct prediction) as n_predictions,
+        arg_min(prediction, paraphrase_id) as first_prediction,
+        arg_min(is_correct, paraphrase_id) as is_correct
+    from answers
+    group by {{ fact }}
+
+),
+
+final as (
+
+    select
+        facts.*,
+        coalesce(pairs.n_fitting, 0) as n_fitting,
+        {%- for count in counts %}
+        coalesce(pairs.{{ count }}, 0) as {{ count }},
+        {%- endfor %}
+        pairs.n_equal / nullif(pairs.n_pairs, 0) as agreement,
+        coalesce(pairs.sum_of_entropies, 0) as sum_of_entropies,
+        if(n_fitting > 1, pairs.sum_of_entropies / n_fitting, null) as entropy,
+        facts.gold_answer = majority_answers.majority_answer as is_majority
+    from facts
+    left join pairs using ({{ fact }})
+    left join {{ ref('int_majority_answers') }} as majority_answers using (dataset, relation)
+
+)
+
+select * from final

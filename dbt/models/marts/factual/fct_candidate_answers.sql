@@ -1,0 +1,34 @@
+with answers as (
+
+    {{ with_share_of_work(ref('int_candidate_answers'), 'candidate_answers') }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        prompt,
+        question_id,
+        paraphrase_id,
+        relation,
+        paraphrase,
+        gold_answer,
+        subject_popularity,
+        model,
+        method,
+        prediction,
+        is_correct,
+        gold_rank,
+        n_candidates,
+        log_likelihood,
+        prediction_tokens,
+        mean_log_likelihood,
+        margin,
+        has_fitting_article,
+        {{ account_columns(attributed=true) }}
+    from answers
+
+)
+
+select * from final

@@ -1,0 +1,21 @@
+select
+    dataset,
+    prompt,
+    model,
+    method,
+    question_id,
+    relation,
+    subject,
+    gold_answer,
+    subject_popularity,
+    n_patterns,
+    n_fitting,
+    n_correct,
+    n_predictions,
+    first_prediction,
+    is_correct,
+    n_pairs,
+    n_equal,
+    agreement,
+    entropy
+from {{ ref('int_fact_agreement') }}

@@ -1,0 +1,40 @@
+{%- set key = 'dataset, prompt, model, method' -%}
+-- Relations are pooled: a bin has too few linked subjects of most of them for a mean over relations.
+with bins as (
+
+    select * from {{ ref('int_question_bins') }}
+    where relation = 'all'
+
+),
+
+counted as (
+
+    select
+        {{ key }},
+        bins.bin,
+        measure,
+        any_value(bins.bin_low) as bin_low,
+        any_value(bins.bin_high) as bin_high,
+        any_value(bins.bin_center_log10) as bin_center_log10,
+        count(*) filter (where denominator > 0) as n_facts,
+        sum(denominator) as n,
+        sum(numerator) / nullif(sum(denominator), 0) as value
+    from {{ ref('int_fact_measures') }}
+    inner join bins using (dataset, question_id)
+    group by {{ key }}, bins.bin, measure
+
+),
+
+final as (
+
+    select
+        counted.*,
+        intervals.value_low as ci_low,
+        intervals.value_high as ci_high,
+        intervals.undefined as ci_undefined
+    from counted
+    left join {{ ref('stg_study__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
+
+)
+
+select * from final

@@ -1,0 +1,31 @@
+with source as (
+
+    select * from {{ source('lake', 'candidate_answers') }}
+    where {{ is_declared(['dataset', 'model', 'prompt'], asks='candidates') }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        paraphrase_id,
+        model,
+        method,
+        prompt,
+        prediction,
+        log_likelihood,
+        prediction_tokens,
+        mean_log_likelihood,
+        margin,
+        gold_rank,
+        n_candidates,
+        is_correct,
+        {{ account_columns() }},
+        {{ generation_key() }} as generation_key
+    from source
+
+)
+
+select * from final

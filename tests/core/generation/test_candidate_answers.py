@@ -1,0 +1,124 @@
+"""Candidates are scored behind the prefix of every pattern that ends in [Y]; the first of the likeliest wins."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import made, small_study, with_model
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import CandidateScore
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.tasks.candidate_answers import ranked
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.study.study import Prompt, Study
+
+PATTERNS = ("[X] is in [Y] .", "[Y] has [X].", "[X], which lies in [Y]")
+CANDIDATES = ("Chile", "Peru", "Peru of old", "Spain")
+CLOZE = Prompt("cloze", format="cloze_prefix", asks=("candidates",))
+LOG = logging.getLogger("test")
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Facts f0 and f1 have the same subject; f5 is right in no candidate; f6 has a relation without candidates."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    made_ = small_study(tmp_path, f"fake:digest?ledger={tmp_path / 'ledger'}", batch_tokens=16)
+    found = dataclasses.replace(made_, prompts=(CLOZE,), methods=("closed_book",))
+    lake = Lake(found.home.lake)
+    questions, paraphrases = [], []
+    for i in range(7):
+        subject, gold = f"Town {max(i, 1)}", "Nowhere" if i == 5 else CANDIDATES[i % 4]
+        key = {"dataset": "sandbox", "question_id": f"f{i}"}
+        questions.append({
+            **key, "relation": "other" if i == 6 else "country", "subject": subject, "subject_aliases": [],
+            "question": PATTERNS[0].replace("[X]", subject), "object_ids": [], "objects": [gold],
+            "gold_answers": [gold],
+        })  # fmt: skip
+        for number, pattern in enumerate(PATTERNS):
+            text = pattern.replace("[X]", subject)
+            paraphrases.append({**key, "paraphrase_id": number, "template": pattern, "paraphrase": text})
+    lake.write("questions", questions, fingerprint="f")
+    lake.write("paraphrases", paraphrases, fingerprint="f")
+    key = {"dataset": "sandbox", "relation": "country"}
+    lake.write("candidates", [{**key, "candidate": one} for one in CANDIDATES], fingerprint="f")
+    return found
+
+
+def score(study: Study) -> Outcome:
+    return made(study, TASKS["candidate_answers"])
+
+
+def rows_of(study: Study) -> list[dict[str, Any]]:
+    return Lake(study.home.lake).read("candidate_answers", "tiny").to_pylist()
+
+
+def test_each_asked_pattern_has_the_candidate_that_the_backend_finds_likeliest(study: Study) -> None:
+    outcome = score(study)
+    rows = rows_of(study)
+    assert [(row["question_id"], row["paraphrase_id"]) for row in rows] == [
+        (f"f{i}", number) for i in range(6) for number in (0, 2)
+    ]
+    assert outcome.notes["distinct_prompts"] == 10  # f0 and f1 read the same
+    with ModelSession(LOG) as session:
+        backend = session.backend(study.models[0])
+        for row in rows:
+            subject = f"Town {max(int(row['question_id'][1:]), 1)}"
+            prompt = (f"{subject} is in", "", f"{subject}, which lies in")[row["paraphrase_id"]]
+            (scored,) = backend.score([prompt], [[f" {one}" for one in CANDIDATES]])
+            sums = [one.log_likelihood for one in scored.scores]  # type: ignore[union-attr]
+            at = sums.index(max(sums))
+            assert (row["prediction"], row["log_likelihood"]) == (CANDIDATES[at], sums[at])
+            assert row["mean_log_likelihood"] == pytest.approx(sums[at] / row["prediction_tokens"])
+            assert row["margin"] == pytest.approx(sums[at] - sorted(sums)[-2])
+            golds = {0: "Chile", 1: "Peru", 2: "Peru of old", 3: "Spain", 4: "Chile"}
+            gold = golds.get(int(row["question_id"][1:]))
+            rank = None if gold is None else 1 + sum(one > sums[CANDIDATES.index(gold)] for one in sums)
+            assert (row["gold_rank"], row["is_correct"]) == (rank, rank == 1)
+            assert (row["method"], row["n_candidates"]) == ("closed_book", 4)
+    assert score(study).was_current
+
+
+def test_equal_scores_keep_the_order_of_the_candidates() -> None:
+    assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)]) == [1, 3, 0, 2]
+
+
+def test_other_candidates_are_scored_anew(study: Study) -> None:
+    score(study)
+    lake = Lake(study.home.lake)
+    rows = lake.read("candidates").to_pylist()
+    lake.write("candidates", rows[:1], fingerprint="fewer")
+    assert score(study).notes["reused"] == 0
+    assert {(row["prediction"], row["margin"], row["n_candidates"]) for row in rows_of(study)} == {
+        ("Chile", None, 1)
+    }
+
+
+def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Study, tmp_path: Path) -> None:
+    score(study)
+    varying = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
+    whole = [{k: v for k, v in row.items() if k not in varying} for row in rows_of(study)]
+    again = dataclasses.replace(study, name="again")
+    lake, old = Lake(again.home.lake), Lake(study.home.lake)
+    for table in ("questions", "paraphrases", "candidates"):
+        lake.write(table, old.read(table).to_pylist(), fingerprint="f")
+    for cache in study.home.row_cache.glob("*"):
+        cache.unlink()
+    (tmp_path / "ledger").write_text("")
+    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=2")
+    n_stops = 0
+    while not lake.partitions("candidate_answers"):
+        with contextlib.suppress(BackendError):
+            score(failing)
+            break
+        n_stops += 1
+    lines = (tmp_path / "ledger").read_text().splitlines()
+    assert n_stops > 1
+    assert len(lines) == len(set(lines)) == 10
+    assert [{k: v for k, v in row.items() if k not in varying} for row in rows_of(again)] == whole

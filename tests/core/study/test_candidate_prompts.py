@@ -1,0 +1,58 @@
+"""Prompts that ask for candidates: what goes with them in a study file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.generation.tasks.capabilities import needs_of_models
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
+
+CLOZE = {"name": "cloze", "format": "cloze_prefix", "asks": ["candidates"]}
+PARAREL = {"name": "pararel", "import": {"format": "pararel", "path": "x"}, "relations": ["P36"]}
+
+
+def study_of(folder: Path, **changes: Any) -> Study:
+    declared = {
+        "name": "cloze", "description": "d", "datasets": [PARAREL], "prompts": [CLOZE],
+        "models": [{"name": "tiny", "path": "fake:digest", "backend": "fake"}], "methods": ["closed_book"],
+        "popularity": {"measure": "imported"}, **changes,
+    }  # fmt: skip
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump(declared), encoding="utf-8")
+    return load_study(path)
+
+
+def test_a_study_may_ask_nothing_but_candidates(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    assert [prompt.name for prompt in study.candidate_prompts] == ["cloze"]
+    assert study.answer_prompts == ()
+    assert len([*needs_of_models(study)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompts": [{**CLOZE, "format": "qa"}]}, r"prompts\[0\].format: asks: \[candidates\] goes with"),
+        ({"prompts": [{**CLOZE, "shots": 2, "draw": "per_question"}]}, r"prompts\[0\].format: .* without shots"),
+        ({"prompts": [{**CLOZE, "asks": ["questions"]}]}, r"prompts\[0\].asks: a prompt of format cloze_prefix"),
+        ({"prompts": [{**CLOZE, "asks": ["candidates", "samples"]}]}, r"prompts\[0\].asks: a prompt of format"),
+        ({"methods": ["closed_book", "bm25"]}, "prompts: none asks questions by method 'bm25'"),
+        (
+            {"datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "x"}}]},
+            "prompts: asks: .candidates. goes with a dataset of cloze queries, as format pararel",
+        ),
+        (
+            {"prompts": [{"name": "samples", "asks": ["samples"]}]},
+            "prompts: at least one must ask questions or candidates",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        study_of(tmp_path, **changes)

@@ -1,0 +1,42 @@
+"""Cloze patterns: what stands before the object's place, and whether a decoder-only model can be asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from dagster_project.core.cloze import article_before_object, filled, prefix_of
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix"),
+    [
+        ("The capital of [X] is [Y] .", "The capital of [X] is"),
+        ("[X] was born in [Y].", "[X] was born in"),
+        ("[X], developed by [Y]", "[X], developed by"),
+        ("[X], a product of [Y],", None),
+        ("[X] is an [Y]-born person.", None),
+        ("[Y] is the capital of [X].", None),
+        ("[X] has no object.", None),
+    ],
+)
+def test_a_prefix_ends_before_an_object_that_ends_the_pattern(pattern: str, prefix: str | None) -> None:
+    assert prefix_of(pattern) == prefix
+
+
+@pytest.mark.parametrize(
+    ("pattern", "article"),
+    [
+        ("[X] is a [Y] by profession.", "a"),
+        ("[X], an [Y]-language work.", "an"),
+        ("A [Y] is what [X] plays.", "a"),
+        ("[X] has the idea [Y].", None),
+        ("[X] is a citizen of [Y].", None),
+        ("[X] met Dana [Y].", None),
+    ],
+)
+def test_an_article_is_a_word_right_before_the_object(pattern: str, article: str | None) -> None:
+    assert article_before_object(pattern) == article
+
+
+def test_a_subject_that_looks_like_a_template_is_filled_in_as_it_is() -> None:
+    assert filled("[X] is [Y].", "{X} \\1 [subj]") == "{X} \\1 [subj] is [Y]."

@@ -1,0 +1,253 @@
+"""Factual consistency in SQL, which counts, equals brute force over all pairs of patterns to 1e-9, on random answers.
+
+Labels of subjects repeat, articles fit or not, answers are missing, one relation has one pattern.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dagster_project.core.cloze import article_before_object
+from dagster_project.core.lake import Lake
+from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
+from dagster_project.core.statistics.statistic import materialise
+from dagster_project.core.study.study import Study
+from tests.in_process_dbt import invoke_dbt
+from tests.lake_rows import fill
+from tests.lakes import make_lake, make_study
+from tests.warehouses import LOG, UNANSWERED, lake_of, mart
+
+OBJECTS = ("apple", "Élan", "pear", "Union", "yard")
+PATTERNS = {
+    "P1": [
+        ("[X] is a [Y] by trade.", "trade", "present"), ("[X] is an [Y] by trade.", "trade", "present"),
+        ("[X] was [Y].", "be", "past"), ("[X] is [Y].", "be", "present"), ("[X], [Y].", None, None),
+        ("[X] had been [Y].", "be", "past"),
+    ],
+    "P2": [("[X] has an [Y].", "have", "present"), ("[X] has a [Y].", "have", None), ("[Y] of [X].", "of", None)],
+    "P3": [("[X] likes [Y].", "like", "present")],
+}  # fmt: skip
+KEY = ["dataset", "prompt", "model", "method"]
+Fact = tuple[str, str, str]
+"""Model, relation and question_id."""
+
+
+def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
+    """Fill the lake; returns the object of each fact and the predictions for its patterns."""
+    rng = np.random.default_rng(15)
+    linked = [row["subject_id"] for row in lake.read("questions").to_pylist()]
+    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"], "methods": []}
+    lake.write("prompts", [prompt], fingerprint="cloze")
+    questions, paraphrases, answers = [], [], defaultdict(list)
+    facts: dict[Fact, tuple[str, dict[int, str]]] = {}
+    for relation, patterns in PATTERNS.items():
+        for i in range(14):
+            key = {"dataset": "popqa", "question_id": f"{relation}-{i}"}
+            gold = str(rng.choice(OBJECTS, p=[0.4, 0.2, 0.2, 0.1, 0.1]))
+            subject = {"subject": f"Subject {i // 2}", "subject_id": linked[i] if i < len(linked) else None}
+            questions.append(
+                fill(
+                    "questions",
+                    {**key, **subject, "relation": relation, "objects": [gold], "gold_answers": [gold]},
+                )
+            )
+            for number, (text, _, _) in enumerate(patterns):
+                paraphrases.append({**key, "paraphrase_id": number, "template": text, "paraphrase": text})
+            for model in ("small", "large"):
+                likes = str(rng.choice([gold, *OBJECTS]))
+                own = {
+                    n: likes if rng.uniform() < 0.5 else str(rng.choice(OBJECTS))
+                    for n in range(len(patterns))
+                }
+                own = {
+                    n: text for n, text in own.items() if n == 1 or relation == "P3" or rng.uniform() < 0.85
+                }
+                if not own:
+                    continue
+                facts[model, relation, key["question_id"]] = gold, own
+                answers[model] += [
+                    fill("candidate_answers", {
+                        **key, "model": model, "method": "closed_book", "prompt": "cloze", "paraphrase_id": number,
+                        "prediction": text, "is_correct": text == gold, "gold_rank": 1 if text == gold else 2,
+                    })
+                    for number, text in own.items()
+                ]  # fmt: skip
+    lake.write("questions", questions, fingerprint="cloze")
+    lake.write("paraphrases", paraphrases, fingerprint="cloze")
+    lake.write(
+        "patterns",
+        [
+            {
+                "dataset": "popqa", "relation": relation, "paraphrase_id": number, "pattern": text, "lemma": lemma,
+                "extended_lemma": lemma, "tense": tense, "article": article_before_object(text), "ends_in_object": True,
+            }
+            for relation, patterns in PATTERNS.items()
+            for number, (text, lemma, tense) in enumerate(patterns)
+        ],
+        fingerprint="cloze",
+    )  # fmt: skip
+    for model, rows in answers.items():
+        lake.write("candidate_answers", rows, fingerprint="cloze", partition=model)
+    return facts
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dict[Fact, Any]]]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cloze")
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        study = make_study(folder, UNANSWERED)
+        facts = write_answers(make_lake(study.home.lake, UNANSWERED))
+        invoke_dbt(study, "run", "--select", "+int_fact_measures", "+int_question_bins")
+        materialise(FACTUAL_CONSISTENCY, study, lake_of(study), LOG)
+        published = "fct_factual_consistency fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
+        invoke_dbt(study, "run", "--select", "stg_study__factual_consistency_intervals", *published.split())
+        yield study, facts
+
+
+def fits(relation: str, number: int, gold: str) -> bool:
+    text = PATTERNS[relation][number][0]
+    starts_with_vowel = gold[0] in "aeiouAEIOUÉ"
+    return not (" a [Y]" in text and starts_with_vowel) and not (" an [Y]" in text and not starts_with_vowel)
+
+
+def entropy(share: float) -> float:
+    return -sum(p * math.log2(p) for p in (share, 1 - share) if p > 0)
+
+
+def terms(relation: str, gold: str, own: Mapping[int, str], majority: str) -> dict[str, tuple[float, float]]:
+    """What a fact adds above and below the line of each measure, by its pairs one by one."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def add(measure: str, value: float, weight: float = 1) -> None:
+        found[measure][0] += value
+        found[measure][1] += weight
+
+    fitting = {n: text for n, text in own.items() if fits(relation, n, gold)}
+    is_known = gold in own.values()
+    for one, other in permutations(fitting, 2):
+        same = float(fitting[one] == fitting[other])
+        add("consistency", same)
+        add("consistency_known" if is_known else "consistency_unknown", same)
+        for place, kind in ((1, "lemma"), (2, "tense")):
+            said = PATTERNS[relation][one][place], PATTERNS[relation][other][place]
+            if None not in said:
+                add(f"consistency_{'same' if said[0] == said[1] else 'other'}_{kind}", same)
+    for one, text in fitting.items():
+        others = [fitting[other] for other in fitting if other != one]
+        if others:
+            add("entropy", entropy(sum(other == text for other in others) / len(others)))
+    add("accuracy", own[min(own)] == gold)
+    add("majority_accuracy", majority == gold)
+    add("any_right", is_known)
+    if len(own) > 1:
+        is_single = len(set(own.values())) == 1
+        add("all_right", is_single and is_known)
+        add("single_prediction", is_single)
+        add("same_wrong", is_single and not is_known)
+    return {measure: (above, below) for measure, (above, below) in found.items()}
+
+
+def majorities(facts: Mapping[Fact, Any]) -> dict[str, str]:
+    golds: dict[str, dict[str, str]] = defaultdict(dict)
+    for (_, relation, question_id), (gold, _) in facts.items():
+        golds[relation][question_id] = gold
+    return {
+        relation: min(sorted(set(own.values())), key=lambda one: -list(own.values()).count(one))
+        for relation, own in golds.items()
+    }
+
+
+def summed(parts: Iterable[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, int]]:
+    """Value and number of facts of each measure."""
+    rows = list(parts)
+    names = {name for row in rows for name in row}
+    return {
+        name: (
+            sum(row[name][0] for row in rows if name in row)
+            / sum(row[name][1] for row in rows if name in row),
+            sum(name in row for row in rows),
+        )
+        for name in names
+    }
+
+
+def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fact, Any]]) -> None:
+    study, facts = built
+    found = mart(study, "fct_factual_consistency").set_index(["model", "relation", "measure"])
+    majority = majorities(facts)
+    for model in ("small", "large"):
+        by_relation = {
+            relation: summed(
+                terms(relation, gold, own, majority[relation])
+                for (who, which, _), (gold, own) in facts.items()
+                if (who, which) == (model, relation)
+            )
+            for relation in PATTERNS
+        }
+        assert {"consistency_other_tense", "consistency_same_lemma", "same_wrong"} <= set(by_relation["P1"])
+        assert "consistency" not in by_relation["P3"]
+        for measure in found.index.levels[2]:
+            values = []
+            for relation, expected in by_relation.items():
+                row = found.loc[model, relation, measure]
+                if measure in expected:
+                    value, n_facts = expected[measure]
+                    assert row.value == pytest.approx(value, abs=1e-9), (model, relation, measure)
+                    assert row.n_facts == n_facts
+                    values.append(value)
+                else:
+                    assert (math.isnan(row.value), row.n_facts) == (True, 0)
+            everything = found.loc[model, "all", measure]
+            assert everything.value == pytest.approx(np.mean(values), abs=1e-9)
+            assert everything.n_relations == len(values)
+    assert len(found) == 2 * 4 * 14
+
+
+def test_intervals_hold_their_measure_and_bins_pool_the_linked_facts(
+    built: tuple[Study, dict[Fact, Any]],
+) -> None:
+    study, facts = built
+    found = mart(study, "fct_factual_consistency")
+    known = found[found.ci_low.notna()]
+    assert len(known) > 60
+    assert ((known.ci_low <= known.value + 1e-9) & (known.value <= known.ci_high + 1e-9)).mean() > 0.95
+    bins = mart(study, "fct_factual_consistency_by_popularity")
+    in_bins = mart(study, "int_question_bins", "intermediate").query("relation == 'all'")
+    assert 0 < len(in_bins) <= 18
+    place = dict(zip(in_bins.question_id, in_bins.bin, strict=True))
+    majority = majorities(facts)
+    for number, of_bin in bins.groupby("bin"):
+        for model, own in of_bin.set_index("measure").groupby("model"):
+            expected = summed(
+                terms(relation, gold, answers, majority[relation])
+                for (who, relation, question_id), (gold, answers) in facts.items()
+                if who == model and place.get(question_id) == number
+            )
+            for measure, (value, n_facts) in expected.items():
+                assert own.loc[measure].value == pytest.approx(value, abs=1e-9)
+                assert own.loc[measure].n_facts == n_facts
+
+
+def test_facts_and_patterns_add_up_to_the_same_pairs(built: tuple[Study, dict[Fact, Any]]) -> None:
+    study, facts = built
+    of_facts, of_patterns = mart(study, "fct_fact_agreement"), mart(study, "fct_pattern_effects")
+    for row in of_facts.itertuples():
+        gold, own = facts[row.model, row.relation, row.question_id]
+        fitting = [text for number, text in own.items() if fits(row.relation, number, gold)]
+        pairs = [one == other for one, other in permutations(fitting, 2)]
+        assert (row.n_pairs, row.n_equal, row.n_patterns) == (len(pairs), sum(pairs), len(own))
+        assert (row.first_prediction, row.n_predictions) == (own[min(own)], len(set(own.values())))
+    assert len(of_facts) == len(facts)
+    by_relation = of_facts.groupby(["model", "relation"])[["n_pairs", "n_equal"]].sum()
+    of_patterns["n_equal"] = (of_patterns.n_pairs * of_patterns.agreement.fillna(0)).round()
+    again = of_patterns.groupby(["model", "relation"])[["n_pairs", "n_equal"]].sum()
+    assert (by_relation == again).all(axis=None)
+    assert len(of_patterns) == 2 * sum(map(len, PATTERNS.values()))
