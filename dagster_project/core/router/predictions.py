@@ -25,7 +25,10 @@ Make = Callable[[bool, Mapping[str, Any], str], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class _Rule(Generic[Outcome]):
-    """The logit is `intercept` plus `slopes` times popularity, consistency and certainty; None: not needed. A probability below `threshold` gets `below`."""
+    """The logit is `intercept` plus `slopes` times popularity, consistency and certainty; None: that one is not needed.
+
+    A probability below `threshold` gets `below`.
+    """
 
     intercept: float
     slopes: tuple[float | None, ...]
@@ -50,7 +53,6 @@ class Prediction(Generic[Outcome]):
         certainty: float | None,
     ) -> Outcome | None:
         """The decision, or None if a predictor is unknown; popularity 0 has no logarithm. Errors: `RouterError`."""
-        # The predictors in their order, without a dictionary: a decision takes a microsecond, not ten.
         values = (
             math.log(popularity) if popularity else None,
             _cosine(CONSISTENCY, consistency),
