@@ -58,7 +58,7 @@ def read_vectors(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     start = 0
     for path in sorted(folder.glob("*.npy")):
         vectors = np.load(path)
-        is_finite = np.isfinite(vectors).all(axis=1)
+        is_finite = _finite(vectors)
         rows = start + np.flatnonzero(is_finite)
         start += len(vectors)
         yield rows, vectors if is_finite.all() else vectors[is_finite]
@@ -72,11 +72,16 @@ def _parts(passages: StoredPassages) -> Iterator[pa.Table]:
 
 def _encode(texts: Sequence[str], path: Path, device: str, log: logging.Logger) -> None:
     vectors = load_encoder(device).encode(texts, log)
-    n_bad = int((~np.isfinite(vectors).all(axis=1)).sum())
+    n_bad = int((~_finite(vectors)).sum())
     if n_bad:
         log.warning("dense: %d passages have no finite vector and are not found", n_bad)
     with whole(path) as target:
         write_array(target, vectors)
+
+
+def _finite(vectors: np.ndarray) -> np.ndarray:
+    """Which rows are finite: their sums are, as no number of a unit vector is large."""
+    return np.isfinite(vectors.sum(axis=1))
 
 
 def _link(kept: Path, path: Path) -> None:

@@ -23,7 +23,7 @@ _ZERO = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.fl
 
 def write_answers(lake: Lake, model: str, predictions: list[str], table: str = "paraphrase_answers") -> None:
     columns = TABLES[table].columns
-    blank = {column.name: _ZERO[column.type] for column in columns}
+    blank = {column.name: _ZERO.get(column.type, []) for column in columns}  # the others are lists
     rows = [
         {**blank, "model": model, "question_id": f"Q{i}-P19", "prediction": text}
         for i, text in enumerate(predictions)
