@@ -27,7 +27,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 """
 SMALL = [
-    "--every", "300", "--rounds", "1", "--candidates", "4", "--stream", "40", "--no-harness", "--gpu", "tiny",
+    "--every", "600", "--rounds", "1", "--candidates", "4", "--stream", "40", "--no-harness", "--gpu", "tiny",
 ]  # fmt: skip
 
 
