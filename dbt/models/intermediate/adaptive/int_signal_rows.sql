@@ -32,7 +32,7 @@ prompts as (
     group by method_pairs.pair_id, method_pairs.prompt, consistency.prompt
     qualify row_number() over (
         partition by method_pairs.pair_id
-        order by bool_or(consistency.is_whole) desc, is_own_prompt desc, consistency.prompt
+        order by bool_or(consistency.is_whole) desc, is_own_prompt desc, consistency.prompt asc
     ) = 1
 
 ),

@@ -25,14 +25,14 @@ final as (
 
     select
         {{ keys }},
-        is_own_prompt
-        {%- for cost in costs %},
-        {{ whole_sum(cost) }} as signal_{{ cost }}
+        {%- for cost in costs %}
+        {{ whole_sum(cost) }} as signal_{{ cost }},
         {%- endfor %}
+        prompts.is_own_prompt
     from asked
     cross join (values (true), (false)) as prompts (is_own_prompt)
-    where not (is_question and is_own_prompt)
-    group by {{ keys }}, is_own_prompt
+    where not (asked.is_question and prompts.is_own_prompt)
+    group by {{ keys }}, prompts.is_own_prompt
 
 )
 

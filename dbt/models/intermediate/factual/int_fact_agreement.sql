@@ -1,7 +1,9 @@
 {%- set fact = 'dataset, prompt, model, method, question_id' -%}
-{%- set counts = ['n_pairs', 'n_equal'] -%}
-{%- for kind in ['lemma', 'tense'] %}{% for count in ['n_pairs', 'n_equal'] %}
-{%- do counts.extend([count ~ '_' ~ kind, count ~ '_same_' ~ kind]) %}{% endfor %}{% endfor -%}
+{%- set counts = [
+    'n_pairs', 'n_equal',
+    'n_pairs_lemma', 'n_pairs_same_lemma', 'n_equal_lemma', 'n_equal_same_lemma',
+    'n_pairs_tense', 'n_pairs_same_tense', 'n_equal_tense', 'n_equal_same_tense',
+] -%}
 with answers as (
 
     select * from {{ ref('int_candidate_answers') }}
@@ -50,7 +52,7 @@ final as (
         {%- endfor %}
         pairs.n_equal / nullif(pairs.n_pairs, 0) as agreement,
         coalesce(pairs.sum_of_entropies, 0) as sum_of_entropies,
-        if(n_fitting > 1, pairs.sum_of_entropies / n_fitting, null) as entropy,
+        if(pairs.n_fitting > 1, pairs.sum_of_entropies / pairs.n_fitting, null) as entropy,
         facts.gold_answer = majority_answers.majority_answer as is_majority
     from facts
     left join pairs using ({{ fact }})

@@ -55,8 +55,10 @@ final as (
         generations.raw_text,
         list_transform(
             range(len(scores.span_starts)),
-            lambda i: substring(
-                generations.raw_text, scores.span_starts[i + 1] + 1, scores.span_ends[i + 1] - scores.span_starts[i + 1]
+            lambda i: substring(  -- noqa: RF02
+                generations.raw_text,
+                scores.span_starts[i + 1] + 1,  -- noqa: RF02
+                scores.span_ends[i + 1] - scores.span_starts[i + 1]  -- noqa: RF02
             )
         ) as quotes
     from scores

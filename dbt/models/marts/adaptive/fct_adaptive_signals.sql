@@ -15,13 +15,13 @@ gains as (
     select
         {{ pair | join(', ') }},
         signal,
-        threshold_scope
-        {%- for name, baseline in baselines.items() %},
+        threshold_scope,
+        {%- for name, baseline in baselines.items() %}
         max(gain) filter (where baseline = '{{ baseline }}') as {{ name }},
         max(gain_ci_low) filter (where baseline = '{{ baseline }}') as {{ name }}_ci_low,
         max(gain_ci_high) filter (where baseline = '{{ baseline }}') as {{ name }}_ci_high,
         max(gain_ci_undefined) filter (where baseline = '{{ baseline }}') as {{ name }}_ci_undefined
-        {%- endfor %}
+        {%- if not loop.last %},{% endif %}{% endfor %}
     from {{ ref('fct_adaptive_signal_gains') }}
     group by {{ pair | join(', ') }}, signal, threshold_scope
 
@@ -58,10 +58,10 @@ final as (
         if(
             expected.search = 'predicted',
             coalesce(
-                least(gain_ci_low, gain_over_popularity_all_ci_low, gain_over_popularity_per_relation_ci_low) > 0
-                and gain_ci_undefined is null
-                and gain_over_popularity_all_ci_undefined is null
-                and gain_over_popularity_per_relation_ci_undefined is null,
+                {%- for name in baselines %}
+                {% if not loop.first %}and {% endif %}gains.{{ name }}_ci_low > 0
+                and gains.{{ name }}_ci_undefined is null
+                {%- endfor %},
                 false
             ),
             null

@@ -41,15 +41,20 @@ final as (
         found.n_clusters,
         found.semantic_entropy
     from question_consistency as found
-    {%- for name, asked in [('answered', 'paraphrases'), ('sampled', 'samples')] %}
-    left join entailments as {{ name }}
+    left join entailments as answered
         on
-            {{ name }}.asked = '{{ asked }}'
-            and found.dataset = {{ name }}.dataset
-            and found.question_id = {{ name }}.question_id
-            and found.model = {{ name }}.model
-            and found.prompt = {{ name }}.prompt
-    {%- endfor %}
+            answered.asked = 'paraphrases'
+            and found.dataset = answered.dataset
+            and found.question_id = answered.question_id
+            and found.model = answered.model
+            and found.prompt = answered.prompt
+    left join entailments as sampled
+        on
+            sampled.asked = 'samples'
+            and found.dataset = sampled.dataset
+            and found.question_id = sampled.question_id
+            and found.model = sampled.model
+            and found.prompt = sampled.prompt
 
 )
 

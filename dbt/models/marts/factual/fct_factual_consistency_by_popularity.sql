@@ -12,16 +12,16 @@ counted as (
     select
         {{ key }},
         bins.bin,
-        measure,
+        measures.measure,
         any_value(bins.bin_low) as bin_low,
         any_value(bins.bin_high) as bin_high,
         any_value(bins.bin_center_log10) as bin_center_log10,
-        count(*) filter (where denominator > 0) as n_facts,
-        sum(denominator) as n,
-        sum(numerator) / nullif(sum(denominator), 0) as value
-    from {{ ref('int_fact_measures') }}
+        count(*) filter (where measures.denominator > 0) as n_facts,
+        sum(measures.denominator) as n,
+        sum(measures.numerator) / nullif(sum(measures.denominator), 0) as value
+    from {{ ref('int_fact_measures') }} as measures
     inner join bins using (dataset, question_id)
-    group by {{ key }}, bins.bin, measure
+    group by {{ key }}, bins.bin, measures.measure
 
 ),
 
