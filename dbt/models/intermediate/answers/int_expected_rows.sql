@@ -1,12 +1,6 @@
 {{ config(materialized='view') }}
 
-with questions as (
-
-    select * from {{ ref('stg_questions__questions') }}
-
-),
-
-models as (
+with models as (
 
     select model
     from {{ ref('stg_study__models') }}
@@ -14,9 +8,14 @@ models as (
 
 ),
 
-prompts as (
+asked as (
 
-    select * from {{ ref('stg_study__prompts') }}
+    select
+        prompts.*,
+        models.model,
+        {{ method_of('memory') }} as method
+    from {{ ref('stg_study__prompts') }} as prompts
+    cross join models
 
 ),
 
@@ -32,38 +31,35 @@ final as (
         'paraphrase_answers' as table_name,
         paraphrases.dataset,
         paraphrases.question_id,
-        prompts.prompt,
-        models.model,
-        {{ method_of('memory') }} as method,
+        asked.prompt,
+        asked.model,
+        asked.method,
         paraphrases.paraphrase_id as number
     from {{ ref('stg_questions__paraphrases') }} as paraphrases
-    cross join models
-    inner join prompts on list_contains(prompts.asks, 'paraphrases')
+    inner join asked on list_contains(asked.asks, 'paraphrases')
     union all
     select
         'sampled_answers' as table_name,
         questions.dataset,
         questions.question_id,
-        prompts.prompt,
-        models.model,
-        {{ method_of('memory') }} as method,
-        unnest(range(prompts.n_samples)) as number
-    from questions
-    cross join models
-    inner join prompts on list_contains(prompts.asks, 'samples')
+        asked.prompt,
+        asked.model,
+        asked.method,
+        unnest(range(asked.n_samples)) as number
+    from {{ ref('stg_questions__questions') }} as questions
+    inner join asked on list_contains(asked.asks, 'samples')
     union all
     select
         'candidate_answers' as table_name,
         questions.dataset,
         questions.question_id,
-        prompts.prompt,
-        models.model,
-        {{ method_of('memory') }} as method,
+        asked.prompt,
+        asked.model,
+        asked.method,
         patterns.paraphrase_id as number
-    from questions
+    from {{ ref('stg_questions__questions') }} as questions
     inner join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation)
-    cross join models
-    inner join prompts on list_contains(prompts.asks, 'candidates')
+    inner join asked on list_contains(asked.asks, 'candidates')
     where patterns.ends_in_object
     union all
     select
@@ -74,7 +70,7 @@ final as (
         models.model,
         methods.method,
         0 as number
-    from questions
+    from {{ ref('stg_questions__questions') }} as questions
     cross join models
     inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
 

@@ -1,12 +1,11 @@
 {%- set tables = {
-    'answers': ['fct_answers', 'dataset, question_id, model, method, prompt', 'prediction'],
-    'paraphrase_answers': ['fct_paraphrase_answers', 'dataset, question_id, paraphrase_id, model, prompt', 'prediction'],
-    'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt', 'prediction'],
-    'candidate_answers': [
-        'fct_candidate_answers', 'dataset, question_id, paraphrase_id, model, method, prompt', 'prediction'
-    ],
-    'generated_passages': ['fct_generated_passages', 'dataset, question_id, model', 'text'],
+    'answers': ['fct_answers', 'dataset, question_id, model, method, prompt'],
+    'paraphrase_answers': ['fct_paraphrase_answers', 'dataset, question_id, paraphrase_id, model, prompt'],
+    'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt'],
+    'candidate_answers': ['fct_candidate_answers', 'dataset, question_id, paraphrase_id, model, method, prompt'],
+    'generated_passages': ['fct_generated_passages', 'dataset, question_id, model'],
 } -%}
+{%- set texts = {'generated_passages': 'text'} -%}
 {%- set others = {'questions': 'stg_questions__questions', 'entities': 'stg_wikimedia__entities'} -%}
 with lake_rows as (
 
@@ -36,7 +35,7 @@ missing as (
 ),
 
 counted as (
-    {% for table_name, (mart, key, text) in tables.items() %}
+    {% for table_name, (mart, key) in tables.items() %}
     select
         '{{ table_name }}' as table_name,
         '{{ mart }}' as mart,
@@ -44,10 +43,9 @@ counted as (
         coalesce(sum(n - 1) filter (where is_copied), 0)::bigint as n_copies,
         coalesce(sum(n) filter (where not is_copied), 0)::bigint as n_contradictory,
         (select count(*) from {{ ref(mart) }}) as n_mart
-    from ({{ doubled_keys(ref('stg_generation__' ~ table_name), key, text) }})
+    from ({{ doubled_keys(ref('stg_generation__' ~ table_name), key, texts.get(table_name, 'prediction')) }})
     union all
-    {%- endfor %}
-    {%- for table_name, staging in others.items() %}
+    {%- endfor %}{% for table_name, staging in others.items() %}
     select
         '{{ table_name }}' as table_name,
         'dim_{{ table_name }}' as mart,
@@ -55,8 +53,7 @@ counted as (
         0 as n_copies,
         0 as n_contradictory,
         (select count(*) from {{ ref('dim_' ~ table_name) }}) as n_mart
-    {{ 'union all' if not loop.last }}
-    {%- endfor %}
+    {{ 'union all' if not loop.last }}{% endfor %}
 
 ),
 

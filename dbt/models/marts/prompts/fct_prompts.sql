@@ -51,7 +51,9 @@ built as (
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'background'
     inner join {{ published('dim_questions') }} as questions using (dataset, question_id)
     {%- for table_name, number, asked in [
-        ('paraphrase_answers', 'paraphrase_id', 'paraphrase'), ('sampled_answers', 'sample', 'question')
+        ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'),
+        ('sampled_answers', 'sample', 'answers.question'),
+        ('candidate_answers', 'paraphrase_id', "rtrim(split_part(answers.paraphrase, '[Y]', 1), ' ')"),
     ] %}
     union all by name
     select
@@ -63,25 +65,12 @@ built as (
         methods.method,
         answers.prompt,
         answers.prompt_hash,
-        {{ demonstration_blocks(with_passages=false) }}
-        || {{ filled('prompts.template', 'answers.' ~ asked) }} as prompt_text
+        {% if table_name != 'candidate_answers' %}{{ demonstration_blocks(with_passages=false) }} || {% endif -%}
+        {{ filled('prompts.template', asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
-    union all by name
-    select
-        'candidate_answers' as table_name,
-        answers.dataset,
-        answers.question_id,
-        answers.paraphrase_id,
-        answers.model,
-        answers.method,
-        answers.prompt,
-        answers.prompt_hash,
-        {{ filled('prompts.template', "rtrim(split_part(answers.paraphrase, '[Y]', 1), ' ')") }} as prompt_text
-    from {{ published('fct_candidate_answers') }} as answers
-    inner join {{ published('dim_prompts') }} as prompts on answers.prompt = prompts.prompt
 
 )
 
