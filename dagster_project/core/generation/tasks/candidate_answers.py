@@ -63,7 +63,7 @@ class CandidateAnswers(Task):
         return [scope.lake.content(table) for table in ("questions", "paraphrases", "candidates")]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [decisive_prompt(prompt) for prompt in by_name(scope.study.candidate_prompts)]
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.candidate_prompts)]
         return decisive_keys(scope.study, *prompts)
 
     def plan(self, scope: Scope) -> Plan[ClozeQuery]:
@@ -80,7 +80,9 @@ class CandidateAnswers(Task):
             for number, wording in wordings.get((dataset, question.question_id), ())
         ]
         groups = {
-            (dataset, prompt.name, relation): Group(dataset, prompt.name, template_of(prompt), request)
+            (dataset, prompt.name, relation): Group(
+                dataset, prompt.name, template_of(prompt, scope.model), request
+            )
             for (dataset, relation), request in requests.items()
             for prompt in scope.study.candidate_prompts
         }

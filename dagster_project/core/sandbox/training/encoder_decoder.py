@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
 from dagster_project.core.sandbox.training.pairs import Pair, PairSampler
@@ -68,6 +68,7 @@ def new_model() -> T5ForConditionalGeneration:
     from transformers.models.t5.modeling_t5 import T5Attention
 
     torch.manual_seed(SEED)
+    starts: dict[str, Any] = {"pad_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0}
     model = T5ForConditionalGeneration(
         T5Config(
             vocab_size=VOCABULARY_SIZE,
@@ -80,9 +81,7 @@ def new_model() -> T5ForConditionalGeneration:
             relative_attention_max_distance=256,
             dropout_rate=0.0,
             feed_forward_proj="gated-silu",
-            pad_token_id=0,
-            eos_token_id=0,
-            decoder_start_token_id=0,
+            **starts,
         )
     )
     with torch.no_grad():
@@ -96,7 +95,7 @@ def new_model() -> T5ForConditionalGeneration:
     return model
 
 
-def _look_at_neighbours(model: T5ForConditionalGeneration) -> None:
+def _look_at_neighbours(model: Any) -> None:
     """Let the first heads begin with the token before and the token after, and one more with what is near.
 
     A column is a head, a row a bucket of distances: row 1 is the token before, and in the encoder row 17 the one after.
