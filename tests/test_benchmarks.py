@@ -142,3 +142,12 @@ def test_prediction_prints_its_times() -> None:
     figures = json.loads(done.stdout.splitlines()[-1])
     assert set(figures) == {"regression_s", "ablations_s"}
     assert all(value > 0 for value in figures.values())
+
+
+def test_grounding_prints_its_figures_and_its_portrait_misses_nothing() -> None:
+    done = _run("grounding", ["--gib", "0.002", "--asked", "400000", "--no-peers"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert set(figures) == {"build_mgrams_s", "query_mgrams_s", "bits_ratio", "fp_ratio", "peak_mb"}
+    assert figures["bits_ratio"] < 1.1
+    assert 0.7 < figures["fp_ratio"] < 1.3
