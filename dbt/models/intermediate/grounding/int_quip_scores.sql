@@ -53,14 +53,7 @@ final as (
         scores.*,
         questions.relation,
         generations.raw_text,
-        list_transform(
-            range(len(scores.span_starts)),
-            lambda i: substring(  -- noqa: RF02
-                generations.raw_text,
-                scores.span_starts[i + 1] + 1,  -- noqa: RF02
-                scores.span_ends[i + 1] - scores.span_starts[i + 1]  -- noqa: RF02
-            )
-        ) as quotes
+        {{ parts_of('generations.raw_text', 'scores.span_starts', 'scores.span_ends') }} as quotes
     from scores
     inner join generations
         on
