@@ -7,6 +7,7 @@ single questions (`reword`), and scoring candidates (`generation.tasks.candidate
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from dagster_project.core.cloze import article_before_object, prefix_of
@@ -35,7 +36,7 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
             "patterns: %d, of which %d end in [Y]; candidates: %d", len(patterns), asked, len(candidates)
         )
     return [
-        lake.materialise(table, fingerprint(table, stamp), lambda rows=rows: Computed(rows))
+        lake.materialise(table, fingerprint(table, stamp), partial(Computed, rows))
         for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
     ]
 
