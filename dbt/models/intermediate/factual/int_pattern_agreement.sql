@@ -1,7 +1,4 @@
 {%- set fact = 'dataset, prompt, model, method, question_id' -%}
-{%- macro known_partners(kind, counted, alike) -%}
-if({{ kind }} is null, 0, {{ counted }} over (partition by {{ alike }}) - 1)
-{%- endmacro -%}
 -- Ordered pairs of a fact's patterns are counted, never made: each answer has as many partners as there are others.
 with answers as (
 
@@ -16,13 +13,16 @@ counted as (
         {{ fact }},
         paraphrase_id,
         count(*) over (partition by {{ fact }}) - 1 as n_pairs,
-        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal,
+        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal
         {%- for kind in ['lemma', 'tense'] %}
-        {{ known_partners(kind, 'count(' ~ kind ~ ')', fact) }} as n_pairs_{{ kind }},
-        {{ known_partners(kind, 'count(' ~ kind ~ ')', fact ~ ', prediction') }} as n_equal_{{ kind }},
-        {{ known_partners(kind, 'count(*)', fact ~ ', ' ~ kind) }} as n_pairs_same_{{ kind }},
-        {{ known_partners(kind, 'count(*)', fact ~ ', ' ~ kind ~ ', prediction') }} as n_equal_same_{{ kind }}
-        {%- if not loop.last %},{% endif %}
+        {%- for name, counted, alike in [
+            ('n_pairs', 'count(' ~ kind ~ ')', fact),
+            ('n_equal', 'count(' ~ kind ~ ')', fact ~ ', prediction'),
+            ('n_pairs_same', 'count(*)', fact ~ ', ' ~ kind),
+            ('n_equal_same', 'count(*)', fact ~ ', ' ~ kind ~ ', prediction'),
+        ] %},
+        if({{ kind }} is null, 0, {{ counted }} over (partition by {{ alike }}) - 1) as {{ name }}_{{ kind }}
+        {%- endfor %}
         {%- endfor %}
     from answers
 
