@@ -6,7 +6,6 @@ single questions (`reword`), and scoring candidates (`generation.tasks.candidate
 
 from __future__ import annotations
 
-import functools
 import logging
 from functools import partial
 from typing import Any
@@ -37,11 +36,7 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
             "patterns: %d, of which %d end in [Y]; candidates: %d", len(patterns), asked, len(candidates)
         )
     return [
-<<<<<<< HEAD
-        lake.materialise(table, fingerprint(table, stamp), functools.partial(Computed, rows))
-=======
         lake.materialise(table, fingerprint(table, stamp), partial(Computed, rows))
->>>>>>> pararel
         for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
     ]
 

@@ -12,18 +12,18 @@ counted as (
     select
         {{ fact }},
         paraphrase_id,
-        count(*) over (partition by {{ fact }}) - 1 as n_pairs,
-        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal
         {%- for kind in ['lemma', 'tense'] %}
         {%- for name, counted, alike in [
             ('n_pairs', 'count(' ~ kind ~ ')', fact),
             ('n_equal', 'count(' ~ kind ~ ')', fact ~ ', prediction'),
             ('n_pairs_same', 'count(*)', fact ~ ', ' ~ kind),
             ('n_equal_same', 'count(*)', fact ~ ', ' ~ kind ~ ', prediction'),
-        ] %},
-        if({{ kind }} is null, 0, {{ counted }} over (partition by {{ alike }}) - 1) as {{ name }}_{{ kind }}
+        ] %}
+        if({{ kind }} is null, 0, {{ counted }} over (partition by {{ alike }}) - 1) as {{ name }}_{{ kind }},
         {%- endfor %}
         {%- endfor %}
+        count(*) over (partition by {{ fact }}) - 1 as n_pairs,
+        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal
     from answers
 
 ),
