@@ -27,6 +27,8 @@ from dagster_project.core.statistics.statistic import Statistic
 N_RESAMPLES = 1_000
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+FEWEST = 5
+"""With fewer facts there is no interval: resamples of one fact would all be the same."""
 _TABLE = "factual_consistency_intervals"
 _KEY = ("dataset", "prompt", "model", "method")
 _SUMS = ("numerator", "denominator")
@@ -109,6 +111,9 @@ def _row(row: Row, values: Values) -> dict[str, Any]:
     """The row of the lake: its key, and the percentiles of `values`, nan left out."""
     key = {name: row[name] for name in (*_KEY, "relation", "bin", "measure")} | {"n_resamples": N_RESAMPLES}
     defined = values[~np.isnan(values)]
+    is_mean = row["relation"] == "all" and row["bin"] is None
+    if not is_mean and sum(one > 0 for one in row["denominator"]) < FEWEST:
+        return {**key, "value_low": None, "value_high": None, "undefined": "fewer than five facts"}
     if len(defined) < LEAST_DEFINED * len(values):
         return {**key, "value_low": None, "value_high": None, "undefined": "too few resamples with a value"}
     low, high = np.quantile(defined, [0.025, 0.975])

@@ -44,8 +44,8 @@ def test_facts_that_do_not_differ_have_an_interval_without_width() -> None:
 def test_a_measure_that_few_resamples_have_is_undefined_and_in_no_mean() -> None:
     rare = row("P2", [1.0] + [0.0] * 9, [1.0] + [0.0] * 9)
     found = intervals([row("P1", [1.0] * 9, [4.0] * 9), rare, row("P3", [0.0] * 4, [0.0] * 4)], [])
-    assert found["P2", None, "consistency"] == (None, None, "too few resamples with a value")
-    assert found["P3", None, "consistency"] == (None, None, "too few resamples with a value")
+    assert found["P2", None, "consistency"] == (None, None, "fewer than five facts")
+    assert found["P3", None, "consistency"] == (None, None, "fewer than five facts")
     low, high, undefined = found["all", None, "consistency"]
     assert (low, undefined) == (0.25, None)  # P1 alone, where no resample of P2 has a value
     assert high == pytest.approx((0.25 + 1) / 2)
