@@ -58,12 +58,12 @@ def prediction_fields(signals: Sequence[Row], rules: Sequence[Row]) -> Row:
     uses_relation = best["signal"] in _HAS_RELATION or best["threshold_scope"] == "per_relation"
     return {
         "signal": best["signal"],
-        "features": [*first["predictors"], *(["relation"] if uses_relation else [])],
+        "features": [*first["predictor_names"], *(["relation"] if uses_relation else [])],
         "prediction": {
             "why": _why(best),
             "held_out": best,
             "signal_prompt": first["signal_prompt"],
-            "predictors": first["predictors"],
+            "predictors": first["predictor_names"],
             "means": first["predictor_means"],
             "deviations": first["predictor_deviations"],
             "rules": {row["relation"]: _rule(row) for row in mine},

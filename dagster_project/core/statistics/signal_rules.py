@@ -44,7 +44,7 @@ def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
             yield {
                 **pair.key, "signal": signal, "threshold_scope": scope, "relation": relation,
                 "signal_prompt": pair.signal_prompt, "n_questions": pair.counts["n_questions"],
-                "predictors": predictors[signal], "predictor_means": model.mean.tolist(),
+                "predictor_names": predictors[signal], "predictor_means": model.mean.tolist(),
                 "predictor_deviations": model.deviation.tolist(),
                 "rule_coefficients": _coefficients(model, asked, signal, rows).tolist(),
                 "threshold_probability": float(limit),

@@ -129,7 +129,7 @@ SIGNAL_TABLES = (
             ),
             N_QUESTIONS,
             column(
-                "predictors",
+                "predictor_names",
                 TEXTS,
                 "what the probability is predicted from: popularity (by its natural logarithm), consistency (scons),"
                 " certainty (cert)",

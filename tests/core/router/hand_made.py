@@ -60,7 +60,7 @@ SIGNALS = (
     ("consistency", "per_relation", 0.94, 900.0),
 )
 RULES = (
-    # signal, relation, predictors, means, deviations, coefficients, threshold
+    # signal, relation, predictor_names, means, deviations, coefficients, threshold
     (
         "all",
         "all",
@@ -144,7 +144,7 @@ def _signals(connection: duckdb.DuckDBPyConnection, key: str, predicts: bool) ->
         "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, 4.0::double as signal_device_seconds_per_1000, "
         f"null::double as signal_cost_usd_per_1000, {predicts} as is_surely_better from given_signals"
     )
-    columns = "signal, relation, predictors, predictor_means, predictor_deviations, rule_coefficients"
+    columns = "signal, relation, predictor_names, predictor_means, predictor_deviations, rule_coefficients"
     _table(connection, "given_rules", f"{columns}, threshold_probability", RULES)
     connection.execute(
         f"create table fct_adaptive_signal_rules as select {key}, 'bm25' as retrieval_method, *, "

@@ -54,10 +54,10 @@ QUIP = Figure(
     source="According-to prompting, section 3",
     tables=("fct_quip",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
-    scores.n, scores.n_quip, scores.n_undefined, scores.quip, scores.quip_ci_low, scores.quip_ci_high
+    scores.n, scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_quip as scores
 {_OF_PROMPTS}
-where scores.quip is not null
+where scores.mean_quip is not null
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
     columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *_COUNTS, _QUIP),
     spec=panels(
@@ -90,7 +90,7 @@ BY_POPULARITY = Figure(
     tables=("fct_grounding_by_popularity",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     scores.bin_low, scores.bin_high, pow(10, scores.bin_center_log10) as popularity,
-    scores.n_quip, scores.n_undefined, scores.quip, scores.quip_ci_low, scores.quip_ci_high
+    scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
 where scores.n_quip >= {FEWEST}

@@ -37,9 +37,20 @@ listed as (
                 'denominator': ({{ denominator }})::double
             }{{ ',' if not loop.last }}
             {%- endfor %}
-        ], recursive := true)
+        ]) as one
     from facts
+
+),
+
+final as (
+
+    select
+        * exclude (one),
+        one['measure'] as measure,
+        one['numerator'] as numerator,
+        one['denominator'] as denominator
+    from listed
 
 )
 
-select * from listed
+select * from final

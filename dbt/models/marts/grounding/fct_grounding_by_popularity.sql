@@ -22,7 +22,7 @@ final as (
         count(*) as n,
         count(scores.quip) as n_quip,
         count(*) - count(scores.quip) as n_undefined,
-        avg(scores.quip) as quip,
+        avg(scores.quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }}
     from scores
     inner join question_bins

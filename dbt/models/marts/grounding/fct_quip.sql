@@ -15,8 +15,8 @@ final as (
         count(*) as n,
         count(quip) as n_quip,
         count(*) - count(quip) as n_undefined,
-        sum(n_grams)::bigint as n_grams,
-        avg(quip) as quip,
+        sum(n_grams)::bigint as total_grams,
+        avg(quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }}
     from scores
     group by dataset, prompt, model, method, text_from

@@ -18,7 +18,7 @@ final as (
         relation,
         signal_prompt,
         n_questions,
-        predictors,
+        predictor_names,
         predictor_means,
         predictor_deviations,
         rule_coefficients,
