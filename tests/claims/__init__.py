@@ -39,7 +39,10 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     ),
     (r"4,000 of 14,267|recall@1 is low: \.14 against \.42 overall|reports 0\.914", "the papers' own numbers"),
     (r"recall@[15]|batch size 1\b", "the name of a measure"),
-    (r"\b25 characters|25-grams|\b3 texts per|cut at 900 characters|64 KiB|150 questions", "the size of something by definition"),
+    (
+        r"\b25 characters|25-grams|\b3 texts per|cut at 900 characters|64 KiB|150 questions",
+        "the size of something by definition",
+    ),
     (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |\()95 %", "the level of all intervals"),
     (
         r"easily near ±1|; 1 means that|both are near 1,|null, never 0\.|above \.8 in",
