@@ -27,7 +27,8 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         "an example",
     ),
     (
-        r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|snapshot: \"2026-10\"|popularity=120|\b[48]bit\b",
+        r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|snapshot: \"2026-10\"|popularity=120|\b[48]bit\b"
+        r"|false_positive_rate: 0\.001",
         "an example",
     ),
     (r"https?://\S+|127\.0\.0\.1", "an address"),
@@ -40,7 +41,8 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (r"4,000 of 14,267|recall@1 is low: \.14 against \.42 overall|reports 0\.914", "the papers' own numbers"),
     (r"recall@[15]|batch size 1\b", "the name of a measure"),
     (
-        r"\b25 characters|25-grams|\b3 texts per|cut at 900 characters|64 KiB|150 questions",
+        r"\b25 characters|25-grams|\b3 texts per|cut at 900 characters|64 KiB|150 questions"
+        r"|500 questions of PopQA|under 40 texts",
         "the size of something by definition",
     ),
     (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |\()95 %", "the level of all intervals"),

@@ -66,7 +66,7 @@ class World:
             "question_id": [f"q{n}" for n in range(self.n_questions)],
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
             "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),
-            "predictor": ("scons", "cert"),
+            "predictor": ("scons", "cert"), "measure": ("scons", "cert", "consistency", "accuracy"),
             "entity_id": [f"e{n}" for n in range(4)], "passage_id": [f"s{n}" for n in range(4)],
         }  # fmt: skip
         return self.keys.get(name) or fixed.get(name)
@@ -153,6 +153,8 @@ def _value(name: str, column: str, kind: str, row: Mapping[str, Any], at: int, w
         return special[column]
     if kind == "integer[]":
         return [at % 5]
+    if kind == "double[]":
+        return [number]
     if kind.endswith("[]"):
         return [world.texts[at % len(world.texts)]]
     if kind == "boolean":

@@ -283,7 +283,7 @@ order by dataset, prompt, model, retrieval_method, threshold_scope,
             {
                 "field": "gain",
                 "type": "quantitative",
-                "title": "gain over the better of always and never",
+                "title": "held-out gain",
                 "axis": {"format": "+~%", "grid": True, "tickCount": 5},
             },
             names("model"),
