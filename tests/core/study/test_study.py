@@ -22,12 +22,14 @@ from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.months import newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reference_questions import TagMe
 from dagster_project.core.study.study import (
     Dataset,
     Embeddings,
     Model,
+    Nli,
     Popularity,
     Prompt,
     Sampling,
@@ -74,6 +76,8 @@ VALID: dict[str, Any] = {
     "background_tokens": 90,
     "sampling": {"n": 4, "temperature": 1},
     "embeddings": {"device": "cpu", "least_paraphrase_cosine": 0.9},
+    "nli": {"path": "nli", "revision": "main", "device": "cpu"},
+    "grounding": {"portrait": {"false_positive_rate": 0.01}},
     "seed": 3,
 }  # fmt: skip
 
@@ -115,6 +119,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert (study.name, study.top_k, study.max_new_tokens, study.seed) == ("fair", 2, 7, 3)
     assert (study.background_tokens, study.sampling) == (90, Sampling(n=4, temperature=1.0))
     assert study.embeddings == Embeddings("cpu", 0.9)
+    assert study.nli == Nli("nli", "main", "cpu")
+    assert study.grounding == Grounding(PortraitOf((), 0.01))
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
     assert study.prompts == (
@@ -153,7 +159,7 @@ def test_valid_names_every_key() -> None:
     """Otherwise a key could be missing in `test_every_key_arrives` and in the changes below."""
     kinds = {
         Study: VALID, Dataset: VALID["datasets"][0], Sampling: VALID["sampling"], Popularity: VALID["popularity"],
-        Embeddings: VALID["embeddings"],
+        Embeddings: VALID["embeddings"], Nli: VALID["nli"], Grounding: VALID["grounding"],
         Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
         Service: VALID["models"][1]["service"],
     }  # fmt: skip

@@ -75,7 +75,8 @@ def carrying(folders: dict[str, Path], tmp_path: Path) -> Any:
 
 
 def tiny(folder: Path, **keys: Any) -> Model:
-    return Model(**{"name": "tiny", "path": str(folder), "device": "cpu", "batch_tokens": 300, **keys})
+    own = {"name": "tiny", "path": str(folder), "device": "cpu", "batch_tokens": 300}
+    return Model(**{**own, "encoder_decoder": folder.name.startswith("bart"), **keys})
 
 
 def answers(folder: Path) -> list[str]:
