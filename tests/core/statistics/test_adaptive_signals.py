@@ -218,7 +218,11 @@ def test_the_rules_of_a_router_divide_the_questions_as_the_signal_does() -> None
         intercept, *slopes = rule["rule_coefficients"]
         logit = np.full(of_a.sum(), intercept)
         for name, slope, mean, deviation in zip(
-            rule["predictors"], slopes, rule["predictor_means"], rule["predictor_deviations"], strict=True
+            rule["predictor_names"],
+            slopes,
+            rule["predictor_means"],
+            rule["predictor_deviations"],
+            strict=True,
         ):
             logit += slope * (values[name][of_a] - mean) / deviation
         is_below = 1 / (1 + np.exp(-logit)) < rule["threshold_probability"] - 1e-9
