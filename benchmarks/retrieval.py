@@ -10,8 +10,9 @@
 - `peak_mb_100k`, `peak_mb_1m`: the most memory of a process that writes, indexes and searches so many passages.
 - `load_s`: opening the stored index and answering one question.
 
-Without `--full` there are 100,000 passages and 1,000 questions, and no `peak_mb_1m`. rank-bm25 (else its ratio is null)
-and tantivy are in the table if they are installed. tantivy has other tokens and another BM25, so only its times compare.
+Without `--full` there are 100,000 passages and 1,000 questions, and no `peak_mb_1m`. rank-bm25 (else there is
+no ratio) and tantivy are in the table if they are installed. tantivy has other tokens and another BM25, so only its
+times compare.
 """
 
 from __future__ import annotations

@@ -105,8 +105,9 @@ def _contents(lake: Lake) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> Iterator[None]:
-    """A process that runs the stage; it is killed with -9 after `n` answers."""
-    server.faults.add("", faults.slow(0.02), times=1_000)
+    """A process that runs the stage; it is killed with -9 after `n` answers. Further answers wait for the kill."""
+    server.faults.add("", faults.slow(0.02), times=n)
+    server.faults.add("", faults.slow(1), times=1_000)
     addresses = [f"{name}={server.base_url}{path}" for name, path in LIVE.items()]
     process = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(study.path), stage, *addresses], cwd=PROJECT_ROOT
