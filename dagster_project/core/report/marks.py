@@ -31,6 +31,18 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[dict[str, s
     return shown
 
 
+def estimate(field: str, title: str, form: str, of: str | None = None) -> list[tuple[str, str, str]]:
+    """Fields of a tooltip: a number and its interval, in columns `ci_low` and `ci_high`, after the name `of` if given."""
+    low, high = (f"{of}_{end}" if of else end for end in ("ci_low", "ci_high"))
+    return [(field, title, form), (low, "interval from", form), (high, "interval to", form)]
+
+
+def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
+    """A difference of shares on the horizontal axis, in per cent, with its sign."""
+    axis = {"format": "+~%", "grid": True, "tickCount": ticks}
+    return {"field": field, "type": "quantitative", "title": title, "axis": axis}
+
+
 def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str, Any]:
     """Popularity on a logarithmic axis, marked at powers of ten only."""
     return {

@@ -7,6 +7,8 @@ from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import (
     cells,
+    difference_x,
+    estimate,
     fixed,
     names,
     panels,
@@ -104,20 +106,13 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
     ),
     spec=single(
         points(
-            {
-                "field": "gain",
-                "type": "quantitative",
-                "title": "gain in accuracy over the better of always and never",
-                "axis": {"format": "+~%", "grid": True, "tickCount": 8},
-            },
+            difference_x("gain", "gain in accuracy over the better of always and never", 8),
             names("model"),
             series("retrieval_method", "retrieval", of="method"),
             tooltip(
                 ("model", "model"),
                 ("retrieval_method", "retrieval"),
-                ("gain", "gain", "+.3f"),
-                ("gain_ci_low", "interval from", "+.3f"),
-                ("gain_ci_high", "interval to", "+.3f"),
+                *estimate("gain", "gain", "+.3f", of="gain"),
                 ("n_questions", "questions", ","),
             ),
             low="gain_ci_low",
@@ -280,21 +275,14 @@ order by dataset, prompt, model, retrieval_method, threshold_scope,
     spec=panels(
         "retrieval_method",
         points(
-            {
-                "field": "gain",
-                "type": "quantitative",
-                "title": "held-out gain",
-                "axis": {"format": "+~%", "grid": True, "tickCount": 5},
-            },
+            difference_x("gain", "held-out gain", 5),
             names("model"),
             fixed("signal", "signal", _SIGNALS),
             tooltip(
                 ("model", "model"),
                 ("retrieval_method", "retrieval"),
                 ("signal", "signal"),
-                ("gain", "gain", "+.3f"),
-                ("gain_ci_low", "interval from", "+.3f"),
-                ("gain_ci_high", "interval to", "+.3f"),
+                *estimate("gain", "gain", "+.3f", of="gain"),
                 ("signal_tokens_per_1000", "signal's tokens per 1,000", ",.0f"),
                 ("n_compared", "questions", ","),
             ),

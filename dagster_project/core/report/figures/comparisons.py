@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import single, tooltip
+from dagster_project.core.report.marks import estimate, single, tooltip
 
 COMPARISON = Figure(
     key="paired_comparisons",
@@ -74,9 +74,7 @@ order by dataset, prompt, comparison, within, difference desc""",
                         "stroke": {"value": "var(--series-1)"},
                         "tooltip": tooltip(
                             ("pair", "A − B"),
-                            ("difference", "difference", "+.3f"),
-                            ("ci_low", "interval from", "+.3f"),
-                            ("ci_high", "interval to", "+.3f"),
+                            *estimate("difference", "difference", "+.3f"),
                             ("n", "questions", ","),
                             ("p_holm", "p after Holm", ".2g"),
                         ),

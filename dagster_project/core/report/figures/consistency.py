@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import names, panels, points, series, share_y, tooltip
+from dagster_project.core.report.marks import estimate, names, panels, points, series, share_y, tooltip
 
 _COLUMNS = (
     *KEY[:3],
@@ -159,9 +159,7 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
                 ("model", "model"),
                 ("relation", "relation"),
                 ("measure", "measure"),
-                ("value", "value", ".3f"),
-                ("ci_low", "interval from", ".3f"),
-                ("ci_high", "interval to", ".3f"),
+                *estimate("value", "value", ".3f"),
                 ("n_facts", "facts", ","),
             ),
             low="ci_low",

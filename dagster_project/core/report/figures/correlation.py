@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, RELATION_X, RELATION_Y, N
-from dagster_project.core.report.marks import cells, fixed, names, panels, points, tooltip
+from dagster_project.core.report.marks import cells, estimate, fixed, names, panels, points, tooltip
 
 CORRELATION = Figure(
     key="correlation_by_relation",
@@ -115,9 +115,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
                 ("model", "model"),
                 ("method", "method"),
                 ("scope", "taken"),
-                ("correlation", "correlation", "+.3f"),
-                ("ci_low", "interval from", "+.3f"),
-                ("ci_high", "interval to", "+.3f"),
+                *estimate("correlation", "correlation", "+.3f"),
                 ("n", "questions", ","),
             ),
             low="ci_low",

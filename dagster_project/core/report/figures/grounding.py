@@ -6,6 +6,7 @@ from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import FEWEST, KEY
 from dagster_project.core.report.marks import (
     curves,
+    estimate,
     names,
     panels,
     points,
@@ -33,9 +34,7 @@ _HINTS = (
     ("text_from", "kind of text"),
 )
 _QUIP_HINTS = (
-    ("quip", "mean QUIP", ".3f"),
-    ("quip_ci_low", "interval from", ".3f"),
-    ("quip_ci_high", "interval to", ".3f"),
+    *estimate("quip", "mean QUIP", ".3f", of="quip"),
     ("n_quip", "texts with QUIP", ","),
     ("n_undefined", "undefined", ","),
 )

@@ -6,6 +6,7 @@ from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.marks import (
     cells,
     curves,
+    estimate,
     names,
     panels,
     popularity_x,
@@ -23,9 +24,7 @@ KEY = (
 ACCURACY = Column("accuracy", "accuracy", "share", ("ci_low", "ci_high"))
 N = Column("n", "n", "count")
 RATE_HINTS = (
-    ("accuracy", "accuracy", ".1%"),
-    ("ci_low", "interval from", ".1%"),
-    ("ci_high", "interval to", ".1%"),
+    *estimate("accuracy", "accuracy", ".1%"),
     ("n", "questions", ","),
 )
 WILSON = "Bands and bars are Wilson 95 % intervals."

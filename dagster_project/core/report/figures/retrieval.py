@@ -7,6 +7,7 @@ from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, KEY, RA
 from dagster_project.core.report.marks import (
     cells,
     curves,
+    estimate,
     names,
     panels,
     points,
@@ -225,9 +226,7 @@ order by dataset, retriever, third""",  # noqa: S608
             tooltip(
                 ("retriever", "retriever"),
                 ("part", "third"),
-                ("recall_at_1", "recall@1", ".3f"),
-                ("recall_at_1_ci_low", "interval from", ".3f"),
-                ("recall_at_1_ci_high", "interval to", ".3f"),
+                *estimate("recall_at_1", "recall@1", ".3f", of="recall_at_1"),
                 ("n", "questions", ","),
             ),
             low="recall_at_1_ci_low",
