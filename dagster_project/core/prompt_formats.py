@@ -1,8 +1,12 @@
 """The templates of prompts (SPEC §3).
 
-What belongs here: the formats that study.yaml may name. What does not: demonstrations, passages, and how a prompt is
-assembled (`generation.prompts`).
+What belongs here: the formats and grounding prompts that study.yaml may name. What does not: demonstrations, passages,
+and how a prompt is assembled (`generation.prompts`).
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
 
 CLOZE_PREFIX = "cloze_prefix"
 """The words of a cloze query before its [Y], for decoder-only models (SPEC §8). Only candidates are scored behind it."""
@@ -17,3 +21,50 @@ FOR_ENCODER_DECODERS = {**FORMATS, "popqa_tp": FORMATS["question"]}
 """What an encoder-decoder is asked: PopQA-TP submits the bare question to it."""
 BACKGROUND_TEMPLATE = "Generate a background document from Wikipedia to answer the given question. {question}"
 """The request of GenRead's first step."""
+
+NULL, GROUNDING, ANTI_GROUNDING = "null", "grounding", "anti_grounding"
+
+
+@dataclass(frozen=True)
+class GroundingPrompt:
+    """A text behind the question that asks the model to quote (`grounding`) or not to quote (`anti_grounding`)."""
+
+    kind: str
+    text: str
+
+
+GROUNDING_PROMPTS: dict[str, GroundingPrompt] = {
+    NULL: GroundingPrompt(NULL, ""),
+    "based_on_evidence": GroundingPrompt(GROUNDING, "Based on evidence from Wikipedia:"),
+    "expert_editor": GroundingPrompt(
+        GROUNDING, "As an expert editor for Wikipedia, I am confident in the following answer."
+    ),
+    "direct_quote": GroundingPrompt(
+        GROUNDING, "I found some results for that on Wikipedia. Here's a direct quote:"
+    ),
+    "reference_wikipedia": GroundingPrompt(
+        GROUNDING, "Reference Wikipedia when answering the following question."
+    ),
+    "according_to_wikipedia": GroundingPrompt(GROUNDING, "Answer according to Wikipedia."),
+    "find_quotes": GroundingPrompt(
+        GROUNDING,
+        'Go to https://www.wikipedia.org and find direct quotes to answer the question. Response: "',
+    ),
+    "information_from_wikipedia": GroundingPrompt(
+        GROUNDING, "Respond by using information from Wikipedia in your response."
+    ),
+    "attributed_to_wikipedia": GroundingPrompt(
+        GROUNDING,
+        "Respond to this question using only information that can be attributed to Wikipedia.",
+    ),
+    "information_from_reddit": GroundingPrompt(
+        ANTI_GROUNDING, "Respond by using information from Reddit in your response."
+    ),
+    "information_from_github": GroundingPrompt(
+        ANTI_GROUNDING, "Respond by using information from Github in your response."
+    ),
+    "without_wikipedia": GroundingPrompt(
+        ANTI_GROUNDING, "Respond without using any information from Wikipedia in your response."
+    ),
+}
+"""The prompts of According-to prompting (its Table 1), in its order, by our names for them (SPEC §9)."""

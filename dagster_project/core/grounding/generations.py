@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.columns import with_constants
@@ -28,15 +29,21 @@ _ROWS = 8_192
 
 @dataclass(frozen=True)
 class _Source:
-    """A file of generations; `method` and `prompt` are None where its rows say them."""
+    """A file of generations: the columns of its texts and of their prompts; None: all prompts share its texts.
+
+    `method` is None where its rows say it.
+    """
 
     table: str
     partition: str
     method: str | None = None
+    prompt: str | None = "prompt"
+    text: str = "raw_text"
 
 
 def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
-    """Write a model's partition of `quip_scores`: its answers by each method, and its background texts.
+    """Write a model's partition of `quip_scores`: its answers by each method, its background texts, and its
+    grounded generations; one without an explanation has no score.
 
     Errors: `LakeError` where generations or the portrait are missing.
     """
@@ -51,7 +58,9 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
         yield _Source("answers", f"{model}|{method}")
     if study.writes_background:
         background = next(method for method in study.methods if METHODS[method].kind == BACKGROUND)
-        yield _Source("generated_passages", model, background)
+        yield _Source("generated_passages", model, background, prompt=None)
+    if study.grounding_prompts and study.model(model).generates:
+        yield _Source("grounded_generations", model, prompt="grounding_prompt", text="explanation")
 
 
 def _compute(
@@ -65,15 +74,22 @@ def _compute(
 
 
 def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
-    own = ["dataset", "question_id"] + (["method", "prompt"] if source.method is None else [])
+    constants = {"model": model, "text_from": source.table}
+    own = {"dataset": "dataset", "question_id": "question_id"}
+    if source.method is None:
+        own["method"] = "method"
+    else:
+        constants["method"] = source.method
+    if source.prompt is not None:
+        own[source.prompt] = "prompt"
     with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
-        for batch in file.iter_batches(_ROWS, columns=[*own, "raw_text"]):
-            quotes = scorer.quotes(Texts.of_arrow(batch["raw_text"]))
-            keys = pa.table(batch.select(own))
-            if source.method is not None:
-                keys = with_constants(keys, method=source.method)
+        for batch in file.iter_batches(_ROWS, columns=[*own, source.text]):
+            texts = batch.filter(pc.is_valid(batch[source.text]))
+            quotes = scorer.quotes(Texts.of_arrow(texts[source.text]))
+            keys = pa.table(texts.select(list(own))).rename_columns(own)
+            if source.prompt is None:
                 keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
-            keys = with_constants(keys, model=model, text_from=source.table)
+            keys = with_constants(keys, **constants)
             for name, values in _columns(quotes).items():
                 keys = keys.append_column(name, values)
             yield keys

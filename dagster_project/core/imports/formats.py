@@ -14,7 +14,7 @@ from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaph
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.study.imports import Collection, Import, Results
+from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, Results
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.study import Dataset
 
@@ -49,7 +49,7 @@ class QuestionFormat:
     name are linked to entities that are known from elsewhere. Without either, the questions have no subject. With
     `invents_ids`, ids are made from the file: `ImportedDataset.rows` says which row a question comes from, and no subject
     of another file is linked to its entities. With `has_candidates`, its questions are cloze queries, and the files
-    bring each relation's patterns and candidates.
+    bring each relation's patterns and candidates. `end_task`: the score by which grounded answers are published.
     """
 
     read: Callable[[Path, Import, Dataset, Names], ImportedDataset]
@@ -59,6 +59,7 @@ class QuestionFormat:
     links_subjects: bool = False
     invents_ids: bool = False
     has_candidates: bool = False
+    end_task: str = EXACT_MATCH
     keys: Keys = field(default_factory=dict, hash=False)
 
 

@@ -30,6 +30,7 @@ from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.imports.table_rows import (
     RefusedError,
     Row,
+    Rows,
     columns_key,
     fitting,
     read_table,
@@ -61,7 +62,11 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     options = dict(declared.options)
     table = read_table(path, dict(options["columns"]), USUAL_NAMES, ("question", "answers"), aside)
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
-    read = _Reading(dataset_name, options["separator"], file_id)
+    return questions_of(path, table, aside, Reading(dataset_name, options["separator"], file_id))
+
+
+def questions_of(path: Path, table: Rows, aside: Aside, read: Reading) -> ImportedDataset:
+    """The questions in the rows of a file. Errors: `SourceError` where no row can be used."""
     for row in table.rows:
         try:
             read.add(row)
@@ -86,12 +91,15 @@ _Known = tuple[str | None, float | None, str]
 """What a row knows of an entity: subject, popularity, passage."""
 
 
-class _Reading:
-    """What was read so far, and at which row."""
+class Reading:
+    """What was read so far, and at which row. An answer may have `longest_answer` characters."""
 
-    def __init__(self, dataset_name: str, separator: str | None, file_id: str) -> None:
+    def __init__(
+        self, dataset_name: str, separator: str | None, file_id: str, longest_answer: int = LONGEST_LABEL
+    ) -> None:
         self.dataset = ImportedDataset()
         self._name, self._separator, self._file_id = dataset_name, separator, file_id
+        self._longest_answer = longest_answer
         self._rows: dict[str, int] = {}
         self._repeats: Counter[Hashable] = Counter()
         self._entities: dict[_Known, str] = {}
@@ -104,7 +112,7 @@ class _Reading:
         question = row.text("question", LONGEST_QUESTION)
         if question is None:
             raise row.refused("question", "a text was expected")
-        golds, relation = answers_of(row, self._separator), row.text("relation")
+        golds, relation = answers_of(row, self._separator, self._longest_answer), row.text("relation")
         subject, popularity = row.text("subject"), row.amount("popularity")
         passage = (row.raw_text("passage") or "").strip()
         known = subject, popularity, passage
@@ -151,11 +159,11 @@ def numbered(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
     return made if n == 1 else f"{made}-{n}"
 
 
-def answers_of(row: Row, separator: str | None) -> list[str]:
+def answers_of(row: Row, separator: str | None, longest: int = LONGEST_LABEL) -> list[str]:
     """The gold answers of a row. Errors: `RefusedError`."""
     try:
         listed = _listed(row.values["answers"], separator)
-        golds = list(dict.fromkeys(filter(None, (fitting(text_of(one), LONGEST_LABEL) for one in listed))))
+        golds = list(dict.fromkeys(filter(None, (fitting(text_of(one), longest) for one in listed))))
     except ValueError as error:
         raise row.refused("answers", error) from None
     if not golds:

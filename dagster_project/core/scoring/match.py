@@ -21,6 +21,7 @@ import regex
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = regex.compile(r"\b(?:a|an|the)\b")
+_WHOLE_ANSWERS = frozenset({"yes", "no", "noanswer"})
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 _DPR_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
 
@@ -74,6 +75,15 @@ def token_f1(prediction: str, golds: Sequence[str]) -> float:
     """F1 of the bags of SQuAD-normalised words, maximum over the gold answers."""
     own = normalized(prediction).split()
     return _best(own, (gold.split() for gold in _each_normalized(golds)), _n_common)
+
+
+def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
+    """`token_f1` by HotpotQA's rule: where either text is `yes`, `no` or `noanswer`, only equal texts count."""
+    own = normalized(prediction)
+    comparable = [
+        gold for gold in golds if (text := normalized(gold)) == own or not {own, text} & _WHOLE_ANSWERS
+    ]
+    return token_f1(prediction, comparable)
 
 
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:

@@ -80,13 +80,16 @@ def _study(read: Reader) -> Study:
         )
     collections = _each(read, "collections", read_collection, is_required=False)
     of_collections = tuple(one.name for one in collections)
+    datasets = _each(read, "datasets", _dataset)
+    models = _each(read, "models", read_model)
+    of_grounding = (of_collections, *(tuple(one.name for one in some) for some in (datasets, models)))
     study = Study(
         name=name,
         description=read.text("description"),
         source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
-        datasets=_each(read, "datasets", _dataset),
+        datasets=datasets,
         prompts=_each(read, "prompts", _prompt),
-        models=_each(read, "models", read_model),
+        models=models,
         methods=read.choices(
             "methods", tuple(METHODS), tuple(name for name, method in METHODS.items() if method.is_default)
         ),
@@ -101,7 +104,7 @@ def _study(read: Reader) -> Study:
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=collections,
-        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), of_collections)),
+        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), *of_grounding)),
     )
     import_checks.check(read, study)
     _check_whole(read, study)

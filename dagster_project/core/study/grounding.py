@@ -1,13 +1,16 @@
 """Grounding in study.yaml: the corpus whose quotations are looked for in what models write (SPEC §9).
 
-What belongs here: the keys under `grounding`, and reading them. What does not: what is computed (`core.grounding`).
+What belongs here: the keys under `grounding`, and reading them. What does not: what is computed (`core.grounding`,
+`generation.tasks`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.study.reader import Reader
 
 
@@ -24,24 +27,63 @@ class PortraitOf:
 
 @dataclass(frozen=True)
 class Grounding:
-    """Every text that models write is compared with a data portrait."""
+    """Every text that models write is compared with a data portrait.
+
+    `prompts`: names of grounding prompts; each question of the `datasets` (empty: of all) is asked under each of them
+    for an answer and an explanation of at most `max_new_tokens` tokens. `steps`: 1 asks for both at once; 2, which is
+    for small models, asks for the answer first. It is a number for all models, or a number by model, and 1 for others.
+    """
 
     portrait: PortraitOf = PortraitOf()
+    prompts: tuple[str, ...] = ()
+    steps: int | tuple[tuple[str, int], ...] = 1
+    max_new_tokens: int = 200
+    datasets: tuple[str, ...] = ()
+
+    def steps_of(self, model: str) -> int:
+        """In how many steps a model is asked: 1 or 2."""
+        return self.steps if isinstance(self.steps, int) else dict(self.steps).get(model, 1)
+
+    def asks(self, dataset: str) -> bool:
+        """Whether the questions of a dataset are asked under the grounding prompts."""
+        return bool(self.prompts) and (not self.datasets or dataset in self.datasets)
 
 
-def read_grounding(read: Reader, collections: tuple[str, ...]) -> Grounding:
-    """The mapping under `grounding`; `collections` are those of the study."""
+def read_grounding(
+    read: Reader, collections: tuple[str, ...], datasets: tuple[str, ...], models: tuple[str, ...]
+) -> Grounding:
+    """The mapping under `grounding`; `collections`, `datasets` and `models` are the names of those of the study."""
     read.only(*(f.name for f in dataclasses.fields(Grounding)))
-    portrait = read.child("portrait")
-    portrait.only(*(f.name for f in dataclasses.fields(PortraitOf)))
-    named = portrait.raw.get("collections") is not None
-    if named and not collections:
-        raise portrait.fail("collections", "goes with the study's collections: it has none")
     return Grounding(
-        PortraitOf(
-            collections=portrait.choices("collections", collections, ()) if named else (),
-            false_positive_rate=portrait.real(
-                "false_positive_rate", PortraitOf.false_positive_rate, 1e-9, 0.5
-            ),
-        )
+        portrait=_portrait(read.child("portrait"), collections),
+        prompts=_prompts(read) if read.raw.get("prompts") else (),
+        steps=_steps(read, models),
+        max_new_tokens=read.number("max_new_tokens", Grounding.max_new_tokens, 1, 4096),
+        datasets=read.choices("datasets", datasets, ()) if read.raw.get("datasets") is not None else (),
     )
+
+
+def _portrait(read: Reader, collections: tuple[str, ...]) -> PortraitOf:
+    read.only(*(f.name for f in dataclasses.fields(PortraitOf)))
+    named = read.raw.get("collections") is not None
+    if named and not collections:
+        raise read.fail("collections", "goes with the study's collections: it has none")
+    return PortraitOf(
+        collections=read.choices("collections", collections, ()) if named else (),
+        false_positive_rate=read.real("false_positive_rate", PortraitOf.false_positive_rate, 1e-9, 0.5),
+    )
+
+
+def _prompts(read: Reader) -> tuple[str, ...]:
+    """The names of prompts. YAML reads a bare `null` as nothing: it means the prompt of that name."""
+    value = read.raw["prompts"]
+    named = [NULL if one is None else one for one in value] if isinstance(value, list) else value
+    return Reader(read.path, read.where, {"prompts": named}).choices("prompts", tuple(GROUNDING_PROMPTS), ())
+
+
+def _steps(read: Reader, models: tuple[str, ...]) -> int | tuple[tuple[str, int], ...]:
+    if not isinstance(read.raw.get("steps"), Mapping):
+        return read.number("steps", 1, 1, 2)
+    named = read.child("steps")
+    named.only(*models)
+    return tuple((model, named.number(model, 1, 1, 2)) for model in models if model in named.raw)

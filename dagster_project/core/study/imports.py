@@ -29,6 +29,8 @@ FORMATS: dict[str, dict[str, str]] = {
         "entity_questions": f"{_HERE}.entity_questions",
         "table": f"{_HERE}.table",
         "pararel": f"{_HERE}.pararel",
+        "hotpotqa": f"{_HERE}.hotpotqa",
+        "eli5": f"{_HERE}.eli5",
     },
     PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
     ANSWERS: {
@@ -48,6 +50,8 @@ FORMATS: dict[str, dict[str, str]] = {
 
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
 _UNKNOWN = "unknown"
+EXACT_MATCH, F1, ROUGE_L = "exact_match", "f1", "rouge_l"
+"""Scores of grounded answers (SPEC §9)."""
 PLACE_KEYS = ("path", "path_env", "url", "sha256")
 
 

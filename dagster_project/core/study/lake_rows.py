@@ -19,7 +19,12 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, METHODS, memory_method
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
+from dagster_project.core.prompt_formats import (
+    BACKGROUND_TEMPLATE,
+    FOR_ENCODER_DECODERS,
+    FORMATS,
+    GROUNDING_PROMPTS,
+)
 from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
@@ -27,7 +32,16 @@ from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_heade
 from dagster_project.core.study.prices import prices_of
 from dagster_project.core.study.study import Dataset, Model, Study
 
-STUDY_TABLES = ("models", "model_prices", "methods", "prompts", "datasets", "relations", "popularity_windows")
+STUDY_TABLES = (
+    "models",
+    "model_prices",
+    "methods",
+    "prompts",
+    "datasets",
+    "relations",
+    "popularity_windows",
+    "grounding_prompts",
+)
 
 _SANDBOX = "sandbox:"
 # Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.
@@ -45,6 +59,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
         describe_datasets(study, lake),
         describe_relations(study, lake),
         describe_popularity_windows(study, lake),
+        describe_grounding_prompts(study, lake),
     )
 
 
@@ -87,6 +102,7 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
 def describe_methods(study: Study, lake: Lake) -> Outcome:
     """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
     asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.candidate_prompts)
+    asks_from_memory = asks_from_memory or bool(study.grounding_prompts)
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     rows = [
         {
@@ -188,6 +204,21 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
         }
     ]
     return _write(lake, "popularity_windows", rows)
+
+
+def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `grounding_prompts`."""
+    rows = [
+        {
+            "grounding_prompt": name,
+            "grounding_kind": GROUNDING_PROMPTS[name].kind,
+            "position_in_study": position,
+            "text": GROUNDING_PROMPTS[name].text,
+            "datasets": [dataset.name for dataset in study.grounded_datasets],
+        }
+        for position, name in enumerate(study.grounding_prompts)
+    ]
+    return _write(lake, "grounding_prompts", rows)
 
 
 def count_parameters(folder: Path) -> int:

@@ -17,7 +17,7 @@ from dagster_project.core.prompt_formats import CLOZE_PREFIX
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.grounding import Grounding
-from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
+from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -111,6 +111,14 @@ class Dataset:
     def relation_set(self) -> str | None:
         """The set that its relations are of; None where its format has none."""
         return relation_set_of(self.imported)
+
+    @property
+    def end_task(self) -> str:
+        """The score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`, as its format says."""
+        if self.imported is None:
+            return EXACT_MATCH
+        score: str = load_format(self.imported.kind, self.imported.format).end_task
+        return score
 
 
 def relation_set_of(imported: Import | None) -> str | None:
@@ -261,7 +269,8 @@ class Study:
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
     With `collections`, retrieval searches their passages, and no others. With `nli`, answers are also compared by
-    entailment. With `grounding`, what models write is compared with a corpus. `is_quick` is no key of the file:
+    entailment. With `grounding`, what models write is compared with a corpus,
+    and models are asked to quote it. `is_quick` is no key of the file:
     LONGTAIL_QUICK sets it (`study.quick`).
     """
 
@@ -327,6 +336,17 @@ class Study:
         return tuple(
             prompt for prompt in self.answer_prompts if not prompt.methods or method in prompt.methods
         )
+
+    @property
+    def grounding_prompts(self) -> tuple[str, ...]:
+        """The names of the prompts of lake table grounded_generations."""
+        return self.grounding.prompts if self.grounding else ()
+
+    @property
+    def grounded_datasets(self) -> tuple[Dataset, ...]:
+        """The datasets that are asked under grounding prompts, in the order of their names."""
+        asked = [one for one in self.datasets if self.grounding and self.grounding.asks(one.name)]
+        return tuple(sorted(asked, key=lambda dataset: dataset.name))
 
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:

@@ -4,11 +4,103 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, QUESTION_ID, Table, column
+from dagster_project.core.tables.generation import ACCOUNTS
+from dagster_project.core.tables.schema import (
+    DATASET,
+    GROUNDING_KIND,
+    GROUNDING_PROMPT,
+    METHOD,
+    MODEL,
+    PROMPT_HASH,
+    QUESTION_ID,
+    Table,
+    column,
+)
 
 _PLACES = pa.list_(pa.int32())
 
 GROUNDING_TABLES = (
+    Table(
+        "grounded_answers",
+        "One row per (dataset, question, model): the answer that a model which is asked in two steps gives first.",
+        (
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            column(
+                "answer", pa.string(), "the first line of the generation, without white space at its ends"
+            ),
+            column("raw_text", pa.string(), "the generation before it was cut"),
+            PROMPT_HASH,
+            *ACCOUNTS,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
+        "grounded_generations",
+        "One row per (dataset, question, model, method, grounding_prompt): an answer and its explanation, from memory.",
+        (
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            METHOD,
+            GROUNDING_PROMPT,
+            GROUNDING_KIND,
+            column(
+                "steps",
+                pa.int32(),
+                "prompts that gave answer and explanation: 1, or 2 (the second one asks for the explanation alone)",
+            ),
+            column(
+                "generation",
+                pa.string(),
+                "all that the model wrote; in two steps, what it wrote in the second",
+            ),
+            column(
+                "answer",
+                pa.string(),
+                "the short answer: the text before the first semicolon, or all of it without one; in two steps that of"
+                " the first step; null for questions that want a long answer",
+                null=True,
+            ),
+            column(
+                "explanation",
+                pa.string(),
+                "the text that is compared with the corpus: what follows the first semicolon, the text of the second"
+                " step, or a long answer; null without a semicolon",
+                null=True,
+            ),
+            column(
+                "is_parsed",
+                pa.bool_(),
+                "answer and explanation could be told apart; always true in two steps",
+            ),
+            column(
+                "exact_match",
+                pa.float64(),
+                "1 if the answer equals a gold answer, both SQuAD-normalised, else 0; null for datasets with another"
+                " score",
+                null=True,
+            ),
+            column(
+                "f1",
+                pa.float64(),
+                "F1 of the answer's words by HotpotQA's rule: the maximum over the gold answers; null for datasets with"
+                " another score",
+                null=True,
+            ),
+            column(
+                "rouge_l",
+                pa.float64(),
+                "ROUGE-L F-measure of a long answer: the maximum over the gold answers; null for datasets with another"
+                " score",
+                null=True,
+            ),
+            PROMPT_HASH,
+            *ACCOUNTS,
+        ),
+        partitioned_by=("model",),
+    ),
     Table(
         "quip_scores",
         "One row per (dataset, question, model, method, prompt, text_from): a generation compared with the corpus.",
@@ -20,10 +112,15 @@ GROUNDING_TABLES = (
             column(
                 "prompt",
                 pa.string(),
-                "prompt, as named in the study; null for generated_passages, which all prompts share",
+                "prompt, as named in the study, or the grounding prompt of grounded_generations; null for"
+                " generated_passages, which all prompts share",
                 null=True,
             ),
-            column("text_from", pa.string(), "lake table whose raw_text was compared"),
+            column(
+                "text_from",
+                pa.string(),
+                "lake table whose text was compared: its raw_text; of grounded_generations the explanation",
+            ),
             column(
                 "n_grams",
                 pa.int64(),
@@ -38,8 +135,8 @@ GROUNDING_TABLES = (
             column(
                 "span_starts",
                 _PLACES,
-                "where each quoted span begins in raw_text, in characters from 0; a span is a maximal run of 25-grams"
-                " that occur in the corpus",
+                "where each quoted span begins in the compared text, in characters from 0; a span is a maximal run of"
+                " 25-grams that occur in the corpus",
             ),
             column("span_ends", _PLACES, "where each quoted span ends: the character after its last one"),
         ),

@@ -55,6 +55,15 @@ METHOD = column(
     " is put before the question",
 )
 PROMPT = column("prompt", pa.string(), "prompt, as named in the study")
+GROUNDING_PROMPT = column(
+    "grounding_prompt",
+    pa.string(),
+    "name of the text behind the question that asks the model to quote, or not to quote; the one called null adds no"
+    " text",
+)
+GROUNDING_KIND = column(
+    "grounding_kind", pa.string(), "what the grounding prompt asks for: null, grounding or anti_grounding"
+)
 RELATION = column("relation", pa.string(), "name of the relation that is asked about (SPEC §1)")
 PROMPT_HASH = column(
     "prompt_hash",

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, RELATION, TEXTS, Table, column
+from dagster_project.core.tables.schema import (
+    DATASET,
+    GROUNDING_KIND,
+    GROUNDING_PROMPT,
+    METHOD,
+    MODEL,
+    PROMPT,
+    RELATION,
+    TEXTS,
+    Table,
+    column,
+)
 
 _POSITION = column("position_in_study", pa.int32(), "place in the list of study.yaml, from 0")
 
@@ -221,6 +232,17 @@ STUDY_TABLES = (
                 "which page views count: resolve (those of the article's present title), sum (those of all titles that"
                 " lead to it), or ignore (those of the title that the entity links to)",
             ),
+        ),
+    ),
+    Table(
+        "grounding_prompts",
+        "One row per grounding prompt of the study.",
+        (
+            GROUNDING_PROMPT,
+            GROUNDING_KIND,
+            _POSITION,
+            column("text", pa.string(), "what stands behind the question; empty for the null prompt"),
+            column("datasets", TEXTS, "datasets whose questions are asked under it"),
         ),
     ),
 )

@@ -85,6 +85,8 @@ answers = generated_table(
 paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
 sampled_answers = generated_table("sampled_answers", questions)
 candidate_answers = generated_table("candidate_answers", paraphrases, dg.AssetKey(["lake", CANDIDATES]))
+grounded_answers = generated_table("grounded_answers", questions)
+grounded_generations = generated_table("grounded_generations", questions, grounded_answers)
 
 
 @dg.asset(**_GENERATED, deps=[_all_partitions(answers)])

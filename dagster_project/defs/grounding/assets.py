@@ -5,7 +5,7 @@ import dagster as dg
 from dagster_project.core.grounding.corpus import build_portrait
 from dagster_project.core.grounding.generations import score_generations
 from dagster_project.core.tables import TABLES
-from dagster_project.defs.generation.assets import answers, generated_passages
+from dagster_project.defs.generation.assets import answers, generated_passages, grounded_generations
 from dagster_project.defs.partitions import models
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
@@ -39,6 +39,7 @@ def portrait(study: StudyResource) -> dg.MaterializeResult:
     deps=[
         portrait,
         generated_passages,
+        grounded_generations,
         dg.AssetDep(answers, partition_mapping=dg.AllPartitionMapping()),
     ],
     description=TABLES["quip_scores"].grain,

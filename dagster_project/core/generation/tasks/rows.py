@@ -18,7 +18,7 @@ from dagster_project.core.study.study import Model
 
 def answer_columns(text: str, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
     """An answer's text, what is kept of it (a rambling model's first sentence), and its scores."""
-    raw_text = _storable(text)
+    raw_text = storable(text)
     prediction = kept_text(raw_text, SENTENCE if model.rambles else FIRST_LINE)
     scores = dataclasses.asdict(score_answer(prediction, gold_answers))
     return {"raw_text": raw_text, "prediction": prediction, **scores}
@@ -28,7 +28,7 @@ def background_columns(
     text: str, question_id: str, gold_answers: Sequence[str], model: Model
 ) -> dict[str, Any]:
     """A background text, its first line, and whether that line holds an answer."""
-    raw_text = _storable(text)
+    raw_text = storable(text)
     passage = kept_text(raw_text, FIRST_LINE)
     return {
         "passage_id": background_passage_id(model.name, question_id),
@@ -39,6 +39,6 @@ def background_columns(
     }
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text with question marks in place of lone surrogates, which Parquet cannot hold."""
     return text.encode("utf-8", "replace").decode()

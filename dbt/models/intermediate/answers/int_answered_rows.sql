@@ -7,6 +7,7 @@ with final as (
         'sampled_answers': ['int_sampled_answers', 'prompt', method_of('memory'), 'sample'],
         'candidate_answers': ['int_candidate_answers', 'prompt', 'method', 'paraphrase_id'],
         'generated_passages': ['int_generated_passages', 'null', method_of('background'), '0'],
+        'grounded_generations': ['int_grounded_generations', 'grounding_prompt', 'method', '0'],
     }.items() %}
     select
         '{{ table_name }}' as table_name,

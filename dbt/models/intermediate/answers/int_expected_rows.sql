@@ -73,6 +73,19 @@ final as (
     from {{ ref('stg_questions__questions') }} as questions
     cross join models
     inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
+    union all
+    select
+        'grounded_generations' as table_name,
+        questions.dataset,
+        questions.question_id,
+        prompts.grounding_prompt as prompt,
+        models.model,
+        {{ method_of('memory') }} as method,
+        0 as number
+    from {{ ref('stg_questions__questions') }} as questions
+    cross join models
+    inner join {{ ref('stg_study__grounding_prompts') }} as prompts
+        on list_contains(prompts.datasets, questions.dataset)
 
 )
 

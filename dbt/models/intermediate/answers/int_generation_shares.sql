@@ -6,6 +6,7 @@ with partitions as (
         'sampled_answers': ['int_sampled_answers', method_of('memory')],
         'candidate_answers': ['int_candidate_answers', 'method'],
         'generated_passages': ['int_generated_passages', method_of('background')],
+        'grounded_generations': ['int_grounded_generations', 'method'],
     }.items() %}
     select
         '{{ table_name }}' as table_name,

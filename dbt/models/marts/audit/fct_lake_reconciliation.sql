@@ -4,8 +4,9 @@
     'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt'],
     'candidate_answers': ['fct_candidate_answers', 'dataset, question_id, paraphrase_id, model, method, prompt'],
     'generated_passages': ['fct_generated_passages', 'dataset, question_id, model'],
+    'grounded_generations': ['fct_grounded_generations', 'dataset, question_id, model, method, grounding_prompt'],
 } -%}
-{%- set texts = {'generated_passages': 'text'} -%}
+{%- set texts = {'generated_passages': 'text', 'grounded_generations': 'generation'} -%}
 {%- set others = {'questions': 'stg_questions__questions', 'entities': 'stg_wikimedia__entities'} -%}
 with lake_rows as (
 

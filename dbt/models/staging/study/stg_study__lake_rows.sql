@@ -1,6 +1,6 @@
 {%- set tables = [
     'answers', 'paraphrase_answers', 'sampled_answers', 'candidate_answers', 'generated_passages',
-    'questions', 'entities'
+    'grounded_generations', 'questions', 'entities'
 ] -%}
 with final as (
     {% for table_name in tables %}

@@ -1,0 +1,157 @@
+"""Lake table `grounded_generations`: every question under every grounding prompt, closed-book (SPEC §9).
+
+What belongs here: the table's task. What does not: the texts of prompts (`prompts.grounded`), the first of two steps
+(`tasks.grounded_answers`), and the comparison with a corpus (`core.grounding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.build import Question
+from dagster_project.core.generation.prompts.endings import END
+from dagster_project.core.generation.prompts.grounded import (
+    long_form_prompt,
+    one_step_prompt,
+    second_step_prompt,
+    split_answer,
+)
+from dagster_project.core.generation.prompts.inputs import read_questions, records
+from dagster_project.core.generation.tasks.grounded_answers import (
+    has_first_step,
+    steps_of,
+    wants_short_answers,
+)
+from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.methods import memory_method
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
+from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, rouge_l
+from dagster_project.core.study.imports import EXACT_MATCH, F1, ROUGE_L
+from dagster_project.core.study.study import Dataset, Study
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedQuestion:
+    """A question under a grounding prompt. `answer`: that of the first step, None where there is one step."""
+
+    dataset: Dataset
+    grounding_prompt: str
+    request: Generate
+    question: Question
+    is_small: bool
+    answer: str | None = None
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question and grounding prompt."""
+        own = {"dataset": self.dataset.name, "question_id": self.question.question_id}
+        return own | {"grounding_prompt": self.grounding_prompt}
+
+    def prompt(self) -> ModelInput:
+        """For a long answer, for an explanation of the first step's answer, or for answer and explanation."""
+        text, name = self.question.question, self.grounding_prompt
+        if not wants_short_answers(self.dataset):
+            return ModelInput(long_form_prompt(text, name, is_small=self.is_small))
+        if self.answer is None:
+            return ModelInput(one_step_prompt(text, name))
+        return ModelInput(second_step_prompt(text, self.answer, name))
+
+
+class GroundedGenerations(Task):
+    """Without a grounding prompt the table is empty. The texts end where the model ends them."""
+
+    table = "grounded_generations"
+    keys = ("dataset", "question_id", "grounding_prompt")
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.grounding_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        answers = [scope.lake.content("grounded_answers", scope.model.name)] if _has_first_step(scope) else []
+        return [scope.lake.content("questions"), *answers]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        return {
+            "datasets": [[one.name, one.end_task] for one in scope.study.grounded_datasets],
+            "seed": scope.study.seed,
+            "prompts": [[name, GROUNDING_PROMPTS[name].text] for name in scope.study.grounding_prompts],
+            "steps": steps_of(scope.study, scope.model.name),
+            "texts": [
+                one_step_prompt("{question}", NULL),
+                second_step_prompt("{question}", "{answer}", NULL),
+                long_form_prompt("{question}", NULL, is_small=True),
+            ],
+            "max_new_tokens": _request(scope.study).max_new_tokens,
+        }
+
+    def plan(self, scope: Scope) -> Plan[GroundedQuestion]:
+        """Ordered by dataset, grounding prompt (as in the study) and question_id.
+
+        A question whose first step failed is left out: the quarantine of grounded_answers has it.
+        """
+        return Plan(list(_items(scope)))
+
+    def row(self, scope: Scope, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        text = storable(result.text)
+        answer, explanation = _parts(item, text)
+        return {
+            "method": memory_method().name,
+            "grounding_kind": GROUNDING_PROMPTS[item.grounding_prompt].kind,
+            "steps": 1 if item.answer is None else 2,
+            "generation": text,
+            "answer": answer,
+            "explanation": explanation,
+            "is_parsed": explanation is not None,
+            **_scores(item, explanation if answer is None else answer),
+        }
+
+
+def _items(scope: Scope) -> Iterator[GroundedQuestion]:
+    study, request = scope.study, _request(scope.study)
+    questions = read_questions(study, scope.lake)
+    first = _first_answers(scope) if _has_first_step(scope) else {}
+    is_small = steps_of(study, scope.model.name) == 2
+    for dataset in study.grounded_datasets:
+        needs_answer = is_small and wants_short_answers(dataset)
+        for name in study.grounding_prompts:
+            for question in questions.get(dataset.name, ()):
+                answer = first.get((dataset.name, question.question_id))
+                if answer is not None or not needs_answer:
+                    yield GroundedQuestion(dataset, name, request, question, is_small, answer)
+
+
+def _parts(item: GroundedQuestion, text: str) -> tuple[str | None, str | None]:
+    """The answer, None where a long one is wanted; and the explanation, None where it cannot be told apart."""
+    if not wants_short_answers(item.dataset):
+        return None, text
+    return split_answer(text) if item.answer is None else (item.answer, text)
+
+
+def _scores(item: GroundedQuestion, text: str | None) -> dict[str, float]:
+    """The one score by which the dataset is judged (SPEC §9)."""
+    scored, golds = text or "", item.question.gold_answers
+    score = item.dataset.end_task
+    if score == ROUGE_L:
+        return {ROUGE_L: rouge_l(scored, golds)}
+    return (
+        {F1: hotpot_f1(scored, golds)} if score == F1 else {EXACT_MATCH: float(is_exact_match(scored, golds))}
+    )
+
+
+def _request(study: Study) -> Generate:
+    return Generate(study.grounding.max_new_tokens if study.grounding else 0, END)
+
+
+def _has_first_step(scope: Scope) -> bool:
+    return has_first_step(scope.study, scope.model.name)
+
+
+def _first_answers(scope: Scope) -> dict[tuple[str, str], str]:
+    """From (dataset, question_id) to the answer of the first step."""
+    columns = ["dataset", "question_id", "answer"]
+    rows = records(scope.lake.read("grounded_answers", scope.model.name, columns))
+    return {(row["dataset"], row["question_id"]): row["answer"] for row in rows}

@@ -1,0 +1,20 @@
+"""HotpotQA: its own JSON list (hotpot_dev_distractor_v1.json and its like), or KILT's lines (format `hotpotqa`).
+
+What belongs here: the keys of its own form. What does not: KILT's form (`kilt`).
+
+Only question and answer are read: the paragraphs that the file brings are no part of a closed-book prompt.
+"""
+
+from __future__ import annotations
+
+from dagster_project.core.imports.formats import QuestionFormat
+from dagster_project.core.imports.kilt import read_objects
+from dagster_project.core.study.imports import F1
+from dagster_project.core.terms import LONGEST_LABEL
+
+_OWN = {"id": "_id", "question": "question", "answers": "answer"}
+
+FORMAT = QuestionFormat(
+    read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_LABEL),
+    end_task=F1,
+)

@@ -1,0 +1,68 @@
+"""Questions with ids and answers as JSON objects: a list of them, or one a line, as KILT publishes all its datasets.
+
+What belongs here: what the objects hold, in KILT's form and in the datasets' own. What does not: the formats (`hotpotqa`,
+`eli5`), and which rows cannot be used (`table`).
+
+KILT: {"id": …, "input": question, "output": [{"answer": …, "provenance": …}, …]}. An output without an answer is
+provenance alone, and is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.dataset import ImportedDataset
+from dagster_project.core.imports.records import Aside, opened, read_json_lines
+from dagster_project.core.imports.table import Reading, questions_of
+from dagster_project.core.imports.table_rows import Row, Rows
+
+_KILT = {"id": "id", "question": "input", "answers": "output"}
+
+
+def read_objects(
+    path: Path, dataset_name: str, own: Mapping[str, str], longest_answer: int
+) -> ImportedDataset:
+    """The questions of a file in KILT's form, or in that of `own`: meaning → the object's key, for id, question, answers.
+
+    Errors: `SourceError` where the file is neither, or has no question that can be used.
+    """
+    aside = Aside(path.name)
+    objects = list(_objects(path, aside))
+    keys = _KILT if any(_KILT["question"] in one for _, one in objects) else own
+    rows = (Row(number, _values(one, keys), keys) for number, one in objects)
+    return questions_of(path, Rows(keys, rows), aside, Reading(dataset_name, None, "", longest_answer))
+
+
+def _objects(path: Path, aside: Aside) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with opened(path) as stream:
+        is_list = stream.read(64).lstrip().startswith(b"[")
+        stream.seek(0)
+        listed = _json(path, stream.read()) if is_list else None
+    if listed is None:
+        yield from read_json_lines(path, aside)
+        return
+    for number, one in enumerate(listed, 1):
+        if isinstance(one, Mapping):
+            yield number, one
+        else:
+            aside.put(number, "an object was expected", one)
+
+
+def _json(path: Path, content: bytes) -> list[Any]:
+    try:
+        return list(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); the file may be cut off") from None
+
+
+def _values(one: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    answers = one.get(keys["answers"])
+    if isinstance(answers, Mapping):  # ELI5's own form has the texts of answers beside their ids and votes
+        answers = answers.get("text")
+    listed = answers if isinstance(answers, list) else [answers]
+    golds = [gold.get("answer") if isinstance(gold, Mapping) else gold for gold in listed]
+    return {"id": one.get(keys["id"]), "question": one.get(keys["question"]), "answers": golds}

@@ -1,0 +1,53 @@
+{%- set scored = 'dataset, question_id, model, method, prompt, text_from' -%}
+with generations as (
+
+    {{ without_doubles(
+        ref('stg_generation__grounded_generations'),
+        'dataset, question_id, model, method, grounding_prompt',
+        'generation'
+    ) }}
+
+),
+
+first_steps as (
+
+    {{ without_doubles(
+        ref('stg_generation__grounded_answers'), 'dataset, question_id, model', 'raw_text'
+    ) }}
+
+),
+
+scores as (
+
+    select distinct on ({{ scored }}) * from {{ ref('stg_grounding__quip_scores') }}
+    where text_from = 'grounded_generations'
+
+),
+
+final as (
+
+    select
+        generations.*,
+        case when generations.steps = 2 then first_steps.raw_text end as first_text,
+        scores.n_grams,
+        scores.quip,
+        scores.span_starts,
+        scores.span_ends,
+        {{ parts_of('generations.explanation', 'scores.span_starts', 'scores.span_ends') }} as quotes
+    from generations
+    left join first_steps
+        on
+            generations.dataset = first_steps.dataset
+            and generations.question_id = first_steps.question_id
+            and generations.model = first_steps.model
+    left join scores
+        on
+            generations.dataset = scores.dataset
+            and generations.question_id = scores.question_id
+            and generations.model = scores.model
+            and generations.method = scores.method
+            and generations.grounding_prompt = scores.prompt
+
+)
+
+select * from final

@@ -1,0 +1,35 @@
+with generations as (
+
+    {{ with_share_of_work(ref('int_grounded_generations'), 'grounded_generations') }}
+
+),
+
+final as (
+
+    select
+        dataset,
+        question_id,
+        model,
+        method,
+        grounding_prompt,
+        grounding_kind,
+        steps,
+        first_text,
+        generation,
+        answer,
+        explanation,
+        is_parsed,
+        exact_match,
+        f1,
+        rouge_l,
+        n_grams,
+        quip,
+        span_starts,
+        span_ends,
+        quotes,
+        {{ account_columns(attributed=true) }}
+    from generations
+
+)
+
+select * from final

@@ -1,0 +1,192 @@
+"""Every question is asked under every grounding prompt; answer and explanation are told apart and scored."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_study import made, small_study, with_model
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.engine.task import Scope
+from dagster_project.core.generation.prompts import grounded
+from dagster_project.core.generation.tasks.grounded_generations import GroundedQuestion
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
+from dagster_project.core.study.grounding import Grounding
+from dagster_project.core.study.imports import Import, Place
+from dagster_project.core.study.study import Dataset, Study
+
+NAMES = ("null", "according_to_wikipedia", "without_wikipedia")
+VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
+_BLANK = Generation("", prompt_tokens=1, new_tokens=1, n_truncated_tokens=0, latency_ms=1.0, batch_size=1)
+
+
+def dataset(name: str, format_: str | None = None) -> Dataset:
+    imported = Import("questions", format_, Place("any")) if format_ else None
+    return Dataset(name, imported=imported)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Three questions each of a dataset with short answers, of HotpotQA and of ELI5."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    base = small_study(tmp_path, f"fake:digest?ledger={tmp_path / 'ledger'}", batch_tokens=16)
+    found = dataclasses.replace(
+        base,
+        datasets=(dataset("nq", "table"), dataset("hotpot", "hotpotqa"), dataset("eli", "eli5")),
+        methods=("closed_book",),
+        grounding=Grounding(prompts=NAMES),
+    )
+    fill(Lake(found.home.lake))
+    return found
+
+
+def fill(lake: Lake) -> None:
+    questions = [
+        {
+            "dataset": name, "question_id": f"q{i}", "subject_aliases": [], "question": f"what is {name} {i}",
+            "object_ids": [], "objects": [], "gold_answers": ["yes", "the gold one"],
+        }
+        for name in ("nq", "hotpot", "eli")
+        for i in range(3)
+    ]  # fmt: skip
+    lake.write("questions", questions, fingerprint="f")
+
+
+def in_two_steps(study: Study, **more: Any) -> Study:
+    return dataclasses.replace(study, grounding=Grounding(prompts=NAMES, steps=2, **more))
+
+
+def generate(study: Study) -> Outcome:
+    if TASKS["grounded_answers"].is_asked(study):
+        made(study, TASKS["grounded_answers"])
+    return made(study, TASKS["grounded_generations"])
+
+
+def rows_of(study: Study, table: str = "grounded_generations") -> list[dict[str, Any]]:
+    return Lake(study.home.lake).read(table, "tiny").to_pylist()
+
+
+def test_each_question_has_a_row_under_each_prompt(study: Study) -> None:
+    generate(study)
+    rows = rows_of(study)
+    assert [(row["dataset"], row["grounding_prompt"], row["question_id"]) for row in rows] == [
+        (name, prompt, f"q{i}") for name in ("eli", "hotpot", "nq") for prompt in NAMES for i in range(3)
+    ]
+    kinds = {row["grounding_prompt"]: row["grounding_kind"] for row in rows}
+    assert list(kinds.values()) == ["null", "grounding", "anti_grounding"]
+    assert {(row["method"], row["steps"]) for row in rows} == {("closed_book", 1)}
+    scores = {"nq": "exact_match", "hotpot": "f1", "eli": "rouge_l"}
+    for row in rows:
+        given = [name for name in scores.values() if row[name] is not None]
+        assert given == [scores[row["dataset"]]]
+    assert generate(study).was_current
+
+
+def test_prompts_are_those_of_the_paper(study: Study) -> None:
+    def prompts(study: Study) -> dict[tuple[str, str], str]:
+        scope = Scope(study, Lake(study.home.lake), study.models[0])
+        items = TASKS["grounded_generations"].plan(scope).items
+        return {
+            (item.dataset.name, item.grounding_prompt): item.prompt().text
+            for item in items
+            if item.question.question_id == "q1"
+        }
+
+    once = prompts(study)
+    assert once["nq", "null"].endswith("a semicolon, then the explanation.\nwhat is nq 1")
+    assert once["nq", NAMES[1]] == once["nq", "null"] + " Answer according to Wikipedia."
+    assert once["eli", "null"] == "what is eli 1"
+    generate(in_two_steps(study))
+    twice = prompts(in_two_steps(study))
+    (first,) = [
+        r for r in rows_of(study, "grounded_answers") if (r["dataset"], r["question_id"]) == ("nq", "q1")
+    ]
+    assert twice["nq", NAMES[1]] == (
+        f"Question: what is nq 1\nAnswer: {first['answer']}\n\n\nGive a detailed explanation for why this is true."
+        " Answer according to Wikipedia.\nExplanation:"
+    )
+    assert twice["eli", NAMES[1]] == "what is eli 1 Answer according to Wikipedia. Answer:"
+
+
+def test_two_steps_keep_the_first_answer_under_every_prompt(study: Study) -> None:
+    two = in_two_steps(study, datasets=("eli", "nq"))
+    generate(two)
+    first = {row["question_id"]: row["answer"] for row in rows_of(two, "grounded_answers")}
+    rows = rows_of(two)
+    assert {row["dataset"] for row in rows} == {"eli", "nq"}
+    for row in rows:
+        is_short = row["dataset"] == "nq"
+        assert row["steps"] == (2 if is_short else 1)
+        assert row["answer"] == (first[row["question_id"]] if is_short else None)
+        assert (row["explanation"], row["is_parsed"]) == (row["generation"], True)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "explanation"),
+    [
+        ("Yes; it is so; really.", "Yes", "it is so; really."),
+        ("no semicolon", "no semicolon", None),
+        ("", "", None),
+        (";", "", ""),
+    ],
+)
+def test_a_text_without_a_semicolon_is_no_explanation(
+    study: Study, text: str, answer: str, explanation: str | None
+) -> None:
+    row = row_of(study, "nq", text)
+    assert (row["answer"], row["explanation"], row["generation"]) == (answer, explanation, text)
+    assert row["is_parsed"] is (explanation is not None)
+    assert row["exact_match"] == float(answer == "Yes")
+
+
+def test_the_first_steps_answer_is_scored_and_an_empty_explanation_is_kept(study: Study) -> None:
+    row = row_of(study, "hotpot", "", answer="the Gold")
+    assert (row["answer"], row["explanation"], row["is_parsed"]) == ("the Gold", "", True)
+    assert row["f1"] == pytest.approx(2 / 3)
+    assert row_of(study, "hotpot", "yes it is; so")["f1"] == 0
+    assert row_of(study, "eli", "yes")["rouge_l"] == 1
+
+
+def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Mapping[str, Any]:
+    task = TASKS["grounded_generations"]
+    scope = Scope(study, Lake(study.home.lake), study.models[0])
+    (item, *_) = [one for one in task.plan(scope).items if one.dataset.name == name]
+    asked: GroundedQuestion = dataclasses.replace(item, answer=answer)
+    return task.row(scope, asked, 0, dataclasses.replace(_BLANK, text=text))
+
+
+def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Study, tmp_path: Path) -> None:
+    two = in_two_steps(study)
+    generate(two)
+    whole = [{k: v for k, v in row.items() if k not in VARYING} for row in rows_of(two)]
+    again = dataclasses.replace(two, name="again")
+    lake = Lake(again.home.lake)
+    fill(lake)
+    for cache in study.home.row_cache.glob("*"):
+        cache.unlink()
+    (tmp_path / "ledger").write_text("")
+    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=2")
+    n_stops = 0
+    while not lake.partitions("grounded_generations"):
+        with contextlib.suppress(BackendError):
+            generate(failing)
+            break
+        n_stops += 1
+    lines = (tmp_path / "ledger").read_text().splitlines()
+    assert n_stops > 1
+    assert len(lines) == len(set(lines)) == 6 + 27
+    assert [{k: v for k, v in row.items() if k not in VARYING} for row in rows_of(again)] == whole
+
+
+def test_every_prompt_of_the_paper_is_there() -> None:
+    kinds = [prompt.kind for prompt in GROUNDING_PROMPTS.values()]
+    assert kinds == ["null"] + 8 * ["grounding"] + 3 * ["anti_grounding"]
+    assert grounded.one_step_prompt("Why?", "null").endswith("Why?")
