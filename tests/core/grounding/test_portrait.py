@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.grounding.plan import count_grams, planned
+from dagster_project.core.grounding.plan import Plan, count_grams, planned
 from dagster_project.core.grounding.portrait import (
     Portrait,
     build,
