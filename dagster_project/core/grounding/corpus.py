@@ -60,16 +60,17 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
     remove_leftovers(folder.parent / STAGING)
     plan = _read_plan(folder)
-    was_current = plan is not None and _is_whole(folder, plan)
+    found = _opened(folder, plan)
+    was_current = found is not None
     if plan is None:
         n_all, n_grams = count_grams(corpus(), study.seed)
         log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
         plan = planned(n_grams, grounding.portrait.false_positive_rate, study.seed)
         _write_plan(folder, plan)
-    if not was_current:
+    if found is None:
         build(folder, plan, corpus, log)
         _remove_others(folder)
-    found = open_portrait(folder, plan)
+        found = open_portrait(folder, plan)
     seconds = round(time.perf_counter() - started, 3)
     log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, found.observed_rate)
     return PortraitReport(
@@ -136,12 +137,11 @@ def _write_plan(folder: Path, plan: Plan) -> None:
         temporary.write_text(json.dumps(plan.record()), encoding="utf-8")
 
 
-def _is_whole(folder: Path, plan: Plan) -> bool:
+def _opened(folder: Path, plan: Plan | None) -> Portrait | None:
     try:
-        open_portrait(folder, plan)
+        return open_portrait(folder, plan) if plan is not None else None
     except LakeError:
-        return False
-    return True
+        return None
 
 
 def _remove_others(folder: Path) -> None:

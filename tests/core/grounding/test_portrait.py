@@ -102,7 +102,7 @@ def test_incremental_equals_whole_byte_for_byte(tmp_path: Path) -> None:
 def test_the_header_says_what_the_portrait_is(tmp_path: Path) -> None:
     folder = built(tmp_path / "p" / "s", some_texts(200))
     headers = [read_header(path_of(folder, i)) for i in range(PLAN.n_files)]
-    assert [Plan(**header["plan"]) for header in headers] == [PLAN] * 3
+    assert [header["plan"] for header in headers] == [PLAN] * 3
     assert [header["first_part"] for header in headers] == [0, 2, 4]
     assert sum(header["bits"] for header in headers) == PLAN.n_bytes * 8
     assert (PLAN.width, PLAN.normalisation, PLAN.n_bits) == (25, 1, 10)
@@ -138,6 +138,20 @@ def test_a_cut_file_is_refused_by_name_and_built_again(tmp_path: Path, kept: int
     cut.unlink()
     with pytest.raises(LakeError, match=rf"{cut.name} is missing"):
         open_portrait(folder, PLAN)
+
+
+@pytest.mark.parametrize("place", [3, 60, 1_000, 4_095, 4_096, 50_000, -5, -1])
+def test_one_flipped_byte_is_refused_by_name_and_built_again(tmp_path: Path, place: int) -> None:
+    """In the header's first line, its values, its padding, the first word, the middle, the last word, the checksum."""
+    texts = some_texts(60)
+    folder = built(tmp_path / "p" / "s", texts)
+    before, hurt = contents(folder), path_of(folder, 1)
+    data = bytearray(hurt.read_bytes())
+    data[place] ^= 1
+    hurt.write_bytes(data)
+    with pytest.raises(LakeError, match=rf"{hurt.name}( has changed|: the portrait has| is no file)"):
+        open_portrait(folder, PLAN)
+    assert contents(built(folder, texts)) == before
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.grounding.plan import count_grams, planned
 from dagster_project.core.grounding.portrait import Portrait, build, open_portrait
-from dagster_project.core.grounding.quip import Scorer
+from dagster_project.core.grounding.quip import Quotes, Scorer
 from dagster_project.core.grounding.texts import Hasher, Texts
 from tests.core.grounding.plain_reference import corpus_of, grams, normalised, share_in
 from tests.real_data import REAL_DATA, needs_real_data
@@ -101,9 +102,22 @@ def test_a_stated_share_of_copied_text_is_recovered(tmp_path: Path) -> None:
 
 
 def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
-    """Its buffers do not grow with it, and its spans do not break where a piece ends."""
+    """Neither building nor scoring takes more memory for a longer line; a span does not break where a piece ends."""
     line = "".join(map(chr, np.random.default_rng(1).integers(97, 123, 1_000_000)))
-    quotes = Scorer(portrait_of(tmp_path, [line]), room=10_000).quotes(Texts.of([line]))
+    plan = planned(len(line), 1e-6, seed=0)
+
+    def built_and_scored(texts: Texts, name: str) -> tuple[Quotes, int]:
+        tracemalloc.start()
+        build(tmp_path / "portrait" / name, plan, lambda: [texts], LOG, room=10_000)
+        quotes = Scorer(open_portrait(tmp_path / "portrait" / name, plan), room=10_000).quotes(texts)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return quotes, peak
+
+    built_and_scored(Texts.of(["compiles the loops" * 3]), "first")
+    peaks = [built_and_scored(Texts.of([line[:n]]), str(n))[1] for n in (50_000, 200_000)]
+    quotes, peak = built_and_scored(Texts.of([line]), "whole")
+    assert max(*peaks, peak) - min(peaks) < 50_000
     assert (quotes.n_grams[0], quotes.scores[0]) == (len(line) - 24, 1)
     assert (quotes.starts.tolist(), quotes.ends.tolist()) == ([0], [len(line)])
 
