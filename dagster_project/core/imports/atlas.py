@@ -2,9 +2,6 @@
 
 What belongs here: the files' keys (`text-list-100-sec.jsonl` and `infobox.jsonl`). What does not: what becomes of the
 passages (`retrieval.collections`).
-
-A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
-`load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ def read_passages(path: Path, aside: Aside) -> Iterator[CollectedText]:
         elif not isinstance(section, str):
             aside.put(number, "key section: a text was expected", loaded)
         else:
-            text = f"{section}: {loaded['text']}" if section and loaded["text"].strip() else loaded["text"]
-            yield CollectedText(number, loaded["id"], loaded["title"], text)
+            yield CollectedText(number, loaded["id"], loaded["title"], loaded["text"], section or None)
 
 
 FORMAT = CollectionFormat(read=read_passages)

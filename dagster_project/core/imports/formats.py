@@ -93,23 +93,32 @@ class AnswerFormat:
 
 @dataclass(frozen=True)
 class CollectedText:
-    """A passage or an article of a collection's file: the row that it stands in, its id there, its title and its text."""
+    """A passage or an article of a collection's file: the row that it stands in, its id there, its title and its text.
+
+    `section`: the title of the article's section; `revision`, `url` and `date`: which version of the page it is. None:
+    the file does not say.
+    """
 
     row: int
     id: str
     title: str
     text: str
+    section: str | None = None
+    revision: str | None = None
+    url: str | None = None
+    date: str | None = None
 
 
 @dataclass(frozen=True)
 class CollectionFormat:
-    """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none.
+    """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none. It takes the place,
+    the rows put aside, and the values of the format's own `keys`, by their names.
 
     A text is a passage with an id of its own, or, with `gives_articles`, an article (or a part of one) to be cut into
     passages; its id is then its title, which the parts of an article share.
     """
 
-    read: Callable[[Path, Aside], Iterator[CollectedText]]
+    read: Callable[..., Iterator[CollectedText]]
     gives_articles: bool = False
     files: Callable[[Path, Collection], list[Path]] = the_file
     keys: Keys = field(default_factory=dict, hash=False)

@@ -117,6 +117,7 @@ class _Joined:
                     f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
                 )
             count["rows put aside"] = len(own.rows) - count["known already"]
+            count |= {f"{what} left out": n for what, n in own.left_out.items()}
             told = ", ".join(f"{n:,} {what}" for what, n in count.items())
             self.log.info("%s: %s", collection.name, told)
         yield from given_passages(self.study)
@@ -130,13 +131,13 @@ class _Joined:
         count: dict[str, int],
     ) -> Iterator[dict[str, Any]]:
         """The passages of one collection without those that were there before, with the same title and text."""
-        for row, name, position, title, text in _passages(collection, place, aside):
+        for found, name, position, title, text in _passages(collection, place, aside):
             passage_id = f"{collection.name}:{name}"
             first = first_ids.setdefault(_digest(title, text), passage_id)
             if first != passage_id:
                 count["known already"] += 1
                 reason = f"kept once: passage {first} has the same title and text"
-                aside.put(row, reason, {"title": title, "text": text})
+                aside.put(found.row, reason, {"title": title, "text": text})
                 continue
             entity_id = self.entity_of.get(title)
             count["passages"] += 1
@@ -152,6 +153,10 @@ class _Joined:
                 "collection_source": collection.source,
                 "collection_date": collection.date,
                 "licence": collection.licence,
+                "section": found.section,
+                "revision": found.revision,
+                "url": found.url,
+                "revision_date": found.date,
             }
 
 
@@ -168,12 +173,18 @@ def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     return Computed(Streamed.of("passages", joined.rows()), joined.aside, joined.notes)
 
 
-def _passages(collection: Collection, place: Path, aside: Aside) -> Iterator[tuple[int, str, int, str, str]]:
-    """(row, name within the collection, position in the article, title, text) of each passage."""
+def _passages(
+    collection: Collection, place: Path, aside: Aside
+) -> Iterator[tuple[CollectedText, str, int, str, str]]:
+    """(what the file says, name within the collection, position in the article, title, text) of each passage.
+
+    A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
+    `load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
+    """
     format_ = _format(collection)
     rows_of_ids: dict[str, int] = {}
     positions: Counter[str] = Counter()
-    for found in format_.read(place, aside):
+    for found in format_.read(place, aside, **dict(collection.options)):
         title = clean_term(found.title, len(found.title)).text
         name = clean_term(found.id).text
         texts = [text for cut in _cut(found, format_) if (text := clean_term(cut, len(cut)).text)]
@@ -190,7 +201,8 @@ def _passages(collection: Collection, place: Path, aside: Aside) -> Iterator[tup
         for text in texts:
             position = positions[title]
             positions[title] += 1
-            yield found.row, f"{title}-{position}" if format_.gives_articles else name, position, title, text
+            whole = f"{found.section}: {text}" if found.section else text
+            yield found, f"{title}-{position}" if format_.gives_articles else name, position, title, whole
 
 
 def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:

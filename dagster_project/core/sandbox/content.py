@@ -23,6 +23,7 @@ from dagster_project.core.rdf import Reading, read_triples
 from dagster_project.core.sandbox import dumps
 from dagster_project.core.sandbox.pages import Pages, Redirect
 from dagster_project.core.sandbox.rdf import write_ntriples
+from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
 
 # Above these sizes the store is on disk: in memory it needs about 8 kB per entity.
@@ -75,6 +76,9 @@ class Content(Protocol):
 
     def page_view_lines(self, month: str) -> Iterator[str]:
         """The lines of a month's page view dump; called only if there are articles."""
+
+    def xml_lines(self) -> Iterator[str]:
+        """The lines of the XML dump of articles; called only if there are articles."""
 
     def close(self) -> None:
         """Free the disk space of the store."""
@@ -165,6 +169,9 @@ class WorldContent(_StoreOwner):
     def page_view_lines(self, month: str) -> Iterator[str]:
         return dumps.page_view_lines(self._world, month)
 
+    def xml_lines(self) -> Iterator[str]:
+        return page_lines(self._world)
+
 
 class RdfContent(_StoreOwner):
     """An N-Triples file, plain or gzip; its broken lines are skipped and reported."""
@@ -205,4 +212,7 @@ class RdfContent(_StoreOwner):
         return iter(())
 
     def page_view_lines(self, month: str) -> Iterator[str]:
+        return iter(())
+
+    def xml_lines(self) -> Iterator[str]:
         return iter(())

@@ -22,11 +22,13 @@ from dagster_project.core.sandbox.replies import Reply
 
 PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article/"
 DUMP = "/other/cirrussearch/current/enwiki-content.json.gz"
+ARTICLES = "/enwiki/latest/enwiki-latest-pages-articles-multistream.xml"
 TRUTHY = "/wikidatawiki/entities/latest-truthy.nt"
 PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
 _BULK = re.compile(
     rf"{re.escape(TRUTHY)}(?P<facts>(\.gz|\.bz2)?)|{PAGE_VIEW_DUMPS}/(?P<year>\d{{4}})/(?P=year)-(?P<month>0[1-9]|1[0-2])"
     r"/pageviews-(?P=year)(?P=month)-user(?P<views>(\.gz|\.bz2)?)"
+    rf"|{re.escape(ARTICLES)}(?P<articles>(\.gz|\.bz2)?)"
 )
 _ACCESS = ("all-access", "desktop", "mobile-app", "mobile-web")
 _AGENTS = ("all-agents", "user", "spider", "automated")
@@ -114,13 +116,15 @@ def dump(content: Content) -> Reply:
 
 
 def bulk_dump(content: Content, path: str) -> Reply | None:
-    """The truthy dump or a month's page view dump, made while it is sent; None for any other path."""
+    """The truthy dump, a month's page view dump or the XML dump of articles, made while it is sent; None for any other path."""
     match = _BULK.fullmatch(path)
     if not match:
         return None
-    month = f"{match['year']}-{match['month']}"
-    lines = content.page_view_lines(month) if match["year"] else content.truthy_lines()
-    suffix = match["views"] or match["facts"] or ""
+    if match["year"]:
+        lines = content.page_view_lines(f"{match['year']}-{match['month']}")
+    else:
+        lines = content.truthy_lines() if match["facts"] is not None else content.xml_lines()
+    suffix = match["views"] or match["facts"] or match["articles"] or ""
     pieces = (piece for piece in compressed(lines, suffix) if piece)
     first = next(pieces)
     tag = f'"{hashlib.sha256(path.encode() + first).hexdigest()[:16]}"'

@@ -44,6 +44,7 @@ FORMATS: dict[str, dict[str, str]] = {
         "articles": f"{_HERE}.articles",
         "atlas": f"{_HERE}.atlas",
         "cirrus_search": f"{_HERE}.cirrus_search",
+        "wikipedia_xml": f"{_HERE}.wikipedia_xml",
     },
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""

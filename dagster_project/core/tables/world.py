@@ -279,6 +279,20 @@ WORLD_TABLES = (
                 "collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True
             ),
             column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
+            column(
+                "section",
+                pa.string(),
+                "titles of the headings above the passage, joined by colons, which stand before its text; null = none",
+                null=True,
+            ),
+            column("revision", pa.string(), "number of the page's revision; null = unknown", null=True),
+            column("url", pa.string(), "address of the page; null = unknown", null=True),
+            column(
+                "revision_date",
+                pa.string(),
+                "when the revision was saved, as the source writes it; null = unknown",
+                null=True,
+            ),
         ),
     ),
     Table(

@@ -72,13 +72,14 @@ class DumpFile:
     """A dump on disk. After reading, `n_lines` is the number of lines, and `cut` says where a truncated file ended.
 
     A truncated file is an error unless `accept_cut`. `last_line_ends`: the ending that makes a last line without a
-    line break complete; empty: such a line is never complete.
+    line break complete; empty: such a line is never complete. `accepted_by`: the study's key for `accept_cut`.
     """
 
     path: Path
     accept_cut: bool = False
     last_line_ends: bytes = b""
     threads: int = 0
+    accepted_by: str = "source.accept_cut_dumps"
     n_lines: int = 0
     cut: str | None = None
 
@@ -104,7 +105,7 @@ class DumpFile:
                 rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[decompression.MARGIN : end])
             if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
                 # Truncated in the very last bytes, which hold no text.
-                self._breaks_off(self.path.stat().st_size, _NO_END, log)
+                self.breaks_off(self.path.stat().st_size, _NO_END, log)
                 rest = b""
         except BrokenStreamError as error:
             self._broken(error, log)
@@ -127,7 +128,7 @@ class DumpFile:
         if self.last_line_ends and rest.rstrip().endswith(self.last_line_ends):
             yield self._chunk(memoryview(rest + b"\n"))
         elif self.cut is None:
-            self._breaks_off(self.path.stat().st_size, "the last line has no end", log)
+            self.breaks_off(self.path.stat().st_size, "the last line has no end", log)
 
     def _broken(self, error: BrokenStreamError, log: logging.Logger) -> None:
         if isinstance(error.cause, (zlib.error, gzip.BadGzipFile)):
@@ -139,15 +140,16 @@ class DumpFile:
             )
         if not isinstance(error.cause, (RuntimeError, ValueError, EOFError)):
             raise SourceError(f"{self.path}: cannot be read ({error})")
-        self._breaks_off(error.offset, str(error), log)
+        self.breaks_off(error.offset, str(error), log)
 
-    def _breaks_off(self, offset: int, why: str, log: logging.Logger) -> None:
+    def breaks_off(self, offset: int, why: str, log: logging.Logger) -> None:
+        """The file ends before its content does. Errors: `SourceError` unless the study accepts that."""
         size = self.path.stat().st_size
         at = f"at byte {min(offset, size):,} of {size:,}, after line {self.n_lines:,}"
         self.cut = f"{self.path}: breaks off {at} ({why})"
         if not self.accept_cut:
             raise SourceError(
-                f"{self.cut}; fetch it again, or set source.accept_cut_dumps to use the part before the break"
+                f"{self.cut}; fetch it again, or set {self.accepted_by} to use the part before the break"
             )
         log.warning("%s; the part before the break is used, as the study allows", self.cut)
 
@@ -158,7 +160,7 @@ class DumpFile:
             stream = open_stream(self.path, threads)
             if isinstance(stream, Bzip2) and not self.accept_cut and not has_bzip2_end(self.path):
                 stream.close()
-                self._breaks_off(self.path.stat().st_size, _NO_END, logging.getLogger(__name__))
+                self.breaks_off(self.path.stat().st_size, _NO_END, logging.getLogger(__name__))
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         return stream

@@ -1,0 +1,172 @@
+"""Wikitext as plain text by sections (mwparserfromhell).
+
+What belongs here: what of an article's markup is text, and parsing many articles in processes of their own. What does
+not: reading dumps (`imports.wikipedia_xml`), cutting passages (`retrieval.splitting`).
+
+Templates, tables, references, files, categories, galleries, formulas, comments and magic words are left out. Links and
+external links leave their words. mwparserfromhell reads markup that is nested too deeply, or never closed, as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from dagster_project.core.errors import SourceError
+
+PARSED_AT_ONCE = 1 << 20  # characters that one process takes
+_HIDDEN_TAGS = frozenset({
+    "categorytree", "ce", "chem", "gallery", "graph", "hiero", "imagemap", "indicator", "inputbox", "mapframe", "maplink",
+    "math", "ref", "references", "score", "section", "source", "style", "syntaxhighlight", "table", "templatedata",
+    "templatestyles", "timeline",
+})  # fmt: skip
+_STYLE = re.compile(r"''+|__[A-Z]{3,}__")
+_HOLLOW_BRACKETS = re.compile(r"[ \t]*\([\s,;:/]*\)|[ \t]*\[[\s,;:/]*\]")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z-]+)?:\S")
+_Page = TypeVar("_Page")
+
+
+@dataclass(frozen=True)
+class Section:
+    """The text below one heading. `title`: the headings above it, joined by colons; None before the first heading."""
+
+    title: str | None
+    text: str
+
+
+def sections_of(wikitext: str, hidden: frozenset[str] = frozenset()) -> list[Section]:
+    """The sections with text, in their order. `hidden`: namespaces, in lower case, whose links show no text.
+
+    Errors: whatever mwparserfromhell raises.
+    """
+    import mwparserfromhell
+    from mwparserfromhell.nodes import Heading
+
+    titles: dict[int, str] = {}
+    found: list[tuple[str | None, list[str]]] = [(None, [])]
+    for node in mwparserfromhell.parse(wikitext, skip_style_tags=True).nodes:
+        if isinstance(node, Heading):
+            titles = {level: title for level, title in titles.items() if level < node.level}
+            titles[node.level] = " ".join(_text_of(node.title, hidden).split())
+            found.append((": ".join(filter(None, titles.values())) or None, []))
+        else:
+            _write(node, found[-1][1], hidden)
+    sections = ((title, _without_markup("".join(pieces))) for title, pieces in found)
+    return [Section(title, text) for title, text in sections if text]
+
+
+def parsed(
+    pages: Iterable[tuple[_Page, str]], hidden: frozenset[str], n_processes: int
+) -> Iterator[tuple[_Page, list[Section] | str]]:
+    """Each page with its sections, or with the reason why its wikitext cannot be parsed; in the order of `pages`.
+
+    With several processes, a few batches a process are in memory. Errors: `SourceError` where a process is killed.
+    """
+    batches = _batches(pages)
+    if n_processes == 1:
+        for some, texts in batches:
+            yield from zip(some, _sections_or_reasons(texts, hidden), strict=True)
+        return
+    waiting: deque[tuple[list[_Page], Future[list[list[Section] | str]]]] = deque()
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        try:
+            for some, texts in batches:
+                waiting.append((some, pool.submit(_sections_or_reasons, texts, hidden)))
+                if len(waiting) > 2 * n_processes:
+                    yield from _first_of(waiting)
+            while waiting:
+                yield from _first_of(waiting)
+        except BrokenProcessPool:
+            raise SourceError("a process that parses wikitext was killed; is there enough memory?") from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _first_of(
+    waiting: deque[tuple[list[_Page], Future[list[list[Section] | str]]]],
+) -> Iterator[tuple[_Page, list[Section] | str]]:
+    some, future = waiting.popleft()
+    return zip(some, future.result(), strict=True)
+
+
+def _batches(pages: Iterable[tuple[_Page, str]]) -> Iterator[tuple[list[_Page], list[str]]]:
+    some: list[_Page] = []
+    texts: list[str] = []
+    size = 0
+    for page, text in pages:
+        some.append(page)
+        texts.append(text)
+        size += len(text)
+        if size >= PARSED_AT_ONCE:
+            yield some, texts
+            some, texts, size = [], [], 0
+    if some:
+        yield some, texts
+
+
+def _sections_or_reasons(texts: Sequence[str], hidden: frozenset[str]) -> list[list[Section] | str]:
+    return [_sections_or_reason(text, hidden) for text in texts]
+
+
+def _sections_or_reason(text: str, hidden: frozenset[str]) -> list[Section] | str:
+    try:
+        return sections_of(text, hidden)
+    except Exception as error:  # one page must not end a run over millions
+        return f"mwparserfromhell: {type(error).__name__}: {error}"
+
+
+def _write(node: Any, pieces: list[str], hidden: frozenset[str]) -> None:
+    """Add the text of one node; templates, arguments and comments have none."""
+    kind = type(node).__name__
+    if kind == "Text":
+        pieces.append(node.value)
+    elif kind == "Wikilink":
+        _write_link(node, pieces, hidden)
+    elif kind == "Tag":
+        tag = str(node.tag).strip().lower()
+        if tag == "br":
+            pieces.append("\n")
+        elif tag not in _HIDDEN_TAGS and node.contents is not None:
+            _write_all(node.contents, pieces, hidden)
+    elif kind == "ExternalLink":
+        if node.title is not None:
+            _write_all(node.title, pieces, hidden)
+        elif not node.brackets:
+            pieces.append(str(node.url))
+    elif kind == "HTMLEntity":
+        pieces.append(node.normalize())
+    elif kind == "Heading":  # within a tag
+        pieces.append(f"\n{_text_of(node.title, hidden)}\n")
+
+
+def _write_link(node: Any, pieces: list[str], hidden: frozenset[str]) -> None:
+    title = str(node.title).strip()
+    space = title.partition(":")[0].strip().lower()
+    if space in hidden and ":" in title:
+        return
+    if node.text is not None:
+        _write_all(node.text, pieces, hidden)
+    elif not _LANGUAGE.match(title):
+        pieces.append(title.removeprefix(":"))
+
+
+def _write_all(code: Any, pieces: list[str], hidden: frozenset[str]) -> None:
+    for node in code.nodes:
+        _write(node, pieces, hidden)
+
+
+def _text_of(code: Any, hidden: frozenset[str]) -> str:
+    pieces: list[str] = []
+    _write_all(code, pieces, hidden)
+    return _without_markup("".join(pieces))
+
+
+def _without_markup(text: str) -> str:
+    """The text without signs of style, and without the brackets that templates leave behind."""
+    return _HOLLOW_BRACKETS.sub("", _STYLE.sub("", text)).strip()
