@@ -34,11 +34,11 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     questions = questions_of(n_questions)
     told: dict[str, float] = {}
-    study, lake = _timed(told, "write_s", lambda: open_home(home, n_passages))
-    _timed(told, "sort_s", lambda: open_passages(study, lake, _LOG))
-    _timed(told, "build_s", lambda: build_index(study, lake, "bm25", _LOG))
-    _timed(told, "load_s", lambda: search(study, lake, questions[:1]))
-    _timed(told, "search_s", lambda: search(study, lake, questions))
+    study, lake = timed(told, "write_s", lambda: open_home(home, n_passages))
+    timed(told, "sort_s", lambda: open_passages(study, lake, _LOG))
+    timed(told, "build_s", lambda: build_index(study, lake, "bm25", _LOG))
+    timed(told, "load_s", lambda: search(study, lake, questions[:1]))
+    timed(told, "search_s", lambda: search(study, lake, questions))
     told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(told))
 
@@ -52,7 +52,8 @@ def search(study: Study, lake: Lake, questions: Sequence[str]) -> list[list[Hit]
     return tool.search(context, [Query("q", str(i), text, None, ()) for i, text in enumerate(questions)])
 
 
-def _timed(told: dict[str, float], name: str, step: Callable[[], Any]) -> Any:
+def timed(told: dict[str, float], name: str, step: Callable[[], Any]) -> Any:
+    """What `step` gives; its seconds go to `told`, and a line with the memory so far to the log."""
     started = time.perf_counter()
     made = step()
     told[name] = time.perf_counter() - started

@@ -1,52 +1,37 @@
 """Articles of a Wikipedia XML dump (`pages-articles-multistream.xml.bz2`): plain, gzip or bzip2, one stream or many.
 
-What belongs here: which pages of a dump are articles, and what the dump says about them. What does not: decompression
-and truncated files (`wikimedia.dumps`), wikitext (`imports.wikitext`), cutting articles (`retrieval.splitting`).
+What belongs here: a dump in parts of whole pages, which several processes read. What does not: decompression and
+truncated files (`wikimedia.dumps`), what a part holds (`imports.wiki_pages`), cutting articles (`retrieval.splitting`).
 
-mwxml reads the pages one after the other. Redirects, disambiguation pages and pages outside namespace 0 are left out
-and counted. A page whose wikitext cannot be parsed, or has no text, is put aside. If a page has several revisions, the
-last one counts.
+Redirects, disambiguation pages and pages outside namespace 0 are left out and counted. A page whose wikitext cannot be
+parsed, or has no text, is put aside. If a page has several revisions, the last one counts.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from functools import partial
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
-from xml.etree.ElementTree import ParseError
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.imports.wikitext import PARSED_AT_ONCE, parsed
+from dagster_project.core.imports.wiki_pages import END, Article, Part, read_part
 from dagster_project.core.threads import thread_count
-from dagster_project.core.wikimedia.dumps.files import Chunk, DumpFile
+from dagster_project.core.wikimedia.dumps.files import DumpFile
+from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
 _LOG = logging.getLogger(__name__)
-_READ_AT_ONCE = 1 << 16
-_FORBIDDEN_IN_XML = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
-_ENDS_EARLY = (3, 5, 20)  # expat: no element found, unclosed token, unclosed CDATA section
-_WITHOUT_TEXT = (-2, 6, 14)  # media, files, categories: a link to such a page shows no words
-_THEIR_NAMES = frozenset({"media", "file", "image", "category"})
-_REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
-_DISAMBIGUATION = re.compile(
-    r"__DISAMBIG__|\{\{\s*(?:[\w\s,()-]*\bdisambig(?:uation)?\b(?!\s+needed)[\w\s,()-]*|dab|hndis|geodis|schooldis"
-    r"|numberdis|roaddis|mathdab|hospitaldis|callsigndis)\s*[|}]",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class _Page:
-    row: int
-    title: str
-    revision: str | None
-    date: str | None
+_PART_BYTES = 4 << 20  # at least: a part ends with a page
+_LONGEST_PAGE = 1 << 28
+_PAGE, _PAGE_END = b"<page>", b"</page>"
+_SHOWN = 300
 
 
 def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
@@ -55,99 +40,80 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
     Errors: `SourceError` where the file is no such dump, is damaged, or breaks off, unless `accept_cut_dumps`: then the
     pages before the break are used.
     """
-    file = DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by="accept_cut_dumps")
-    with closing(file.chunks(_LOG)) as chunks:
-        root, dump = _opened(file, chunks)
-        base = dump.site_info.base or ""
-        n_processes = thread_count() if path.stat().st_size > PARSED_AT_ONCE else 1
-        pages = _articles(file, root, dump, aside)
-        for page, sections in parsed(pages, _hidden(dump.site_info), n_processes):
-            if isinstance(sections, str) or not sections:
-                aside.put(page.row, f"page {page.title!r}: {sections or 'text: is empty'}", page.title)
-                continue
-            url = f"{base.rpartition('/')[0]}/{quote(page.title.replace(' ', '_'))}" if base else None
-            for one in sections:
-                yield CollectedText(
-                    page.row, page.title, page.title, one.text, one.title, page.revision, url, page.date
-                )
+    n_pages = 0
+    for part in _read(DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by="accept_cut_dumps")):
+        aside.left_out.update(part.left_out)
+        for article in part.articles:
+            yield from _sections(article, 1 + n_pages + article.place, aside)
+        n_pages += part.n_pages
 
 
-def _opened(file: DumpFile, chunks: Iterator[Chunk]) -> tuple[Any, Any]:
-    """The root element, and mwxml's dump, which has read what the file says about its wiki."""
-    import mwxml
-    from mwxml.element_iterator import ElementIterator
-
-    with _errors_told(file):
-        root = ElementIterator.from_file(_Stream(chunks))
-        if root.tag != "mediawiki":
-            raise SourceError(f"{file.path}: begins with <{root.tag}>: this is no XML dump of a wiki")
-        return root, mwxml.Dump.from_element(root)
-    raise SourceError(f"{file.cut}: no page stands before the break")
+def _sections(article: Article, row: int, aside: Aside) -> Iterator[CollectedText]:
+    if isinstance(article.sections, str):
+        aside.put(row, f"page {article.title!r}: {article.sections}", article.title)
+        return
+    title, about = article.title, (article.revision, article.url, article.date)
+    for section in article.sections:
+        yield CollectedText(row, title, title, section.text, section.title, *about)
 
 
-def _articles(file: DumpFile, root: Any, dump: Any, aside: Aside) -> Iterator[tuple[_Page, str]]:
-    """Each article and its wikitext."""
-    with _errors_told(file):
-        for row, page in enumerate(dump.pages, 1):
-            revision = None
-            for revision in page:
-                pass
-            text = (revision and revision.slots["main"].text) or ""
-            why = _left_out(page, text)
-            if why:
-                aside.leave_out(why)
-            else:
-                number, date = (revision.id, revision.timestamp) if revision else (None, None)
-                yield _Page(row, page.title, number and str(number), date and str(date)), text
-            root.element.clear()  # else it keeps an empty element for each page
-
-
-def _left_out(page: Any, text: str) -> str | None:
-    """Why a page is no article, as its count is called; None for an article."""
-    if page.namespace != 0:
-        return "pages of other namespaces"
-    if page.redirect is not None or _REDIRECT.match(text):
-        return "redirects"
-    if page.title.endswith(" (disambiguation)") or _DISAMBIGUATION.search(text):
-        return "disambiguation pages"
-    return None
-
-
-def _hidden(site_info: Any) -> frozenset[str]:
-    """Names of the namespaces whose links show no text, in English and in the wiki's language; in lower case."""
-    own = {space.name.lower() for space in site_info.namespaces or () if space.id in _WITHOUT_TEXT}
-    return _THEIR_NAMES | own
-
-
-@contextmanager
-def _errors_told(file: DumpFile) -> Iterator[None]:
-    """Turn mwxml's errors into `SourceError`. The end of a file that may be cut off is no error."""
-    from mwxml.errors import MalformedXML
-
+def _read(file: DumpFile) -> Iterator[Part]:
+    """What the parts hold, in their order; a few parts for each process are in memory."""
+    n_pages = 0
     try:
-        yield
-    except ParseError as error:
-        if error.code in _ENDS_EARLY and file.cut is None:
-            file.breaks_off(file.path.stat().st_size, str(error), _LOG)
-        elif file.cut is None:
-            raise SourceError(f"{file.path}: is damaged, or no XML dump of a wiki: {error}") from None
-    except (MalformedXML, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise SourceError(f"{file.path}: is damaged, or no XML dump of a wiki: {error}") from None
+        with closing(_parts(file)) as parts:
+            head = next(parts)
+            for part in _in_order(partial(read_part, head), parts):
+                n_pages += part.n_pages
+                yield part
+    except ValueError as error:
+        raise SourceError(
+            f"{file.path}: is damaged after page {n_pages:,}, or no XML dump of a wiki ({error})"
+        ) from None
+    except BrokenProcessPool:
+        raise SourceError(f"{file.path}: a process that reads it was killed; is there enough memory?") from None
 
 
-class _Stream:
-    """The chunks as the file that mwxml reads, without the characters that XML forbids."""
+def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
+    """`read` of each part; processes read ahead, unless there is one thread or one part."""
+    some = list(islice(parts, 2))
+    rest = chain(some, parts)
+    if len(some) < 2 or thread_count() == 1:
+        return map(read, rest)
+    return ordered_map(read, rest, thread_count(), partial(ProcessPoolExecutor, mp_context=get_context("spawn")))
 
-    def __init__(self, chunks: Iterator[Chunk]) -> None:
-        self._chunks, self._data = chunks, b""
 
-    def read(self, _size: int = 0) -> bytes:
-        """Some bytes; none at the end."""
-        if not self._data:
-            chunk = next(self._chunks, None)
-            self._data = chunk.data.translate(None, _FORBIDDEN_IN_XML) if chunk else b""
-        some, self._data = self._data[:_READ_AT_ONCE], self._data[_READ_AT_ONCE:]
-        return some
+def _parts(file: DumpFile) -> Iterator[bytes]:
+    """The beginning of a dump, up to its first page; then whole pages. What a page cannot hold ends or refuses it."""
+    head, data = b"", b""
+    for chunk in file.chunks(_LOG):
+        data += chunk.data
+        if not head:
+            start = data.find(_PAGE)
+            if start < 0:
+                if len(data) > _PART_BYTES:
+                    break
+                continue
+            head, data = data[:start], data[start:]
+            yield head
+        end = _end_of_pages(data)
+        if end >= _PART_BYTES:
+            yield data[:end]
+            data = data[end:]
+        elif len(data) > _LONGEST_PAGE:
+            raise SourceError(f"{file.path}: a page is longer than {_LONGEST_PAGE >> 20} MiB: this is no such dump")
+    if not head:
+        raise SourceError(f"{file.cut or file.path}: holds no page of a wiki; it begins with {data[:_SHOWN]!r}")
+    end = _end_of_pages(data)
+    if end:
+        yield data[:end]
+    if data[end:].strip() != END and file.cut is None:
+        file.breaks_off(file.path.stat().st_size, "the end of the dump is missing", _LOG)
+
+
+def _end_of_pages(data: bytes) -> int:
+    """Where the last whole page ends; 0 without one."""
+    return (data.rfind(_PAGE_END) + len(_PAGE_END)) if _PAGE_END in data else 0
 
 
 FORMAT = CollectionFormat(

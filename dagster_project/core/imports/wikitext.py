@@ -1,7 +1,7 @@
 """Wikitext as plain text by sections (mwparserfromhell).
 
-What belongs here: what of an article's markup is text, and parsing many articles in processes of their own. What does
-not: reading dumps (`imports.wikipedia_xml`), cutting passages (`retrieval.splitting`).
+What belongs here: what of an article's markup is text. What does not: reading dumps (`imports.wikipedia_xml`), cutting
+passages (`retrieval.splitting`).
 
 Templates, tables, references, files, categories, galleries, formulas, comments and magic words are left out. Links and
 external links leave their words. mwparserfromhell reads markup that is nested too deeply, or never closed, as text.
@@ -10,17 +10,9 @@ external links leave their words. mwparserfromhell reads markup that is nested t
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import Any
 
-from dagster_project.core.errors import SourceError
-
-PARSED_AT_ONCE = 1 << 20  # characters that one process takes
 _HIDDEN_TAGS = frozenset({
     "categorytree", "ce", "chem", "gallery", "graph", "hiero", "imagemap", "indicator", "inputbox", "mapframe", "maplink",
     "math", "ref", "references", "score", "section", "source", "style", "syntaxhighlight", "table", "templatedata",
@@ -29,7 +21,6 @@ _HIDDEN_TAGS = frozenset({
 _STYLE = re.compile(r"''+|__[A-Z]{3,}__")
 _HOLLOW_BRACKETS = re.compile(r"[ \t]*\([\s,;:/]*\)|[ \t]*\[[\s,;:/]*\]")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z-]+)?:\S")
-_Page = TypeVar("_Page")
 
 
 @dataclass(frozen=True)
@@ -61,62 +52,10 @@ def sections_of(wikitext: str, hidden: frozenset[str] = frozenset()) -> list[Sec
     return [Section(title, text) for title, text in sections if text]
 
 
-def parsed(
-    pages: Iterable[tuple[_Page, str]], hidden: frozenset[str], n_processes: int
-) -> Iterator[tuple[_Page, list[Section] | str]]:
-    """Each page with its sections, or with the reason why its wikitext cannot be parsed; in the order of `pages`.
-
-    With several processes, a few batches a process are in memory. Errors: `SourceError` where a process is killed.
-    """
-    batches = _batches(pages)
-    if n_processes == 1:
-        for some, texts in batches:
-            yield from zip(some, _sections_or_reasons(texts, hidden), strict=True)
-        return
-    waiting: deque[tuple[list[_Page], Future[list[list[Section] | str]]]] = deque()
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        try:
-            for some, texts in batches:
-                waiting.append((some, pool.submit(_sections_or_reasons, texts, hidden)))
-                if len(waiting) > 2 * n_processes:
-                    yield from _first_of(waiting)
-            while waiting:
-                yield from _first_of(waiting)
-        except BrokenProcessPool:
-            raise SourceError("a process that parses wikitext was killed; is there enough memory?") from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _first_of(
-    waiting: deque[tuple[list[_Page], Future[list[list[Section] | str]]]],
-) -> Iterator[tuple[_Page, list[Section] | str]]:
-    some, future = waiting.popleft()
-    return zip(some, future.result(), strict=True)
-
-
-def _batches(pages: Iterable[tuple[_Page, str]]) -> Iterator[tuple[list[_Page], list[str]]]:
-    some: list[_Page] = []
-    texts: list[str] = []
-    size = 0
-    for page, text in pages:
-        some.append(page)
-        texts.append(text)
-        size += len(text)
-        if size >= PARSED_AT_ONCE:
-            yield some, texts
-            some, texts, size = [], [], 0
-    if some:
-        yield some, texts
-
-
-def _sections_or_reasons(texts: Sequence[str], hidden: frozenset[str]) -> list[list[Section] | str]:
-    return [_sections_or_reason(text, hidden) for text in texts]
-
-
-def _sections_or_reason(text: str, hidden: frozenset[str]) -> list[Section] | str:
+def sections_or_reason(text: str, hidden: frozenset[str]) -> list[Section] | str:
+    """The sections with text, or the reason why there are none."""
     try:
-        return sections_of(text, hidden)
+        return sections_of(text, hidden) or "text: is empty"
     except Exception as error:  # one page must not end a run over millions
         return f"mwparserfromhell: {type(error).__name__}: {error}"
 

@@ -9,11 +9,11 @@ article is unknown, and only if no other entity has this label: a namesake's art
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import Aside, file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
+from dagster_project.core.retrieval.first_rows import FirstRows
 from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.backends import IMPORTED
@@ -34,6 +35,8 @@ from dagster_project.core.terms import clean_term
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
 _COUNTED = ("passages", "linked to an entity", "known already", "rows put aside")
+_AT_ONCE = 5_000  # rows whose repetitions are looked for together
+_POSITION_BITS, _COLLECTION_BITS = 16, 56
 LONGEST_TITLE = 255
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
@@ -103,13 +106,13 @@ class _Joined:
         return n_rows
 
     def _all(self) -> Iterator[dict[str, Any]]:
-        first_ids: dict[bytes, str] = {}
+        known = FirstRows()
         self.notes["collections"] = counts = {}
-        for collection in self.study.collections:
+        for number, collection in enumerate(self.study.collections):
             place = find_file(collection.place, self.study)
             own = Aside(place.name)
             counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
-            yield from self._of(collection, place, own, first_ids, count)
+            yield from self._of(number, place, own, known, count)
             self.aside += own.rows
             if not count["passages"] and not count["known already"]:
                 why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
@@ -123,47 +126,60 @@ class _Joined:
         yield from given_passages(self.study)
 
     def _of(
-        self,
-        collection: Collection,
-        place: Path,
-        aside: Aside,
-        first_ids: dict[bytes, str],
-        count: dict[str, int],
+        self, number: int, place: Path, aside: Aside, known: FirstRows, count: dict[str, int]
     ) -> Iterator[dict[str, Any]]:
         """The passages of one collection without those that were there before, with the same title and text."""
-        for found, name, position, title, text in _passages(collection, place, aside):
-            passage_id = f"{collection.name}:{name}"
-            first = first_ids.setdefault(_digest(title, text), passage_id)
-            if first != passage_id:
-                count["known already"] += 1
-                reason = f"kept once: passage {first} has the same title and text"
-                aside.put(found.row, reason, {"title": title, "text": text})
-                continue
-            entity_id = self.entity_of.get(title)
-            count["passages"] += 1
-            count["linked to an entity"] += entity_id is not None
-            yield {
-                "passage_id": passage_id,
-                "entity_id": entity_id,
-                "title": title,
-                "position": position,
-                "text": text,
-                "source": COLLECTED,
-                "collection": collection.name,
-                "collection_source": collection.source,
-                "collection_date": collection.date,
-                "licence": collection.licence,
-                "section": found.section,
-                "revision": found.revision,
-                "url": found.url,
-                "revision_date": found.date,
-            }
+        collection = self.study.collections[number]
+        passages = _passages(collection, place, aside)
+        while some := list(islice(passages, _AT_ONCE)):
+            places = [one.place(number) for one in some]
+            firsts = known.of([f"{len(one.title)} {one.title}{one.text}" for one in some], places)
+            for one, own, first in zip(some, places, firsts, strict=True):
+                if first == own:
+                    entity_id = self.entity_of.get(one.title)
+                    count["passages"] += 1
+                    count["linked to an entity"] += entity_id is not None
+                    yield {"entity_id": entity_id, **one.columns(collection)}
+                else:
+                    count["known already"] += 1
+                    name = self.study.collections[first >> _COLLECTION_BITS].name
+                    row = (first & (1 << _COLLECTION_BITS) - 1) >> _POSITION_BITS
+                    reason = f"kept once: row {row} of collection {name} has the same title and text"
+                    aside.put(one.found.row, reason, {"title": one.title, "text": one.text})
 
 
-def _digest(title: str, text: str) -> bytes:
-    """16 bytes instead of the passage itself: at 21 million passages the chance of one mistake is below 10⁻²³."""
-    both = f"{len(title)} {title}{text}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(both, digest_size=16).digest()
+@dataclass(frozen=True)
+class _Passage:
+    """A passage, `found` in a file; `name` within its collection, `position` in its article."""
+
+    found: CollectedText
+    name: str
+    title: str
+    position: int
+    text: str
+
+    def place(self, collection: int) -> int:
+        """Its place among all passages, as one number."""
+        position = self.position & (1 << _POSITION_BITS) - 1
+        return collection << _COLLECTION_BITS | self.found.row << _POSITION_BITS | position
+
+    def columns(self, collection: Collection) -> dict[str, Any]:
+        """The row of lake table `passages`, without its entity."""
+        return {
+            "passage_id": f"{collection.name}:{self.name}",
+            "title": self.title,
+            "position": self.position,
+            "text": self.text,
+            "source": COLLECTED,
+            "collection": collection.name,
+            "collection_source": collection.source,
+            "collection_date": collection.date,
+            "licence": collection.licence,
+            "section": self.found.section,
+            "revision": self.found.revision,
+            "url": self.found.url,
+            "revision_date": self.found.date,
+        }
 
 
 def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
@@ -173,36 +189,56 @@ def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     return Computed(Streamed.of("passages", joined.rows()), joined.aside, joined.notes)
 
 
-def _passages(
-    collection: Collection, place: Path, aside: Aside
-) -> Iterator[tuple[CollectedText, str, int, str, str]]:
-    """(what the file says, name within the collection, position in the article, title, text) of each passage.
+def _passages(collection: Collection, place: Path, aside: Aside) -> Iterator[_Passage]:
+    """The passages of a file.
 
     A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
     `load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
     """
     format_ = _format(collection)
-    rows_of_ids: dict[str, int] = {}
     positions: Counter[str] = Counter()
+    for found, title, name, texts in _texts(format_, collection, place, aside):
+        for text in texts:
+            position = positions[title]
+            positions[title] += 1
+            own = f"{title}-{position}" if format_.gives_articles else name
+            yield _Passage(found, own, title, position, f"{found.section}: {text}" if found.section else text)
+
+
+def _texts(
+    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
+    """(what the file says, title, id, texts) of the rows that can be used; of rows with the same id the first."""
+    known = FirstRows()
+    usable = _usable(format_, collection, place, aside)
+    while some := list(islice(usable, _AT_ONCE)):
+        rows = [found.row for found, *_ in some]
+        firsts = rows if format_.gives_articles else known.of([name for _, _, name, _ in some], rows)
+        for one, first in zip(some, firsts, strict=True):
+            if first == one[0].row:
+                yield one
+            else:
+                _put_aside(
+                    aside, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept"
+                )
+
+
+def _usable(
+    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
     for found in format_.read(place, aside, **dict(collection.options)):
         title = clean_term(found.title, len(found.title)).text
         name = clean_term(found.id).text
         texts = [text for cut in _cut(found, format_) if (text := clean_term(cut, len(cut)).text)]
         reason = _fault(title, name, texts)
-        if (
-            not reason
-            and not format_.gives_articles
-            and (first := rows_of_ids.setdefault(name, found.row)) != found.row
-        ):
-            reason = f"id {name[:60]!r}: row {first} has it already; that row is kept"
         if reason:
-            aside.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
-            continue
-        for text in texts:
-            position = positions[title]
-            positions[title] += 1
-            whole = f"{found.section}: {text}" if found.section else text
-            yield found, f"{title}-{position}" if format_.gives_articles else name, position, title, whole
+            _put_aside(aside, found, reason)
+        else:
+            yield found, title, name, texts
+
+
+def _put_aside(aside: Aside, found: CollectedText, reason: str) -> None:
+    aside.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
 
 
 def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:

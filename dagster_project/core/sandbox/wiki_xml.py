@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from xml.sax.saxutils import escape
 
 from dagster_project.core.sandbox.articles import Article
@@ -20,13 +21,20 @@ _MARKUP = re.compile(r"[\[\]{}<>&|=~]|''|__")
 _REDIRECT_IDS, _TALK_IDS = 10**9, 2 * 10**9
 
 
-def page_lines(world: World) -> Iterator[str]:
-    """The lines of the dump; every page begins a line and ends one."""
+def page_lines(world: World, per_page: int = 1) -> Iterator[str]:
+    """The lines of the dump; every page begins a line and ends one.
+
+    With `per_page` above 1, a page has several articles, as long pages do: the first one's title, and a section for each
+    other.
+    """
     yield _head()
     pages = Pages(world)
-    for entity_id, article in world.articles():
+    articles = world.articles()
+    while some := list(islice(articles, per_page)):
+        entity_id, article = some[0]
         number = int(entity_id[1:])
-        yield _page(article.title, 0, number, _wikitext(article))
+        sections = (f"\n\n== {_shown(one.title)} ==\n{_shown(one.text)}" for _, one in some[1:])
+        yield _page(article.title, 0, number, _wikitext(article, "".join(sections)))
         for place, redirect in enumerate(pages.redirects(world.entity(entity_id))):
             if redirect.title != article.title:
                 target = f"{article.title}#{redirect.section}" if redirect.section else article.title
@@ -51,15 +59,19 @@ def _head() -> str:
     )
 
 
-def _wikitext(article: Article) -> str:
+def _wikitext(article: Article, sections: str) -> str:
     """The article behind a template, with a bold title, a reference and a category."""
-    text = _MARKUP.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[0]), article.text)
-    title = _MARKUP.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[0]), article.title)
-    first, stop, rest = text.partition(". ")
+    title = _shown(article.title)
+    first, stop, rest = _shown(article.text).partition(". ")
     if first.startswith(title) and not title.endswith("'"):
         first = f"'''{title}'''{first.removeprefix(title)}"
-    cited = f"{first}.<ref>{{{{cite book |title={title}}}}}</ref> {rest}" if stop else text
-    return f"{{{{Infobox |name = {title}}}}}\n{cited}\n\n[[Category:Articles of the sandbox]]"
+    cited = f"{first}.<ref>{{{{cite book |title={title}}}}}</ref> {rest}" if stop else first
+    return f"{{{{Infobox |name = {title}}}}}\n{cited}{sections}\n\n[[Category:Articles of the sandbox]]"
+
+
+def _shown(text: str) -> str:
+    """Wikitext that shows just this text."""
+    return _MARKUP.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[0]), text)
 
 
 def _page(title: str, namespace: int, page_id: int, wikitext: str, target: str | None = None) -> str:

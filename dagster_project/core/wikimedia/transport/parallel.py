@@ -1,4 +1,4 @@
-"""Several requests at once, with results in order.
+"""Several requests or computations at once, with results in order.
 
 What belongs here: the pool and its end. What does not: limits between requests (`transport.limits`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -15,10 +15,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+def ordered_map(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int,
+    make_pool: Callable[[int], Executor] = ThreadPoolExecutor,
+) -> Iterator[Result]:
     """`function` of each item in order, in `threads` threads; the first error stops everything and drops the rest."""
     source = iter(items)
-    with ThreadPoolExecutor(max_workers=threads) as pool:
+    with make_pool(threads) as pool:
         running: deque[Future[Result]] = deque(
             pool.submit(function, item) for item in islice(source, 4 * threads)
         )

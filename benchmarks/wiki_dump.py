@@ -1,0 +1,117 @@
+"""From a Wikipedia XML dump to answers of BM25: seconds and memory of each step, in one process.
+
+    python -m benchmarks.wiki_dump --passages 3000000 --folder /large/disk
+
+The sandbox writes the dump (several articles a page, as sections), as multi-stream bzip2. Then the steps are those of a
+study: collection, sorted shards, index, search. Half of the questions are about the sections of pages, so `recall_at_1`
+says whether the right text is found among all. `peak_mb` is the most memory of this process, pages of mapped files
+included, and `peak_reader_mb` that of a process that reads wikitext.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import resource
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.harness import last_line, machine
+from benchmarks.retrieval_process import K, search, timed
+from dagster_project.core.lake import Lake
+from dagster_project.core.retrieval.base import Hit
+from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.sandbox.dumps import write_dump
+from dagster_project.core.sandbox.wiki_xml import page_lines
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.scoring.match import has_answer
+from dagster_project.core.study.file import load_study
+from dagster_project.core.threads import thread_count
+
+_LOG = logging.getLogger("longtail.benchmark")
+_ARTICLES_PER_FACT = 7.4  # articles of a world with one more fact per relation
+_DUMP = "enwiki-pages-articles-multistream.xml.bz2"
+_STUDY = f"""
+name: wiki_dump
+description: A dump that the sandbox writes
+datasets: [{{name: asked, import: {{format: table, path: asked.csv}}}}]
+prompts: [{{name: plain}}]
+models: [{{name: fake, path: "fake:echo", backend: fake}}]
+methods: [bm25]
+popularity: {{measure: imported}}
+collections:
+  - {{name: wiki, format: wikipedia_xml, path: {_DUMP}, source: the sandbox, date: 2026-10-01, licence: CC0}}
+"""
+
+
+def main() -> None:
+    """Run all steps once; the last line is JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--questions", type=int, default=1_000)
+    parser.add_argument("--per-page", type=int, default=10, help="articles a page")
+    parser.add_argument("--folder", type=Path, help="where the dump, the lake and the index stand for a while")
+    chosen = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    print(machine("mwxml", "mwparserfromhell", "bm25s"), f"{thread_count()} threads", flush=True)
+    with tempfile.TemporaryDirectory(prefix="longtail-wiki-", dir=chosen.folder) as name:
+        folder = Path(name)
+        os.environ["LONGTAIL_HOME"] = str(folder / "home")
+        world = World(0, round(chosen.passages / _ARTICLES_PER_FACT) + 8)
+        last_line(_steps(folder, world, chosen.questions, chosen.per_page))
+
+
+def _steps(folder: Path, world: World, n_questions: int, per_page: int) -> dict[str, float]:
+    told: dict[str, float] = {}
+    asked = _questions(world, n_questions)
+    (folder / "asked.csv").write_text("question,answer\nWho?,Ann\n", encoding="utf-8")
+    (folder / "study.yaml").write_text(_STUDY, encoding="utf-8")
+    study = load_study(folder / "study.yaml")
+    lake = Lake(study.home.lake)
+    lake.write("entities", [], fingerprint="none")
+    timed(told, "dump_s", lambda: write_dump(page_lines(world, per_page), folder / _DUMP))
+    told["dump_mb"] = (folder / _DUMP).stat().st_size / 1e6
+    timed(told, "collect_s", lambda: build_passages(study, lake, _LOG))
+    told["peak_reader_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    passages = timed(told, "sort_s", lambda: open_passages(study, lake, _LOG))
+    told["n_passages"] = len(passages)
+    timed(told, "build_s", lambda: build_index(study, lake, "bm25", _LOG))
+    timed(told, "load_s", lambda: search(study, lake, [question for question, _ in asked[:1]]))
+    found: list[list[Hit]] = timed(told, "search_s", lambda: search(study, lake, [one for one, _ in asked]))
+    texts = passages.texts({hit.passage_id for hits in found for hit in hits})
+    for k in (1, K):
+        right = [
+            any(has_answer(texts[hit.passage_id], golds) for hit in hits[:k])
+            for hits, (_, golds) in zip(found, asked, strict=True)
+        ]
+        told[f"recall_at_{k}"] = sum(right) / len(right)
+    told["lake_mb"] = lake.path("passages").stat().st_size / 1e6
+    told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return told
+
+
+def _questions(world: World, n: int) -> list[tuple[str, list[str]]]:
+    """Questions about entities with an article, spread over the world, and their answers."""
+    step = max(world.n_entities // (4 * n), 1)
+    facts = (
+        fact
+        for entity in islice(world.entities(), 0, None, step)
+        if entity.article_title
+        for fact in world.facts_about(entity.entity_id)[:1]
+    )
+    return [
+        (
+            fact.relation.question(world.label_of(fact.subject_id)),
+            [world.label_of(one) for one in fact.object_ids],
+        )
+        for fact in islice(facts, n)
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The articles in a part of a wiki's XML dump (mwxml).
+
+What belongs here: which pages are articles, and what a dump says about them. What does not: reading dumps in parts
+(`imports.wikipedia_xml`), wikitext (`imports.wikitext`). A process of its own may read a part, so this module imports
+little.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+from xml.etree.ElementTree import ParseError
+
+from dagster_project.core.imports.wikitext import Section, sections_or_reason
+
+END = b"</mediawiki>"
+_FORBIDDEN_IN_XML = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
+_WITHOUT_TEXT = (-2, 6, 14)  # media, files, categories: a link to such a page shows no words
+_THEIR_NAMES = frozenset({"media", "file", "image", "category"})
+_REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
+_DISAMBIGUATION = re.compile(
+    r"__DISAMBIG__|\{\{\s*(?:[\w\s,()-]*\bdisambig(?:uation)?\b(?!\s+needed)[\w\s,()-]*|dab|hndis|geodis|schooldis"
+    r"|numberdis|roaddis|mathdab|hospitaldis|callsigndis)\s*[|}]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Article:
+    """One article: its page's place in its part, from 0; its sections, or why it has none."""
+
+    place: int
+    title: str
+    sections: list[Section] | str
+    revision: str | None
+    date: str | None
+    url: str | None
+
+
+@dataclass
+class Part:
+    """What a part of a dump holds. `left_out` counts the pages that are no articles, by what they are."""
+
+    n_pages: int = 0
+    articles: list[Article] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def read_part(head: bytes, pages: bytes) -> Part:
+    """The articles among whole pages. `head`: what stands before the dump's first page.
+
+    Errors: `ValueError` where this is not XML, or not the XML that MediaWiki exports.
+    """
+    import mwxml
+    from mwxml.errors import MalformedXML
+
+    part = Part()
+    try:
+        data = (head + pages + END).translate(None, _FORBIDDEN_IN_XML)
+        dump = mwxml.Dump.from_file(io.BytesIO(data))
+        hidden, base = _hidden(dump.site_info), (dump.site_info.base or "").rpartition("/")[0]
+        for page in dump.pages:
+            revision = None
+            for revision in page:  # noqa: B007 the last one counts
+                pass
+            text = (revision and revision.slots["main"].text) or ""
+            what = _left_out(page, text)
+            if what:
+                part.left_out[what] += 1
+            else:
+                part.articles.append(
+                    Article(
+                        place=part.n_pages,
+                        title=page.title,
+                        sections=sections_or_reason(text, hidden),
+                        revision=str(revision.id) if revision else None,
+                        date=str(revision.timestamp) if revision else None,
+                        url=f"{base}/{quote(page.title.replace(' ', '_'))}" if base else None,
+                    )
+                )
+            part.n_pages += 1
+    except (ParseError, MalformedXML, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    return part
+
+
+def _left_out(page: Any, text: str) -> str | None:
+    """What a page is, in the plural, if it is no article."""
+    if page.namespace != 0:
+        return "pages of other namespaces"
+    if page.redirect is not None or _REDIRECT.match(text):
+        return "redirects"
+    if page.title.endswith(" (disambiguation)") or _DISAMBIGUATION.search(text):
+        return "disambiguation pages"
+    return None
+
+
+def _hidden(site_info: Any) -> frozenset[str]:
+    """Names of the namespaces whose links show no text, in English and in the wiki's language; in lower case."""
+    own = {space.name.lower() for space in site_info.namespaces or () if space.id in _WITHOUT_TEXT}
+    return _THEIR_NAMES | own
