@@ -140,6 +140,15 @@ def test_missing_generations_are_named(study: Study, lake: Lake, log: logging.Lo
         ("grounding: {portrait: {collections: [one]}}", r"collections: goes with the study's collections"),
         ("grounding: {portrait: {false_positive_rate: 0}}", r"must be a number above 1e-09 and at most 0.5"),
         (COLLECTIONS + "grounding: {portrait: {collections: [x]}}", r"'x' is not one of: one, two"),
+        (
+            "grounding: {portrait: {}, prompts: [quote]}",
+            r"grounding.prompts: 'quote' is not one of: null, based",
+        ),
+        ("grounding: {portrait: {}, prompts: null_prompt}", r"grounding.prompts: must be a list"),
+        ("grounding: {portrait: {}, steps: 3}", r"grounding.steps: must be a whole number of 1 to 2"),
+        ("grounding: {portrait: {}, steps: {other: 2}}", r"grounding.steps.other: unknown key"),
+        ("grounding: {portrait: {}, turns: {tiny: go}}", r"grounding.turns.tiny: must hold {prompt} once"),
+        ("grounding: {portrait: {}, datasets: [other]}", r"grounding.datasets: 'other' is not one of"),
     ],
 )
 def test_wrong_keys_are_refused_by_name(
