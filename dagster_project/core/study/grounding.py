@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.study.reader import Reader
 
+PROMPT_PLACE = "{prompt}"
+
 
 @dataclass(frozen=True)
 class PortraitOf:
@@ -32,6 +34,8 @@ class Grounding:
     `prompts`: names of grounding prompts; each question of the `datasets` (empty: of all) is asked under each of them
     for an answer and an explanation of at most `max_new_tokens` tokens. `steps`: 1 asks for both at once; 2, which is
     for small models, asks for the answer first. It is a number for all models, or a number by model, and 1 for others.
+    `turns`, by model: for a model that was tuned on the turns of a chat, the text around {prompt} that its chat template
+    writes.
     """
 
     portrait: PortraitOf = PortraitOf()
@@ -39,10 +43,15 @@ class Grounding:
     steps: int | tuple[tuple[str, int], ...] = 1
     max_new_tokens: int = 200
     datasets: tuple[str, ...] = ()
+    turns: tuple[tuple[str, str], ...] = ()
 
     def steps_of(self, model: str) -> int:
         """In how many steps a model is asked: 1 or 2."""
         return self.steps if isinstance(self.steps, int) else dict(self.steps).get(model, 1)
+
+    def turns_of(self, model: str) -> str:
+        """The text around a model's prompts, with {prompt} for the prompt."""
+        return dict(self.turns).get(model, PROMPT_PLACE)
 
     def asks(self, dataset: str) -> bool:
         """Whether the questions of a dataset are asked under the grounding prompts."""
@@ -60,6 +69,7 @@ def read_grounding(
         steps=_steps(read, models),
         max_new_tokens=read.number("max_new_tokens", Grounding.max_new_tokens, 1, 4096),
         datasets=read.choices("datasets", datasets, ()) if read.raw.get("datasets") is not None else (),
+        turns=_turns(read.child("turns"), models) if read.raw.get("turns") is not None else (),
     )
 
 
@@ -87,3 +97,12 @@ def _steps(read: Reader, models: tuple[str, ...]) -> int | tuple[tuple[str, int]
     named = read.child("steps")
     named.only(*models)
     return tuple((model, named.number(model, 1, 1, 2)) for model in models if model in named.raw)
+
+
+def _turns(read: Reader, models: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    read.only(*models)
+    turns = tuple((model, read.text(model)) for model in models if model in read.raw)
+    for model, text in turns:
+        if text.count(PROMPT_PLACE) != 1:
+            raise read.fail(model, f"must hold {PROMPT_PLACE} once, the place of the prompt")
+    return turns

@@ -114,6 +114,10 @@ def test_prompts_are_those_of_the_paper(study: Study) -> None:
         " Answer according to Wikipedia.\nExplanation:"
     )
     assert twice["eli", NAMES[1]] == "what is eli 1 Answer according to Wikipedia. Answer:"
+    in_turns = dataclasses.replace(
+        study, grounding=Grounding(prompts=NAMES, turns=(("tiny", "<u>{prompt}<m>"),))
+    )
+    assert prompts(in_turns)["eli", NAMES[1]] == "<u>what is eli 1 Answer according to Wikipedia.<m>"
 
 
 def test_two_steps_keep_the_first_answer_under_every_prompt(study: Study) -> None:

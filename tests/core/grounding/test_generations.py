@@ -94,6 +94,38 @@ def test_every_generation_has_its_score_and_its_spans(study: Study, lake: Lake, 
     assert score_generations(study, lake, "tiny", log).was_current
 
 
+def test_explanations_are_scored_under_their_grounding_prompts(
+    make_study: Make, hand_text: str, lake: Lake, log: logging.Logger
+) -> None:
+    text = hand_text.replace("[closed_book, bm25, dense, oracle]", "[closed_book]")
+    grounding = "grounding: {portrait: {false_positive_rate: 1.0e-6}, prompts: [null, direct_quote]}\n"
+    asked = make_study(text + grounding)
+    common = {"model": "tiny", "method": "closed_book"}
+    explained = [
+        {"grounding_prompt": "null", "explanation": None},
+        {"grounding_prompt": "direct_quote", "explanation": TEXTS["one"]},
+        {"grounding_prompt": "null", "explanation": "too short"},
+        {"grounding_prompt": "direct_quote", "explanation": ""},
+    ]
+    blank = rows_of("grounded_generations", ["not what is compared"] * len(explained), **common)
+    rows = [{**row, **one} for row, one in zip(blank, explained, strict=True)]
+    for row in rows:
+        row.pop("raw_text")
+    lake.write("grounded_generations", rows, fingerprint="hand", partition="tiny")
+    build_portrait(asked, lake, log)
+    score_generations(asked, lake, "tiny", log)
+    scored = [
+        (row["question_id"], row["method"], row["prompt"], row["n_grams"], row["quip"])
+        for row in lake.read("quip_scores", "tiny").to_pylist()
+        if row["text_from"] == "grounded_generations"
+    ]
+    assert scored == [
+        ("Q1", "closed_book", "direct_quote", len(TEXTS["one"]) - 24, 1.0),
+        ("Q2", "closed_book", "null", 0, None),
+        ("Q3", "closed_book", "direct_quote", 0, None),
+    ]
+
+
 def test_a_current_portrait_is_kept_and_another_corpus_has_another(
     study: Study, lake: Lake, log: logging.Logger
 ) -> None:
@@ -140,6 +172,15 @@ def test_missing_generations_are_named(study: Study, lake: Lake, log: logging.Lo
         ("grounding: {portrait: {collections: [one]}}", r"collections: goes with the study's collections"),
         ("grounding: {portrait: {false_positive_rate: 0}}", r"must be a number above 1e-09 and at most 0.5"),
         (COLLECTIONS + "grounding: {portrait: {collections: [x]}}", r"'x' is not one of: one, two"),
+        (
+            "grounding: {portrait: {}, prompts: [quote]}",
+            r"grounding.prompts: 'quote' is not one of: null, based",
+        ),
+        ("grounding: {portrait: {}, prompts: null_prompt}", r"grounding.prompts: must be a list"),
+        ("grounding: {portrait: {}, steps: 3}", r"grounding.steps: must be a whole number of 1 to 2"),
+        ("grounding: {portrait: {}, steps: {other: 2}}", r"grounding.steps.other: unknown key"),
+        ("grounding: {portrait: {}, turns: {tiny: go}}", r"grounding.turns.tiny: must hold {prompt} once"),
+        ("grounding: {portrait: {}, datasets: [other]}", r"grounding.datasets: 'other' is not one of"),
     ],
 )
 def test_wrong_keys_are_refused_by_name(

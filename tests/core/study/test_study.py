@@ -77,7 +77,10 @@ VALID: dict[str, Any] = {
     "sampling": {"n": 4, "temperature": 1},
     "embeddings": {"device": "cpu", "least_paraphrase_cosine": 0.9},
     "nli": {"path": "nli", "revision": "main", "device": "cpu"},
-    "grounding": {"portrait": {"false_positive_rate": 0.01}},
+    "grounding": {
+        "portrait": {"false_positive_rate": 0.01}, "prompts": [None, "expert_editor"], "steps": {"tiny": 2},
+        "max_new_tokens": 300, "datasets": ["facts"], "turns": {"tiny": "<user>{prompt}<model>"},
+    },
     "seed": 3,
 }  # fmt: skip
 
@@ -120,7 +123,10 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert (study.background_tokens, study.sampling) == (90, Sampling(n=4, temperature=1.0))
     assert study.embeddings == Embeddings("cpu", 0.9)
     assert study.nli == Nli("nli", "main", "cpu")
-    assert study.grounding == Grounding(PortraitOf((), 0.01))
+    assert study.grounding == Grounding(
+        PortraitOf((), 0.01), ("null", "expert_editor"), (("tiny", 2),), 300, ("facts",),
+        (("tiny", "<user>{prompt}<model>"),),
+    )  # fmt: skip
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
     assert study.prompts == (
@@ -425,7 +431,7 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_expanded(
 
 
 def test_small_aliases_and_merges_are_read(load: Callable[[object], Study]) -> None:
-    text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "models"})
+    text = yaml.safe_dump({key: value for key, value in VALID.items() if key not in ("models", "grounding")})
     models = """
 models:
 - &small {name: one, path: "sandbox:s", batch_tokens: 4_096, device_hour_usd: 1.5e-2}

@@ -18,6 +18,7 @@ from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_tex
 from dagster_project.core.generation.prompts.grounded import first_step_prompt
 from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.study.grounding import PROMPT_PLACE
 from dagster_project.core.study.imports import ROUGE_L
 from dagster_project.core.study.study import Dataset, Study
 
@@ -29,6 +30,7 @@ class FirstStep:
     dataset: str
     question: Question
     request: Generate
+    turns: str
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset and question."""
@@ -36,7 +38,7 @@ class FirstStep:
 
     def prompt(self) -> ModelInput:
         """The question in the prompt of the first step."""
-        return ModelInput(first_step_prompt(self.question.question))
+        return in_turns(first_step_prompt(self.question.question), self.turns)
 
 
 class GroundedAnswers(Task):
@@ -57,14 +59,15 @@ class GroundedAnswers(Task):
             "seed": scope.study.seed,
             "max_new_tokens": scope.study.max_new_tokens,
             "prompt": first_step_prompt("{question}"),
+            "turns": turns_of(scope),
         }
 
     def plan(self, scope: Scope) -> Plan[FirstStep]:
         """Ordered by dataset and question_id."""
         request = Generate(scope.study.max_new_tokens)
-        questions = read_questions(scope.study, scope.lake)
+        questions, turns = read_questions(scope.study, scope.lake), turns_of(scope)
         return Plan([
-            FirstStep(dataset.name, question, request)
+            FirstStep(dataset.name, question, request, turns)
             for dataset in _of_two_steps(scope)
             for question in questions.get(dataset.name, ())
         ])  # fmt: skip
@@ -82,6 +85,16 @@ def has_first_step(study: Study, model: str) -> bool:
 def steps_of(study: Study, model: str) -> int:
     """In how many steps a model is asked for a short answer and its explanation."""
     return study.grounding.steps_of(model) if study.grounding else 1
+
+
+def turns_of(scope: Scope) -> str:
+    """The text around the model's prompts."""
+    return scope.study.grounding.turns_of(scope.model.name) if scope.study.grounding else PROMPT_PLACE
+
+
+def in_turns(prompt: str, turns: str) -> ModelInput:
+    """What the model reads: the prompt in the turns of its chat template, if the study gives any."""
+    return ModelInput(turns.replace(PROMPT_PLACE, prompt))
 
 
 def wants_short_answers(dataset: Dataset) -> bool:

@@ -24,7 +24,9 @@ from dagster_project.core.generation.prompts.grounded import (
 from dagster_project.core.generation.prompts.inputs import read_questions, records
 from dagster_project.core.generation.tasks.grounded_answers import (
     has_first_step,
+    in_turns,
     steps_of,
+    turns_of,
     wants_short_answers,
 )
 from dagster_project.core.generation.tasks.rows import storable
@@ -44,6 +46,7 @@ class GroundedQuestion:
     request: Generate
     question: Question
     is_small: bool
+    turns: str
     answer: str | None = None
 
     def key(self, part: int) -> dict[str, Any]:
@@ -53,12 +56,15 @@ class GroundedQuestion:
 
     def prompt(self) -> ModelInput:
         """For a long answer, for an explanation of the first step's answer, or for answer and explanation."""
+        return in_turns(self._asked(), self.turns)
+
+    def _asked(self) -> str:
         text, name = self.question.question, self.grounding_prompt
         if not wants_short_answers(self.dataset):
-            return ModelInput(long_form_prompt(text, name, is_small=self.is_small))
+            return long_form_prompt(text, name, is_small=self.is_small)
         if self.answer is None:
-            return ModelInput(one_step_prompt(text, name))
-        return ModelInput(second_step_prompt(text, self.answer, name))
+            return one_step_prompt(text, name)
+        return second_step_prompt(text, self.answer, name)
 
 
 class GroundedGenerations(Task):
@@ -80,6 +86,7 @@ class GroundedGenerations(Task):
             "seed": scope.study.seed,
             "prompts": [[name, GROUNDING_PROMPTS[name].text] for name in scope.study.grounding_prompts],
             "steps": steps_of(scope.study, scope.model.name),
+            "turns": turns_of(scope),
             "texts": [
                 one_step_prompt("{question}", NULL),
                 second_step_prompt("{question}", "{answer}", NULL),
@@ -113,6 +120,7 @@ class GroundedGenerations(Task):
 def _items(scope: Scope) -> Iterator[GroundedQuestion]:
     study, request = scope.study, _request(scope.study)
     questions = read_questions(study, scope.lake)
+    turns = turns_of(scope)
     first = _first_answers(scope) if _has_first_step(scope) else {}
     is_small = steps_of(study, scope.model.name) == 2
     for dataset in study.grounded_datasets:
@@ -121,7 +129,7 @@ def _items(scope: Scope) -> Iterator[GroundedQuestion]:
             for question in questions.get(dataset.name, ()):
                 answer = first.get((dataset.name, question.question_id))
                 if answer is not None or not needs_answer:
-                    yield GroundedQuestion(dataset, name, request, question, is_small, answer)
+                    yield GroundedQuestion(dataset, name, request, question, is_small, turns, answer)
 
 
 def _parts(item: GroundedQuestion, text: str) -> tuple[str | None, str | None]:
