@@ -234,6 +234,7 @@ def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
         "dtype": "float32",
         "quantisation": "none",
         "is_encoder_decoder": False,
+        "is_instruction_tuned": None,
         "device_hour_usd": 3.6 if name in plan.priced else None,
     }
 

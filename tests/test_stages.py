@@ -95,4 +95,5 @@ def test_generations_are_compared_with_a_portrait_only_where_the_study_asks_for_
     assert keys.index("lake/answers") < keys.index("lake/quip_scores")
     assert keys.count("lake/quip_scores") == len(grounded.models)
     without = {key for stage in stages_of(_default()) for key in stage.keys}
-    assert not {"indexes/portrait", "lake/quip_scores"} & without
+    assert "lake/entity_cooccurrences" in keys
+    assert not {"indexes/portrait", "lake/quip_scores", "lake/entity_cooccurrences"} & without

@@ -109,6 +109,11 @@ CLAIMS = (
         constant(n=dbt_variable("popularity_bins")),
     ),
     Claim(
+        caption("quip_by_popularity"),
+        "at most {n} questions of a dataset",
+        constant(n=dbt_variable("grounding_questions_per_bin")),
+    ),
+    Claim(
         caption("latency"),
         "from up to {n} questions that the model was asked one at a time",
         constant(n=N_QUESTIONS),

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -104,21 +105,17 @@ def grounding_of(study: Study) -> Grounding:
     return study.grounding
 
 
+def corpus_passages(grounding: Grounding, lake: Lake, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """`columns` of the passages in the corpus, in the order of the lake, batch by batch."""
+    chosen = list(grounding.portrait.collections)
+    with pq.ParquetFile(lake.path("passages")) as file:
+        for batch in file.iter_batches(_ROWS, columns=[*columns, "collection"]):
+            yield batch.filter(pc.is_in(batch["collection"], pc.cast(chosen, "string"))) if chosen else batch
+
+
 def _corpus(grounding: Grounding, lake: Lake) -> Corpus:
     """The texts of the chosen passages, streamed once per call."""
-    chosen = list(grounding.portrait.collections)
-
-    def texts() -> Iterator[Texts]:
-        with pq.ParquetFile(lake.path("passages")) as file:
-            for batch in file.iter_batches(_ROWS, columns=["text", "collection"]):
-                kept = (
-                    batch.filter(pc.is_in(batch["collection"], pc.cast(chosen, "string")))
-                    if chosen
-                    else batch
-                )
-                yield Texts.of_arrow(kept["text"])
-
-    return texts
+    return lambda: (Texts.of_arrow(batch["text"]) for batch in corpus_passages(grounding, lake, ["text"]))
 
 
 def _folder(study: Study, stamp: str) -> Path:

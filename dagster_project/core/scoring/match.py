@@ -102,8 +102,8 @@ def has_answer(passage_text: str, golds: Sequence[str]) -> bool:
 
     The passage is the complete text without its title (SPEC §4).
     """
-    padded = f" {_dpr_tokens(passage_text)} "
-    return any(f" {tokens} " in padded for gold in golds if (tokens := _dpr_tokens(gold)))
+    padded = f" {dpr_tokens(passage_text)} "
+    return any(f" {tokens} " in padded for gold in golds if (tokens := dpr_tokens(gold)))
 
 
 def has_answer_popqa(passage_text: str, golds: Sequence[str]) -> bool:
@@ -111,8 +111,8 @@ def has_answer_popqa(passage_text: str, golds: Sequence[str]) -> bool:
     return matches_popqa(passage_text, golds)
 
 
-def _dpr_tokens(text: str) -> str:
-    """Tokens joined by spaces; no token contains a space."""
+def dpr_tokens(text: str) -> str:
+    """The words and signs of a text by DPR's rule, lower-cased and joined by spaces; none contains a space."""
     return " ".join(_DPR_TOKEN.findall(unicodedata.normalize("NFD", text))).lower()
 
 

@@ -13,6 +13,7 @@ from dagster_project.core.tables.schema import (
     MODEL,
     PROMPT_HASH,
     QUESTION_ID,
+    TEXTS,
     Table,
     column,
 )
@@ -141,5 +142,31 @@ GROUNDING_TABLES = (
             column("span_ends", _PLACES, "where each quoted span ends: the character after its last one"),
         ),
         partitioned_by=("model",),
+    ),
+    Table(
+        "entity_cooccurrences",
+        "One row per (dataset, question): in how many passages of the corpus its entity and an answer stand together.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column(
+                "named_by",
+                pa.string(),
+                "how the question's entity is known: subject (its label and aliases) or titles (the question has no"
+                " subject: titles of the corpus, other than its answers, that stand in it as whole words, the longest"
+                " first); null = not at all",
+                null=True,
+            ),
+            column(
+                "entity_names", TEXTS, "names of the question's entity that were looked for, in lower case"
+            ),
+            column(
+                "n_cooccurrences",
+                pa.int64(),
+                "passages, titles included, that have one of these names and a gold answer, both as whole words; null"
+                " without a name",
+                null=True,
+            ),
+        ),
     ),
 )

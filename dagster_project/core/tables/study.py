@@ -44,6 +44,12 @@ STUDY_TABLES = (
                 "none, or the scheme; that of a GGUF file is its own, as in Q4_K_M",
             ),
             column("is_encoder_decoder", pa.bool_(), "the study calls the model an encoder-decoder"),
+            column(
+                "is_instruction_tuned",
+                pa.bool_(),
+                "the study calls the model instruction-tuned; null = it does not say",
+                null=True,
+            ),
             column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
             column(
                 "sentence_splitter",

@@ -2,11 +2,13 @@
 
 import dagster as dg
 
+from dagster_project.core.grounding.cooccurrences import count_cooccurrences
 from dagster_project.core.grounding.corpus import build_portrait
 from dagster_project.core.grounding.generations import score_generations
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.generation.assets import answers, generated_passages, grounded_generations
 from dagster_project.defs.partitions import models
+from dagster_project.defs.questions.assets import questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval.assets import passages
@@ -28,6 +30,18 @@ def portrait(study: StudyResource) -> dg.MaterializeResult:
         },
         data_version=dg.DataVersion(report.fingerprint),
     )
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="grounding",
+    kinds={"parquet"},
+    deps=[questions, passages],
+    description=TABLES["entity_cooccurrences"].grain,
+)
+def entity_cooccurrences(study: StudyResource) -> dg.MaterializeResult:
+    with clear_errors():
+        return result(study.lake, [count_cooccurrences(study.study, study.lake, LOG)])
 
 
 @dg.asset(

@@ -58,6 +58,7 @@ VALID: dict[str, Any] = {
             "name": "tiny", "path": "sandbox:s", "backend": "transformers", "family": "f", "n_parameters": 7,
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
             "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
+            "instruction_tuned": False,
         },
         {
             "name": "served", "path": "some/name", "backend": "openai",
@@ -139,7 +140,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.models[0] == Model(
         name="tiny", path="sandbox:s", backend="transformers", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
-        device_hour_usd=0.5, rambles=True, encoder_decoder=True,
+        device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False,
     )  # fmt: skip
     assert study.models[1].service == Service(
         base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,

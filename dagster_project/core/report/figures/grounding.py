@@ -82,21 +82,25 @@ BY_POPULARITY = Figure(
     key="quip_by_popularity",
     section="grounding",
     title="Quotations against popularity",
-    shows=f"{_MEASURE}Do models quote the corpus more where the question is about a popular subject? Ten bins of equal "
-    f"width in log popularity, as in the curves at the top of the page. {_INTERVALS} Bins with under {FEWEST} texts "
-    "that have a QUIP are left out.",
+    shows=f"{_MEASURE}Do models quote the corpus more where the question is about a popular subject? Popularity is that "
+    "of the subject, in ten bins of equal width in log popularity, or the number of passages of the corpus that have the "
+    "question's entity and an answer (co-occurrence), in powers of ten. Each bin has at most 400 questions of a dataset, "
+    f"which a hash draws. {_INTERVALS} Bins with under {FEWEST} texts that have a QUIP are left out. The bin of "
+    "questions without such a passage is in the table only.",
     source="According-to prompting, section 5",
     tables=("fct_grounding_by_popularity",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
-    scores.bin_low, scores.bin_high, pow(10, scores.bin_center_log10) as popularity,
+    replace(scores.measure, '_', ' ') as measure, scores.bin_low, scores.bin_high,
+    pow(10, scores.bin_center_log10) as popularity,
     scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
 where scores.n_quip >= {FEWEST}
-order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.bin""",  # noqa: S608
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
     columns=(
         *KEY,
         Column("text_from", "kind of text"),
+        Column("measure", "popularity"),
         Column("bin_low", "popularity from", "number"),
         Column("bin_high", "popularity to", "number"),
         *_COUNTS,
@@ -119,7 +123,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
         ),
         least=260,
     ),
-    choose=("text_from",),
+    choose=("text_from", "measure"),
     plot_on="fct_grounding_by_popularity",
 )
 

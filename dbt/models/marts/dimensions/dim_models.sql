@@ -37,6 +37,7 @@ final as (
         seen.quantisation,
         seen.engine,
         models.is_encoder_decoder,
+        models.is_instruction_tuned,
         models.rambles,
         models.sentence_splitter,
         models.device_hour_usd,

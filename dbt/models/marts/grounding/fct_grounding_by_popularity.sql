@@ -1,33 +1,34 @@
-{%- set group = 'scores.dataset, scores.prompt, scores.model, scores.method, scores.text_from, question_bins.bin' -%}
+{%- set scored = 'scores.dataset, scores.prompt, scores.model, scores.method, scores.text_from' -%}
 with scores as (
 
     select * from {{ ref('int_quip_scores') }}
 
 ),
 
-question_bins as (
+bins as (
 
-    select * from {{ ref('int_question_bins') }}
-    where relation = 'all'
+    select * from {{ ref('int_grounding_bins') }}
 
 ),
 
 final as (
 
     select
-        {{ group }},
-        any_value(question_bins.bin_low) as bin_low,
-        any_value(question_bins.bin_high) as bin_high,
-        any_value(question_bins.bin_center_log10) as bin_center_log10,
+        {{ scored }},
+        bins.measure,
+        bins.bin,
+        any_value(bins.bin_low) as bin_low,
+        any_value(bins.bin_high) as bin_high,
+        any_value(bins.bin_center_log10) as bin_center_log10,
         count(*) as n,
         count(scores.quip) as n_quip,
         count(*) - count(scores.quip) as n_undefined,
         avg(scores.quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }}
     from scores
-    inner join question_bins
-        on scores.dataset = question_bins.dataset and scores.question_id = question_bins.question_id
-    group by {{ group }}
+    inner join bins
+        on scores.dataset = bins.dataset and scores.question_id = bins.question_id
+    group by {{ scored }}, bins.measure, bins.bin
 
 )
 

@@ -16,6 +16,7 @@ final as (
         dtype,
         quantisation,
         is_encoder_decoder,
+        is_instruction_tuned,
         rambles,
         sentence_splitter,
         device_hour_usd
