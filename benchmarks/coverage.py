@@ -1,49 +1,31 @@
-"""How often the interval of the adaptive gain contains the true gain, in worlds where the true gain is known.
+"""How often the interval of a gain contains the true gain, in worlds where the true gain is known.
 
-What belongs here: simulated studies, each with the interval that the platform gives it. What does not: the worlds
-(`gain_worlds`) and the computation of the interval (`core/statistics/adaptive_gains.py`).
+What belongs here: many studies of each kind, and how many of their intervals contain the truth. What does not: one study
+(`gain_studies`), and the worlds (`gain_worlds`, `signal_worlds`).
 
 A study draws questions from a world, splits them a hundred times, fits thresholds on each split like the warehouse, and
 puts the interval around the mean held-out gain. Each fit also has a gain on the whole world: that of its thresholds
 over the fixed method that looks better on the same questions. The true gain is the mean of these gains over the fits of
-all studies of the same kind.
+all studies of the same kind. A study of signals (`--of signals`) does the same with each signal, over each baseline.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from benchmarks.gain_worlds import WORLDS, World
+from benchmarks.gain_studies import Study, simulate, simulate_signals
+from benchmarks.gain_worlds import WORLDS
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, questions_of
-from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
+from benchmarks.signal_worlds import SIGNAL_WORLDS
+from dagster_project.core.scoring.intervals import wilson
 from dagster_project.core.statistics.held_out_gains import Variant
-
-N_SPLITS = 100
-_N_TRUE = 10
-"""Splits of each study whose thresholds are scored on the whole world."""
-_Z = 1.959963984540054
-
-Values = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Study:
-    """One simulated study, by one search and scope: `low` and `high` are None where it has no interval."""
-
-    true_gain: float
-    gain: float
-    low: float | None
-    high: float | None
-    undefined: str | None
 
 
 @dataclass(frozen=True)
@@ -64,64 +46,6 @@ class Coverage:
         return self.n_holding / self.n_intervals if self.n_intervals else None
 
 
-def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Study]:
-    """One study of `n` questions, by (search, scope)."""
-    rng = np.random.default_rng(seed)
-    relation, popularity, memory, retrieval = world.draw(n, rng)
-    training = np.array([rng.permutation(n) < round(0.75 * n) for _ in range(N_SPLITS)])
-    edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
-        "all": _edges(popularity)
-    }
-    pair = PairRows(relation, popularity, memory, retrieval, training, edges)
-    fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
-    questions = questions_of(relation, popularity, retrieval - memory, edges)
-    spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
-    return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
-
-
-def _edges(popularity: Values) -> Values:
-    """Candidates of binned10: the lowest popularity, ten edges, infinity."""
-    logs = np.log(popularity)
-    inner = np.exp(logs.min() + (logs.max() - logs.min()) * np.arange(1, 10) / 10)
-    return np.unique([popularity.min(), *np.clip(inner, popularity.min(), popularity.max()), np.inf])
-
-
-def _study(world: World, pair: PairRows, fitted: dict[Variant, Fitted], name: Variant, spread: Any) -> Study:
-    search, scope = name
-    difference = pair.retrieval - pair.parametric
-    overall = fitted["all", search]
-    limits = {relation: _limit(overall, search) for relation in world.names}
-    if scope == "per_relation":
-        for relation in set(pair.relation):
-            own = fitted[relation, search]
-            limits[relation] = np.where(own.n > 0, _limit(own, search), limits[relation])
-    is_always = overall.n_retrieval > overall.n_parametric
-    is_test = ~pair.training
-    retrieved = np.empty(is_test.shape, dtype=bool)
-    for relation in set(pair.relation):
-        of = pair.relation == relation
-        retrieved[:, of] = pair.popularity[of] < limits[relation][:, None]
-    departing = (retrieved.astype(int) - is_always[:, None]) * difference
-    gains = (departing * is_test).sum(axis=1) / is_test.sum(axis=1)
-    by_relation = np.array([limits[relation] for relation in world.names])
-    always = world.gain(np.full(len(world.names), np.inf))
-    true = [world.gain(by_relation[:, split]) - always * is_always[split] for split in range(_N_TRUE)]
-    gain = float(gains.mean())
-    if spread.standard_error is None:
-        return Study(float(np.mean(true)), gain, None, None, spread.undefined)
-    half = _Z * float(np.sqrt(spread.standard_error**2 + gains.var(ddof=1) / N_SPLITS))
-    return Study(float(np.mean(true)), gain, gain - half, gain + half, None)
-
-
-def _limit(fitted: Fitted, search: str) -> Values:
-    """Thresholds by split. In binned10 never is the lowest popularity of a study: none of its own questions is below.
-
-    Questions of the world may be below. They are not retrieved, because the study decided never to retrieve.
-    """
-    is_never = (fitted.n_retrieved == 0) & (search == "binned10")
-    return np.where(is_never, -np.inf, fitted.threshold)
-
-
 def coverage(studies: list[Study]) -> Coverage:
     """The coverage of the intervals of one kind of study."""
     truth = float(np.mean([study.true_gain for study in studies]))
@@ -137,21 +61,30 @@ def coverage(studies: list[Study]) -> Coverage:
     )  # fmt: skip
 
 
-def _simulated(task: tuple[str, int, int]) -> dict[Variant, Study]:
-    name, n, seed = task
-    return simulate(WORLDS[name], n, seed)
+Kind = tuple[Mapping[str, Any], Callable[[Any, int, int], dict[Variant, Study]], Variant]
+KINDS: Mapping[str, Kind] = {
+    "adaptive": (WORLDS, simulate, ("search", "scope")),
+    "signals": (SIGNAL_WORLDS, simulate_signals, ("signal, scope", "compared with")),
+}
+"""The worlds of each kind of gain, its simulation of one study, and what a variant is called."""
+
+
+def _simulated(task: tuple[str, str, int, int]) -> dict[Variant, Study]:
+    kind, name, n, seed = task
+    worlds, simulation, _ = KINDS[kind]
+    return simulation(worlds[name], n, seed)
 
 
 def simulations(
-    sizes: dict[int, int], seed: int, jobs: int
+    kind: str, sizes: dict[int, int], seed: int, jobs: int
 ) -> Iterator[tuple[str, int, dict[Variant, Coverage]]]:
     """Studies by structure and number of questions. `sizes` gives the number of studies for each number of questions."""
     with ProcessPoolExecutor(jobs) as pool:
-        for place, name in enumerate(WORLDS):
+        for place, name in enumerate(KINDS[kind][0]):
             for n, n_studies in sizes.items():
                 say(f"{name}, {n:,} questions: {n_studies} studies …")
                 seeds = np.random.SeedSequence([seed, place, n]).generate_state(n_studies)
-                found = list(pool.map(_simulated, [(name, n, int(one)) for one in seeds], chunksize=5))
+                found = list(pool.map(_simulated, [(kind, name, n, int(one)) for one in seeds], chunksize=5))
                 yield name, n, {variant: coverage([one[variant] for one in found]) for variant in found[0]}
 
 
@@ -161,14 +94,14 @@ def main() -> None:
     sizes = dict(zip(options.questions, options.studies, strict=True))
     started = time.perf_counter()
     rows, shares = [], []
-    for name, n, found in simulations(sizes, options.seed, options.jobs):
-        for (search, scope), covered in found.items():
-            say("  " + " | ".join((search, scope, *_cells(covered))))
+    for name, n, found in simulations(options.of, sizes, options.seed, options.jobs):
+        for variant, covered in found.items():
+            say("  " + " | ".join((*variant, *_cells(covered))))
             shares += [covered.share] if covered.n_intervals >= options.least else []
-            rows.append((name, f"{n:,}", search, scope, *_cells(covered)))
+            rows.append((name, f"{n:,}", *variant, *_cells(covered)))
     table(
-        "Intervals of the adaptive gain compared with the truth (95 % is intended)",
-        ("structure", "questions", "search", "scope", "studies", "true gain %", "mean gain %", "with interval",
+        "Intervals of the gain compared with the truth (95 % is intended)",
+        ("structure", "questions", *KINDS[options.of][2], "studies", "true gain %", "mean gain %", "with interval",
          "contain the truth", "mean width %", "why none"), rows,
     )  # fmt: skip
     print(f"\n{machine('numpy')}; seed {options.seed}; coverage is judged from {options.least} intervals on")
@@ -181,9 +114,10 @@ def main() -> None:
 
 def _cells(covered: Coverage) -> tuple[str, ...]:
     share, width = covered.share, covered.mean_width
+    low, high = wilson(covered.n_holding, covered.n_intervals) if covered.n_intervals else (0.0, 1.0)
     return (
         str(covered.n), f"{covered.true_gain:+.2%}", f"{covered.mean_gain:+.2%}",
-        f"{covered.n_intervals / covered.n:.0%}", "" if share is None else f"{share:.1%}",
+        f"{covered.n_intervals / covered.n:.0%}", "" if share is None else f"{share:.1%} ({low:.1%} to {high:.1%})",
         "" if width is None else f"{width:.2%}",
         ", ".join(f"{reason} ({count})" for reason, count in sorted(covered.reasons.items())),
     )  # fmt: skip
@@ -191,6 +125,7 @@ def _cells(covered: Coverage) -> tuple[str, ...]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--of", choices=KINDS, default="adaptive", help="whose gains")
     parser.add_argument(
         "--questions", type=int, nargs="+", default=[200, 1_000, 2_240], help="questions of a study"
     )

@@ -23,7 +23,7 @@ select
     gain_over_popularity_all, gain_over_popularity_all_ci_low, gain_over_popularity_all_ci_high,
     gain_over_popularity_per_relation, gain_over_popularity_per_relation_ci_low,
     gain_over_popularity_per_relation_ci_high, signal_tokens_per_1000, signal_device_seconds_per_1000,
-    signal_cost_usd_per_1000
+    signal_cost_usd_per_1000, signal_latency_ms
 from marts.fct_adaptive_signals
 where is_surely_better
 order by all

@@ -49,8 +49,10 @@ from dagster_project.core.statistics.signal_rules import rules_of
 from dagster_project.core.statistics.statistic import Rows, Statistic
 
 TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules")
-_COSTS_OF_MIX = tuple(f"{cost}_per_1000" for cost in COSTS)
-_COSTS_OF_SIGNAL = tuple(f"{cost}_per_1000" for cost in SIGNAL_COSTS)
+_COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
+_COSTS_OF_SIGNAL = (
+    "signal_tokens_per_1000", "signal_device_seconds_per_1000", "signal_cost_usd_per_1000", "signal_latency_ms"
+)  # fmt: skip
 _NUMBERS = (
     "accuracy", *(f"accuracy_{name}" for name in FIXED_POLICIES), "share_retrieved", *_COSTS_OF_MIX, *_COSTS_OF_SIGNAL
 )  # fmt: skip
@@ -120,9 +122,9 @@ def _numbers(
     return {
         "accuracy": chosen("", policy), **accuracies,
         "share_retrieved": _mean(np.broadcast_to(decided[policy], test.shape), test),
-        **{name: _thousand(chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
+        **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
         **{
-            name: _thousand(_mean(np.broadcast_to(columns[cost], test.shape), test)) if is_paid else 0.0
+            name: _cost(name, _mean(np.broadcast_to(columns[cost], test.shape), test)) if is_paid else 0.0
             for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)
         },
     }  # fmt: skip
@@ -134,8 +136,10 @@ def _mean(values: Values, test: Values) -> float | None:
     return None if np.isnan(found) else float(found)
 
 
-def _thousand(value: float | None) -> float | None:
-    return None if value is None else 1_000 * value
+def _cost(name: str, of_a_question: float | None) -> float | None:
+    if of_a_question is None or not name.endswith("_per_1000"):
+        return of_a_question
+    return 1_000 * of_a_question
 
 
 def _gains(

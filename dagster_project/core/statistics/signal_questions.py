@@ -25,7 +25,7 @@ from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, r
 
 MODEL = ("dataset", "prompt", "model", "parametric_method")
 KEY = (*MODEL, "retrieval_method")
-COSTS = ("device_seconds", "cost_usd")
+COSTS = ("device_seconds", "cost_usd", "latency_ms")
 SIGNAL_COSTS = tuple(f"signal_{name}" for name in ("tokens", *COSTS))
 _TEXTS = ("question_id", "relation")
 _COLUMNS = (

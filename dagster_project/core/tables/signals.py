@@ -76,9 +76,20 @@ SIGNAL_TABLES = (
             _number("share_retrieved", "share of the test questions below their threshold"),
             _number("device_seconds_per_1000", f"seconds of the local devices {_OF_MIX}"),
             _number("cost_usd_per_1000", f"US dollars {_OF_MIX}"),
+            _number(
+                "answer_latency_ms",
+                "milliseconds that one user waits for the answer that the policy chooses: the medians of both methods,"
+                " weighted by share_retrieved; null if a method was not timed",
+            ),
             _number("signal_tokens_per_1000", f"prompt and new tokens {_OF_SIGNAL}"),
             _number("signal_device_seconds_per_1000", f"seconds of the local devices {_OF_SIGNAL}"),
             _number("signal_cost_usd_per_1000", f"US dollars {_OF_SIGNAL}"),
+            _number(
+                "signal_latency_ms",
+                "milliseconds that one user waits for the paraphrases and samples of a question if they are asked one"
+                " after the other, each for the median time of a closed-book answer with their prompt; mean over the test"
+                " questions; 0 if the signal needs none; null if the prompt was not timed",
+            ),
             column(
                 "undefined", pa.string(), "reason why the signal cannot decide; null if it can", null=True
             ),

@@ -7,7 +7,8 @@ import logging
 import numpy as np
 import pytest
 
-from benchmarks.coverage import coverage, simulate
+from benchmarks.coverage import coverage
+from benchmarks.gain_studies import simulate
 from benchmarks.gain_worlds import WORLDS
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DECIDING,

@@ -33,10 +33,13 @@ def questions(n: int = 240, seed: int = 3) -> Row:
         "signal_tokens": np.full(n, 100.0),
         "signal_device_seconds": np.full(n, 0.5),
         "signal_cost_usd": np.full(n, 0.25),
+        "signal_latency_ms": np.full(n, 900.0),
         "parametric_device_seconds": np.full(n, 1.0),
         "parametric_cost_usd": np.full(n, 0.5),
         "retrieval_device_seconds": np.full(n, 3.0),
         "retrieval_cost_usd": np.full(n, np.nan),
+        "parametric_latency_ms": np.full(n, 50.0),
+        "retrieval_latency_ms": np.full(n, 80.0),
     }
     return {
         **KEY,
@@ -107,6 +110,8 @@ def test_a_signals_paraphrases_and_samples_are_paid_and_popularity_is_free() -> 
         assert row["signal_tokens_per_1000"] == (100_000 if paid else 0)
         assert row["signal_device_seconds_per_1000"] == (500 if paid else 0)
         assert row["signal_cost_usd_per_1000"] == (250 if paid else 0)
+        assert row["signal_latency_ms"] == pytest.approx(900 if paid else 0)
+        assert row["answer_latency_ms"] == pytest.approx(50 + 30 * row["share_retrieved"])
         # Retrieved questions take 3 seconds, the others 1. The price of retrieval is unknown.
         assert row["device_seconds_per_1000"] == pytest.approx(1_000 * (1 + 2 * row["share_retrieved"]))
         assert row["cost_usd_per_1000"] is None

@@ -24,7 +24,9 @@ final as (
         answer_pairs.parametric_device_seconds,
         answer_pairs.retrieval_device_seconds,
         answer_pairs.parametric_cost_usd,
-        answer_pairs.retrieval_cost_usd
+        answer_pairs.retrieval_cost_usd,
+        answer_pairs.parametric_latency_ms,
+        answer_pairs.retrieval_latency_ms
     from answer_pairs
     inner join method_pairs
         on

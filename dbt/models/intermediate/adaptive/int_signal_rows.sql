@@ -52,7 +52,8 @@ final as (
         round(consistency.cert, 6) as cert,
         costs.signal_tokens,
         costs.signal_device_seconds,
-        costs.signal_cost_usd
+        costs.signal_cost_usd,
+        costs.signal_single_latency_ms as signal_latency_ms
     from adaptive_rows
     inner join method_pairs on adaptive_rows.pair_id = method_pairs.pair_id
     left join prompts on adaptive_rows.pair_id = prompts.pair_id

@@ -61,7 +61,9 @@ final as (
         parametric.total_device_seconds as parametric_device_seconds,
         retrieval.total_device_seconds as retrieval_device_seconds,
         parametric.total_cost_usd as parametric_cost_usd,
-        retrieval.total_cost_usd as retrieval_cost_usd
+        retrieval.total_cost_usd as retrieval_cost_usd,
+        parametric.single_latency_ms as parametric_latency_ms,
+        retrieval.single_latency_ms as retrieval_latency_ms
     from parametric
     inner join retrieval
         on

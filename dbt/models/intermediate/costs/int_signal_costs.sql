@@ -1,4 +1,4 @@
-{%- set costs = ['tokens', 'device_seconds', 'cost_usd'] -%}
+{%- set costs = ['tokens', 'device_seconds', 'cost_usd', 'single_latency_ms'] -%}
 {%- set keys = 'dataset, question_id, model, prompt' -%}
 -- The question itself is paraphrase 0. With the prompt of the answers it is answered anyway, and costs nothing more.
 with asked as (
@@ -8,7 +8,8 @@ with asked as (
         paraphrase_id = 0 as is_question,
         prompt_tokens + new_tokens as tokens,
         device_seconds,
-        cost_usd
+        cost_usd,
+        single_latency_ms
     from {{ ref('int_paraphrase_answers') }}
     union all
     select
@@ -16,7 +17,8 @@ with asked as (
         false as is_question,
         prompt_tokens + new_tokens as tokens,
         device_seconds,
-        cost_usd
+        cost_usd,
+        single_latency_ms
     from {{ ref('int_sampled_answers') }}
 
 ),

@@ -1,6 +1,5 @@
 {%- set baselines = {
-    'gain': 'fixed',
-    'gain_over_popularity_all': 'popularity_all',
+    'gain': 'fixed', 'gain_over_popularity_all': 'popularity_all',
     'gain_over_popularity_per_relation': 'popularity_per_relation',
 } -%}
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
@@ -49,12 +48,13 @@ final as (
         expected.*,
         policies.* exclude (  -- noqa: RF02
             {{ pair | join(', ') }}, n_questions, signal, threshold_scope, device_seconds_per_1000,
-            cost_usd_per_1000, n_splits, undefined
+            cost_usd_per_1000, answer_latency_ms, n_splits, undefined
         ),
         coalesce(policies.n_splits, 0) as n_splits,
         gains.* exclude ({{ pair | join(', ') }}, signal, threshold_scope),  -- noqa: RF02
         policies.device_seconds_per_1000 + policies.signal_device_seconds_per_1000 as device_seconds_per_1000,
         policies.cost_usd_per_1000 + policies.signal_cost_usd_per_1000 as cost_usd_per_1000,
+        policies.answer_latency_ms + policies.signal_latency_ms as single_latency_ms_adaptive,
         if(
             expected.search = 'predicted',
             coalesce(

@@ -28,9 +28,11 @@ final as (
         share_retrieved,
         device_seconds_per_1000,
         cost_usd_per_1000,
+        answer_latency_ms,
         signal_tokens_per_1000,
         signal_device_seconds_per_1000,
         signal_cost_usd_per_1000,
+        signal_latency_ms,
         undefined
     from source
 

@@ -1,0 +1,138 @@
+"""Simulated studies, each with the interval that the platform gives its gain (`coverage`).
+
+What belongs here: one study, of thresholds on popularity or of signals. What does not: the worlds (`gain_worlds`,
+`signal_worlds`), the computation of the interval (`core/statistics/adaptive_gains.py`, `signal_gains.py`), and how many
+intervals contain the truth (`coverage`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.gain_worlds import World
+from benchmarks.signal_worlds import SignalWorld
+from dagster_project.core.scoring.intervals import Z
+from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, questions_of
+from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
+from dagster_project.core.statistics.held_out_gains import Variant
+from dagster_project.core.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
+from dagster_project.core.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
+from dagster_project.core.statistics.signal_policies import decisions
+
+N_SPLITS = 100
+_N_TRUE = 10
+"""Splits of each study whose fits are scored on the whole world."""
+
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One simulated study, by one variant: `low` and `high` are None where it has no interval."""
+
+    true_gain: float
+    gain: float
+    low: float | None
+    high: float | None
+    undefined: str | None
+
+
+def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Study]:
+    """One study of `n` questions, by (search, scope)."""
+    rng = np.random.default_rng(seed)
+    relation, popularity, memory, retrieval = world.draw(n, rng)
+    training = _training(n, rng)
+    edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
+        "all": _edges(popularity)
+    }
+    pair = PairRows(relation, popularity, memory, retrieval, training, edges)
+    fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
+    questions = questions_of(relation, popularity, retrieval - memory, edges)
+    spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
+    return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
+
+
+def simulate_signals(
+    world: SignalWorld, n: int, seed: int, n_resamples: int = N_SIGNAL_RESAMPLES
+) -> dict[Variant, Study]:
+    """One study of `n` questions, by (signal and threshold scope, baseline)."""
+    rng = np.random.default_rng(seed)
+    places, asked = world.draw(n, rng)
+    training = _training(n, rng)
+    decided = decisions(asked, training.astype(float))
+    resampled = resampled_accuracies(asked, int(rng.integers(2**63)), n_resamples)
+    true = world.true_accuracies(places, asked, training[:_N_TRUE])
+    found = {}
+    for policy, (baseline, other) in itertools.product(asked.policies, BASELINES.items()):
+        if policy == other:
+            continue
+        gained = gain_over(
+            decided[policy][0], decided[other][0], asked.differences[0], ~training,
+            resampled[policy][0] - resampled[other][0],
+        )  # fmt: skip
+        truth, variance = float((true[policy] - true[other]).mean()), gained.variance_of_splits or 0.0
+        found[" ".join(policy), baseline] = _with_interval(
+            truth, gained.gain, gained.gain_standard_error, variance, gained.undefined
+        )
+    return found
+
+
+def _training(n: int, rng: np.random.Generator) -> Values:
+    """Splits × n: whether the split trains on the question."""
+    return np.array([rng.permutation(n) < round(0.75 * n) for _ in range(N_SPLITS)])
+
+
+def _edges(popularity: Values) -> Values:
+    """Candidates of binned10: the lowest popularity, ten edges, infinity."""
+    logs = np.log(popularity)
+    inner = np.exp(logs.min() + (logs.max() - logs.min()) * np.arange(1, 10) / 10)
+    return np.unique([popularity.min(), *np.clip(inner, popularity.min(), popularity.max()), np.inf])
+
+
+def _study(world: World, pair: PairRows, fitted: dict[Variant, Fitted], name: Variant, spread: Any) -> Study:
+    search, scope = name
+    difference = pair.retrieval - pair.parametric
+    overall = fitted["all", search]
+    limits = {relation: _limit(overall, search) for relation in world.names}
+    if scope == "per_relation":
+        for relation in set(pair.relation):
+            own = fitted[relation, search]
+            limits[relation] = np.where(own.n > 0, _limit(own, search), limits[relation])
+    is_always = overall.n_retrieval > overall.n_parametric
+    is_test = ~pair.training
+    retrieved = np.empty(is_test.shape, dtype=bool)
+    for relation in set(pair.relation):
+        of = pair.relation == relation
+        retrieved[:, of] = pair.popularity[of] < limits[relation][:, None]
+    departing = (retrieved.astype(int) - is_always[:, None]) * difference
+    gains = (departing * is_test).sum(axis=1) / is_test.sum(axis=1)
+    by_relation = np.array([limits[relation] for relation in world.names])
+    always = world.gain(np.full(len(world.names), np.inf))
+    true = [world.gain(by_relation[:, split]) - always * is_always[split] for split in range(_N_TRUE)]
+    variance = float(gains.var(ddof=1)) / N_SPLITS
+    return _with_interval(
+        float(np.mean(true)), float(gains.mean()), spread.standard_error, variance, spread.undefined
+    )
+
+
+def _with_interval(
+    truth: float, gain: float, standard_error: float | None, variance_of_splits: float, undefined: str | None
+) -> Study:
+    if standard_error is None:
+        return Study(truth, gain, None, None, undefined)
+    half = Z * float(np.sqrt(standard_error**2 + variance_of_splits))
+    return Study(truth, gain, gain - half, gain + half, None)
+
+
+def _limit(fitted: Fitted, search: str) -> Values:
+    """Thresholds by split. In binned10 never is the lowest popularity of a study: none of its own questions is below.
+
+    Questions of the world may be below. They are not retrieved, because the study decided never to retrieve.
+    """
+    is_never = (fitted.n_retrieved == 0) & (search == "binned10")
+    return np.where(is_never, -np.inf, fitted.threshold)
