@@ -43,6 +43,7 @@ def read_model(read: Reader) -> Model:
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
         encoder_decoder=read.flag("encoder_decoder"),
+        passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )

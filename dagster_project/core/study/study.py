@@ -186,8 +186,8 @@ class Model:
     `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
     `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
-    prompts have another form then. Backend `imported` loads no model: its answers
-    are the imported `results`.
+    prompts have another form then. `passage_tokens` is the most that prompt and passage may have together where a reader
+    takes passages one by one. Backend `imported` loads no model: its answers are the imported `results`.
     """
 
     name: str
@@ -204,6 +204,7 @@ class Model:
     device_hour_usd: float | None = None
     rambles: bool = False
     encoder_decoder: bool = False
+    passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()
     study_folder: Path | None = None
