@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
@@ -126,5 +125,7 @@ def test_the_order_of_parts_stays_and_a_break_is_no_token() -> None:
 
 def test_a_model_that_is_no_encoder_decoder_is_refused_by_name(model: Model) -> None:
     wrong = dataclasses.replace(model, encoder_decoder=False)
-    with pytest.raises(BackendError, match="model reader: backend fusion_in_decoder needs an encoder-decoder"):
+    with pytest.raises(
+        BackendError, match="model reader: backend fusion_in_decoder needs an encoder-decoder"
+    ):
         FusionInDecoder(wrong)

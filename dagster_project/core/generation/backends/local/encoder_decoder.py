@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dagster_project.core.cloze import SENTINEL, WORD_START
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local import cross_attention, fusion
 from dagster_project.core.generation.backends.local.checks import find_difference
@@ -85,14 +86,33 @@ class EncoderDecoderSteppers:
     def targets(self, candidates: Sequence[str]) -> list[Continuation]:
         """The tokens forced on the decoder: each text is a target of its own, without the end token (SPEC §8).
 
-        A sentinel such as `<extra_id_0>` that stands in the text is part of it. A token that the decoder is forced
-        to begin with (BART) is read, but not scored.
+        A sentinel such as `<extra_id_0>` that stands in the text is part of it. Where `WORD_START` stands behind the
+        sentinel, the token of that piece does too, whatever a tokenizer would make of it. A token that the decoder is
+        forced to begin with (BART) is read, but not scored. Errors: `BackendError` where the tokenizer has no sentinel.
         """
-        ids = [_without_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(candidates)]
+        ids = self._written(candidates)
         named = self._loaded.settings.followed.get("forced_bos_token_id")
         forced = [] if named is None else [named]
         own = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
         return [Continuation((*forced, *tokens), len(forced)) for tokens in own]
+
+    def _written(self, candidates: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, without the end token."""
+        behind = f"{SENTINEL}{WORD_START}"
+        texts = [text.replace(behind, SENTINEL, 1) for text in candidates]
+        ids = [_without_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(texts)]
+        if not any(text.startswith(SENTINEL) for text in texts):
+            return ids
+        known = self._loaded.tokenizer.get_vocab()
+        if SENTINEL not in known:
+            raise BackendError(
+                f"model {self._loaded.name}: its tokenizer has no {SENTINEL}, which cloze_t5 needs"
+            )
+        piece = [known[WORD_START]] if WORD_START in known else []
+        return [
+            [own[0], *piece, *own[1:]] if text.startswith(behind) else own
+            for text, own in zip(candidates, ids, strict=True)
+        ]
 
     def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
         """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
@@ -215,4 +235,3 @@ def _self_attention_cache(config: Any) -> Any:
     decoder = config.get_text_config(decoder=True)
     slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
     return DynamicCache(config=config) if slides else DynamicCache()
-
