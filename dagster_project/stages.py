@@ -25,7 +25,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "passages": lambda study: _generates(study) or study.grounding is not None,
     "portrait": lambda study: study.grounding is not None,
     "quip_scores": lambda study: study.grounding is not None,
-"entity_cooccurrences": lambda study: study.grounding is not None,
+    "entity_cooccurrences": lambda study: study.grounding is not None,
     "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)

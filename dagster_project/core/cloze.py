@@ -1,6 +1,6 @@
 """Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8).
 
-What belongs here: the two signs of a pattern, and what stands around the object's place. What does not: the files
+What belongs here: the signs of a pattern, and what stands around the object's place. What does not: the files
 (`imports.pararel`), lake tables (`questions.cloze`), and prompts (`generation.tasks.candidate_answers`).
 """
 
@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 
 SUBJECT, OBJECT = "[X]", "[Y]"
+SENTINEL = "<extra_id_0>"
+"""Stands for the object in what a T5 reads, and before it in what a T5 writes."""
+WORD_START = "\u2581"
+"""The piece with which a word begins in a vocabulary of SentencePiece; alone it is token 3 of T5's."""
 _END = re.compile(r"\s*\.?\s*")
 _ARTICLE = re.compile(r"(?:\A|\s)(an?)\s+\Z", re.IGNORECASE)
 
@@ -17,6 +21,12 @@ def prefix_of(cloze: str) -> str | None:
     """What a decoder-only model reads: the words before [Y]; None unless [Y] ends the text, but for a full stop."""
     before, _, behind = cloze.partition(OBJECT)
     return before.rstrip(" ") if OBJECT in cloze and _END.fullmatch(behind) else None
+
+
+def with_sentinel(cloze: str) -> str:
+    """What a T5 reads: the sentinel for [Y], and no space before it."""
+    before, _, behind = cloze.partition(OBJECT)
+    return f"{before.rstrip(' ')}{SENTINEL}{behind}"
 
 
 def article_before_object(pattern: str) -> str | None:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 CLOZE_PREFIX = "cloze_prefix"
 """The words of a cloze query before its [Y], for decoder-only models (SPEC §8). Only candidates are scored behind it."""
+CLOZE_T5 = "cloze_t5"
+"""A cloze query with a sentinel at the place of its [Y], for encoder-decoders trained like T5 (SPEC §8)."""
+CLOZE_FORMATS = {CLOZE_PREFIX: False, CLOZE_T5: True}
+"""The formats of cloze queries, and whether encoder-decoders are asked in them; other models are asked in the others."""
 FORMATS = {
     "qa": "Q: {question} A:",
     "question_answer": "Question: {question}\nAnswer:",
     "question": "{question}",
     "popqa_tp": "Question: {question}\nAnswer:",
     CLOZE_PREFIX: "{question}",
+    CLOZE_T5: "{question}",
 }
 FOR_ENCODER_DECODERS = {**FORMATS, "popqa_tp": FORMATS["question"]}
 """What an encoder-decoder is asked: PopQA-TP submits the bare question to it."""

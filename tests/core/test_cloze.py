@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dagster_project.core.cloze import article_before_object, filled, prefix_of
+from dagster_project.core.cloze import article_before_object, filled, prefix_of, with_sentinel
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,15 @@ def test_an_article_is_a_word_right_before_the_object(pattern: str, article: str
 
 def test_a_subject_that_looks_like_a_template_is_filled_in_as_it_is() -> None:
     assert filled("[X] is [Y].", "{X} \\1 [subj]") == "{X} \\1 [subj] is [Y]."
+
+
+@pytest.mark.parametrize(
+    ("cloze", "read"),
+    [
+        ("Kings Domain, located in [Y].", "Kings Domain, located in<extra_id_0>."),
+        ("[Y] is the capital of Chile.", "<extra_id_0> is the capital of Chile."),
+        ("He is an [Y]-born person.", "He is an<extra_id_0>-born person."),
+    ],
+)
+def test_a_sentinel_takes_the_place_of_the_object_and_of_the_space_before_it(cloze: str, read: str) -> None:
+    assert with_sentinel(cloze) == read

@@ -16,7 +16,7 @@ from typing import Any
 from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
-from dagster_project.core.prompt_formats import CLOZE_PREFIX
+from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.backends import IMPORTED
@@ -132,6 +132,7 @@ def _check_whole(read: Reader, study: Study) -> None:
     if not study.answer_prompts and not study.candidate_prompts:
         raise read.fail("prompts", "at least one must ask questions or candidates")
     _check_methods_of_prompts(read, study)
+    _check_cloze_formats(read, study)
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
     if study.source.kind == NO_SOURCE and study.popularity.measure != IMPORTED:
@@ -160,6 +161,18 @@ def _check_methods_of_prompts(read: Reader, study: Study) -> None:
         if not scores and not study.prompts_of(method):
             raise read.fail(
                 "prompts", f"none asks questions by method {method!r}; add it under methods of a prompt"
+            )
+
+
+def _check_cloze_formats(read: Reader, study: Study) -> None:
+    """Every model that is asked for candidates has a prompt of its kind."""
+    for i, model in enumerate(study.models):
+        if study.candidate_prompts and model.generates and not study.cloze_prompts(model):
+            format_ = next(name for name, of in CLOZE_FORMATS.items() if of == model.encoder_decoder)
+            kind = "an encoder-decoder" if model.encoder_decoder else "not an encoder-decoder"
+            raise read.fail(
+                "prompts",
+                f"none asks models[{i}] for candidates: {model.name} is {kind}, and needs a prompt of format {format_}",
             )
 
 
@@ -259,10 +272,11 @@ def _prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
         if not shots and read.raw.get(key):
             raise read.fail(key, "goes with shots above 0")
     format_, asks = read.choice("format", PROMPT_FORMATS, "qa"), read.choices("asks", ASKS, ("questions",))
-    if format_ == CLOZE_PREFIX and asks != (CANDIDATES,):
-        raise read.fail("asks", f"a prompt of format {CLOZE_PREFIX} asks for one thing: [{CANDIDATES}]")
-    if CANDIDATES in asks and (format_ != CLOZE_PREFIX or shots):
-        raise read.fail("format", f"asks: [{CANDIDATES}] goes with {CLOZE_PREFIX}, without shots")
+    if format_ in CLOZE_FORMATS and asks != (CANDIDATES,):
+        raise read.fail("asks", f"a prompt of format {format_} asks for one thing: [{CANDIDATES}]")
+    if CANDIDATES in asks and (format_ not in CLOZE_FORMATS or shots):
+        named = " or ".join(CLOZE_FORMATS)
+        raise read.fail("format", f"asks: [{CANDIDATES}] goes with {named}, without shots")
     return Prompt(
         name=read.slug("name"),
         format=format_,

@@ -13,7 +13,7 @@ from typing import Any
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS, Method
-from dagster_project.core.prompt_formats import CLOZE_PREFIX
+from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.grounding import Grounding
@@ -28,7 +28,7 @@ MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
-PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", CLOZE_PREFIX)
+PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", *CLOZE_FORMATS)
 CANDIDATES = "candidates"
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
@@ -135,7 +135,8 @@ class Prompt:
 
     `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
     question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models; `cloze_prefix` is a
-    cloze query up to the place of its answer. `demonstrations_from` says where the `shots` demonstrations come from:
+    cloze query up to the place of its answer, for decoder-only models; `cloze_t5` is all of it, with a sentinel at that
+    place, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from:
     spread over the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says
     whether they are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage
     only if the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table
@@ -186,8 +187,8 @@ class Model:
     `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
     `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
-    prompts have another form then. `instruction_tuned` only describes it (None: not said). Backend `imported` loads no
-    model: its answers are the imported `results`.
+from dagster_project.core.methods import BACKGROUND, METHODS, Method
+from dagster_project.core.prompt_formats import CLOZE_FORMATS
     """
 
     name: str
@@ -205,6 +206,7 @@ class Model:
     rambles: bool = False
     encoder_decoder: bool = False
     instruction_tuned: bool | None = None
+    passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()
     study_folder: Path | None = None
@@ -374,6 +376,14 @@ class Study:
     def candidate_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table candidate_answers."""
         return tuple(prompt for prompt in self.prompts if CANDIDATES in prompt.asks)
+
+    def cloze_prompts(self, model: Model) -> tuple[Prompt, ...]:
+        """Those of `candidate_prompts` whose format is for models of this kind."""
+        return tuple(
+            prompt
+            for prompt in self.candidate_prompts
+            if CLOZE_FORMATS[prompt.format] == model.encoder_decoder
+        )
 
     def model(self, name: str) -> Model:
         return _named(self.models, name, "model", self.path)

@@ -86,7 +86,38 @@ def test_each_asked_pattern_has_the_candidate_that_the_backend_finds_likeliest(s
 
 
 def test_equal_scores_keep_the_order_of_the_candidates() -> None:
-    assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)]) == [1, 3, 0, 2]
+    assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
+
+
+def test_a_candidate_counts_by_the_better_of_its_two_targets() -> None:
+    scores = [CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -2.5, -1.0, -0.5)]
+    assert ranked(scores, 3) == [5, 1, 0]
+
+
+def test_an_encoder_decoder_reads_every_pattern_and_writes_sentinel_and_candidate(study: Study) -> None:
+    """The scores are those of the plain targets, in two lists; decoder-only models are not asked in this format."""
+    asked = dataclasses.replace(
+        study, prompts=(dataclasses.replace(CLOZE, name="t5", format="cloze_t5"), CLOZE)
+    )
+    both = with_model(asked, encoder_decoder=True)
+    made(both, TASKS["candidate_answers"])
+    rows = rows_of(both)
+    assert len(rows) == 6 * len(PATTERNS)
+    assert {row["prompt"] for row in rows} == {"t5"}
+    targets = [f"<extra_id_0>{start} {one}" for start in ("", "\u2581") for one in CANDIDATES]
+    with ModelSession(LOG) as session:
+        backend = session.backend(both.models[0])
+        for row in rows[:6]:
+            subject = f"Town {max(int(row['question_id'][1:]), 1)}"
+            read = (f"{subject} is in<extra_id_0> .", f"<extra_id_0> has {subject}.",
+                    f"{subject}, which lies in<extra_id_0>")[row["paraphrase_id"]]  # fmt: skip
+            (scored,) = backend.score([read], [targets])
+            sums = [one.log_likelihood for one in scored.scores]  # type: ignore[union-attr]
+            assert row["log_likelihood"] == max(sums)
+            assert row["prediction"] == CANDIDATES[sums.index(max(sums)) % 4]
+            assert row["n_candidates"] == 4
+    score(asked)
+    assert {row["prompt"] for row in rows_of(asked)} == {"cloze"}
 
 
 def test_other_candidates_are_scored_anew(study: Study) -> None:

@@ -42,6 +42,11 @@ def test_a_study_may_ask_nothing_but_candidates(tmp_path: Path) -> None:
         ({"prompts": [{**CLOZE, "shots": 2, "draw": "per_question"}]}, r"prompts\[0\].format: .* without shots"),
         ({"prompts": [{**CLOZE, "asks": ["questions"]}]}, r"prompts\[0\].asks: a prompt of format cloze_prefix"),
         ({"prompts": [{**CLOZE, "asks": ["candidates", "samples"]}]}, r"prompts\[0\].asks: a prompt of format"),
+        (
+            {"prompts": [{**CLOZE, "format": "cloze_t5"}]},
+            r"prompts: none asks models\[0\] for candidates: tiny is not an encoder-decoder, and needs a prompt of"
+            " format cloze_prefix",
+        ),
         ({"methods": ["closed_book", "bm25"]}, "prompts: none asks questions by method 'bm25'"),
         (
             {"datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "x"}}]},

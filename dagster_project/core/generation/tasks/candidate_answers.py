@@ -3,18 +3,20 @@
 What belongs here: the table's task. What does not: patterns and candidates (`questions.cloze`), and the tree over which
 a backend scores the candidates of a prompt once (`backends.local.scoring`).
 
-A decoder-only model reads the words before [Y], and each candidate is scored behind them, with the space between: the sum
-of its tokens' log-probabilities, without the end token and not divided by their number (SPEC §8). The first of the
-largest scores wins. Patterns that go on behind [Y] are not asked; lake table patterns says which.
+A decoder-only model reads the words before [Y], and each candidate is scored behind them, with the space between.
+Patterns that go on behind [Y] are not asked of it; lake table patterns says which. An encoder-decoder reads the whole
+pattern with a sentinel for [Y], and writes the sentinel and the candidate. It has a second list of targets, with the
+bare word-start piece between the two. The score is the sum of the log-probabilities of the target's tokens, sentinel
+included, without the end token and not divided by their number (SPEC §8). The first of the largest scores wins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_project.core.cloze import prefix_of
+from dagster_project.core.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
 from dagster_project.core.generation.backends.base import CandidateScore, Scored
 from dagster_project.core.generation.engine.items import ModelInput, Score
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
@@ -29,24 +31,40 @@ from dagster_project.core.generation.tasks.questions import (
     template_of,
 )
 from dagster_project.core.methods import memory_method
+from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from dagster_project.core.study.backends import SCORE
-from dagster_project.core.study.study import Study
+from dagster_project.core.study.study import Prompt, Study
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a model reads of a pattern (None: it cannot be asked), and how the targets of each list begin."""
+
+    reads: Callable[[str], str | None]
+    begins: tuple[str, ...]
+
+
+_FORMS = {
+    CLOZE_PREFIX: _Form(prefix_of, (" ",)),
+    CLOZE_T5: _Form(with_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery(QuestionItem):
-    """One pattern with its subject, up to the place of the object."""
+    """One pattern with its subject, as the model reads it, and the candidates."""
 
-    prefix: str
+    text: str
     paraphrase_id: int
+    candidates: Sequence[str]
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, paraphrase and prompt."""
         return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
 
     def prompt(self) -> ModelInput:
-        """The words before [Y]."""
-        return ModelInput(bare_prompt(self.prefix, self.group.template))
+        """The pattern in its template."""
+        return ModelInput(bare_prompt(self.text, self.group.template))
 
 
 class CandidateAnswers(Task):
@@ -63,55 +81,72 @@ class CandidateAnswers(Task):
         return [scope.lake.content(table) for table in ("questions", "paraphrases", "candidates")]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.candidate_prompts)]
+        prompts = [
+            [prompt.format, *decisive_prompt(prompt, scope.model)]
+            for prompt in by_name(scope.study.cloze_prompts(scope.model))
+        ]
         return decisive_keys(scope.study, *prompts)
 
     def plan(self, scope: Scope) -> Plan[ClozeQuery]:
         """Ordered by dataset, prompt, question_id and paraphrase_id; the log hears how many patterns are left out."""
-        candidates = read_candidates(scope.lake)
-        requests = {key: Score(tuple(f" {one}" for one in own)) for key, own in candidates.items()}
-        wordings = read_wordings(scope.lake)
-        asked = [
-            (dataset, prompt, question, number, prefix_of(wording))
-            for dataset, questions in read_questions(scope.study, scope.lake).items()
-            for prompt in by_name(scope.study.candidate_prompts)
-            for question in questions
-            if (dataset, question.relation) in requests
-            for number, wording in wordings.get((dataset, question.question_id), ())
-        ]
+        candidates, wordings = read_candidates(scope.lake), read_wordings(scope.lake)
+        prompts = by_name(scope.study.cloze_prompts(scope.model))
         groups = {
             (dataset, prompt.name, relation): Group(
-                dataset, prompt.name, template_of(prompt, scope.model), request
+                dataset, prompt.name, template_of(prompt, scope.model), Score(_targets(prompt, own))
             )
-            for (dataset, relation), request in requests.items()
-            for prompt in scope.study.candidate_prompts
+            for (dataset, relation), own in candidates.items()
+            for prompt in prompts
         }
+        asked = [
+            (groups[dataset, prompt.name, relation], question, _FORMS[prompt.format].reads(wording), number)
+            for dataset, questions in read_questions(scope.study, scope.lake).items()
+            for prompt in prompts
+            for question in questions
+            for relation in [question.relation or ""]
+            if (dataset, relation) in candidates
+            for number, wording in wordings.get((dataset, question.question_id), ())
+        ]
         items = [
-            ClozeQuery(groups[dataset, prompt.name, question.relation or ""], question, prefix, number)
-            for dataset, prompt, question, number, prefix in asked
-            if prefix is not None
+            ClozeQuery(group, question, text, number, candidates[group.dataset, question.relation or ""])
+            for group, question, text, number in asked
+            if text is not None
         ]
         scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(items))
         return Plan(items)
 
     def row(self, scope: Scope, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
-        names = [candidate[1:] for candidate in item.request.candidates]
-        order = ranked(result.scores)
-        best = result.scores[order[0]]
-        gold = [place for place, at in enumerate(order, 1) if names[at] in item.question.gold_answers]
+        names = item.candidates
+        order = ranked(result.scores, len(names))
+        found = [result.scores[place] for place in order]
+        gold = [
+            rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
+        ]
         return {
             "method": memory_method().name,
-            "prediction": names[order[0]],
-            "log_likelihood": best.log_likelihood,
-            "prediction_tokens": best.n_tokens,
-            "mean_log_likelihood": best.mean,
-            "margin": best.log_likelihood - result.scores[order[1]].log_likelihood if order[1:] else None,
+            "prediction": names[order[0] % len(names)],
+            "log_likelihood": found[0].log_likelihood,
+            "prediction_tokens": found[0].n_tokens,
+            "mean_log_likelihood": found[0].mean,
+            "margin": found[0].log_likelihood - found[1].log_likelihood if found[1:] else None,
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
         }
 
 
-def ranked(scores: Sequence[CandidateScore]) -> list[int]:
-    """The places of candidates from the likeliest to the least likely; equal ones keep their order."""
-    return sorted(range(len(scores)), key=lambda at: -scores[at].log_likelihood)
+def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
+    """The likeliest target of each candidate, from the likeliest to the least likely; equal ones keep their order.
+
+    `scores`: one list of targets behind the other, each with the candidates in the same order.
+    """
+    places = sorted(range(len(scores)), key=lambda at: -scores[at].log_likelihood)
+    best: dict[int, int] = {}
+    for place in places:
+        best.setdefault(place % n_candidates, place)
+    return list(best.values())
+
+
+def _targets(prompt: Prompt, candidates: Sequence[str]) -> tuple[str, ...]:
+    """What the model may write behind what it reads, list by list."""
+    return tuple(f"{begin}{one}" for begin in _FORMS[prompt.format].begins for one in candidates)

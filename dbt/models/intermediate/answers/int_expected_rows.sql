@@ -2,7 +2,9 @@
 
 with models as (
 
-    select model
+    select
+        model,
+        is_encoder_decoder
     from {{ ref('stg_study__models') }}
     where backend != 'imported'
 
@@ -13,6 +15,7 @@ asked as (
     select
         prompts.*,
         models.model,
+        models.is_encoder_decoder,
         {{ method_of('memory') }} as method
     from {{ ref('stg_study__prompts') }} as prompts
     cross join models
@@ -60,7 +63,7 @@ final as (
     from {{ ref('stg_questions__questions') }} as questions
     inner join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation)
     inner join asked on list_contains(asked.asks, 'candidates')
-    where patterns.ends_in_object
+    where asked.is_encoder_decoder = (asked.format = 'cloze_t5') and (asked.is_encoder_decoder or patterns.ends_in_object)
     union all
     select
         'generated_passages' as table_name,

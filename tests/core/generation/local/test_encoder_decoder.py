@@ -311,3 +311,21 @@ def test_no_prompts_and_odd_ones(backends: dict[str, TransformersBackend]) -> No
     assert backends["t5"].generate([], Decoding(3)) == []
     odd = ["", "a\x00b", "\u200f\u05d0", "\ud800 lone", "\n\n"]
     assert all(isinstance(result, Generation) for result in backends["t5"].generate(odd, Decoding(3)))
+
+
+def test_the_word_start_stands_between_sentinel_and_candidate_whatever_the_tokenizer_makes_of_it(
+    models: dict[str, LoadedModel],
+) -> None:
+    """T5's token 3: the tokenizer has it as a piece of its own; elsewhere the two lists of targets are the same."""
+    steppers = EncoderDecoderSteppers(models["t5"])
+    tokenizer, encode = models["t5"].tokenizer, models["t5"].encode
+    plain, started = steppers.targets(["<extra_id_0> ab", "<extra_id_0>\u2581 ab"])
+    assert plain == started
+    (whole,) = encode(["<extra_id_0> ab"])
+    assert plain.tokens == tuple(whole[:-1])
+    n = tokenizer.add_tokens(["\u2581"])
+    try:
+        ids = steppers.targets(["<extra_id_0>\u2581 ab"])[0].tokens
+        assert ids == (whole[0], tokenizer.convert_tokens_to_ids("\u2581"), *whole[1:-1])
+    finally:
+        assert n == 1
