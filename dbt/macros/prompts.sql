@@ -17,10 +17,18 @@
         select
             models.model,
             prompts.prompt,
+            prompts.format,
             if(models.is_encoder_decoder, prompts.encoder_decoder_template, prompts.template) as template
         from {{ published('dim_prompts') }} as prompts
         cross join {{ published('dim_models') }} as models
     )
+{%- endmacro %}
+
+{#- What a model reads of a cloze query: its words before [Y], or all of it with a sentinel for [Y]. -#}
+{% macro cloze_as_read(cloze, format) -%}
+    {%- set before = "split_part(" ~ cloze ~ ", '[Y]', 1)" -%}
+    {%- set behind = "substr(" ~ cloze ~ ", length(" ~ before ~ ") + 4)" -%}
+    rtrim({{ before }}, ' ') || if({{ format }} = 'cloze_t5', '<extra_id_0>' || {{ behind }}, '')
 {%- endmacro %}
 
 {#- A template with its question. A placeholder inside the question is not replaced. -#}

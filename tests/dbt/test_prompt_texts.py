@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
@@ -15,7 +16,7 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
-from dagster_project.core.study.study import Study
+from dagster_project.core.study.study import Prompt, Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study
@@ -29,6 +30,7 @@ QUESTIONS = (
     "A NUL \x00 and\ttab\r\nand line separator\u2028 in what?",
     "   ",
     "Which backslash \\n \\1 $1 &?",
+    "A place  [Y]-born, and [Y] again?",
 )
 PASSAGES = (
     "One sentence. Another one. And a broken",
@@ -55,6 +57,7 @@ PROMPTS = (
     {"name": "popqa_tp", "format": "popqa_tp", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
+CLOZE = Prompt("cloze", format="cloze_t5", asks=("candidates",))
 pytestmark = pytest.mark.xdist_group("prompt_texts")
 PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
 
@@ -72,6 +75,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dic
             yaml.safe_dump({**declared, "prompts": list(PROMPTS), "models": models}), encoding="utf-8"
         )
         study = load_study(path)
+        # no dataset of cloze queries: its paraphrases are asked as such
+        study = dataclasses.replace(study, prompts=(*study.prompts, CLOZE))
         lake = make_lake(study.home.lake, PLAN)
         describe_study(study, lake)
         _make_awkward(lake)
@@ -96,6 +101,20 @@ def _make_awkward(lake: Lake) -> None:
         lake.write(table, rows, fingerprint="awkward")
 
 
+def _make_cloze_queries(lake: Lake) -> None:
+    """Every wording is a pattern of its relation, which has one candidate."""
+    relations = {(row["dataset"], row["relation"]) for row in lake.read("questions").to_pylist()}
+    numbers = set(lake.read("paraphrases")["paraphrase_id"].to_pylist())
+    candidates = [{"dataset": one[0], "relation": one[1], "candidate": "x"} for one in relations]
+    patterns = [
+        {"dataset": dataset, "relation": relation, "paraphrase_id": number}
+        for dataset, relation in relations
+        for number in numbers
+    ]
+    lake.write("candidates", candidates, fingerprint="awkward")
+    lake.write("patterns", [fill("patterns", row) for row in patterns], fingerprint="awkward")
+
+
 def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
     """Write what the tasks plan, with its hashes, as if it had been generated."""
 
@@ -109,7 +128,8 @@ def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
         for row in _rows("generated_passages", plans["generated_passages"])
     ]
     lake.write("generated_passages", backgrounds, fingerprint="awkward", partition="m")
-    for table in ("paraphrase_answers", "sampled_answers"):
+    _make_cloze_queries(lake)
+    for table in ("paraphrase_answers", "sampled_answers", "candidate_answers"):
         plans[table] = plan(table)
         lake.write(table, _rows(table, plans[table]), fingerprint="awkward", partition="m")
     for method in METHODS:

@@ -53,7 +53,7 @@ built as (
     {%- for table_name, number, asked in [
         ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'),
         ('sampled_answers', 'sample', 'answers.question'),
-        ('candidate_answers', 'paraphrase_id', "rtrim(split_part(answers.paraphrase, '[Y]', 1), ' ')"),
+        ('candidate_answers', 'paraphrase_id', cloze_as_read('answers.paraphrase', 'prompts.format')),
     ] %}
     union all by name
     select
