@@ -14,7 +14,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks import warehouse
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.study.study import Study
 from tests import fork_server, in_process_dbt
 
 pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
@@ -32,30 +34,11 @@ SMALL = [
 ]  # fmt: skip
 
 
-PARSED = """
-from pathlib import Path
-from benchmarks import warehouse
-from tests import in_process_dbt
-
-in_process_dbt.shared_folder = Path({folder!r})
-run_steps = warehouse.steps
-
-def steps(folder, *options):
-    for step in run_steps(folder, *options):
-        yield step
-        if step.name == "generate the lake":
-            in_process_dbt.put_parsed(folder / "home", folder / "study.yaml")
-
-warehouse.steps = steps
-"""
-"""The dbt project need not be parsed again for the benchmark's home."""
-
-
 def _run(benchmark: str, arguments: Sequence[str], before: str = "") -> subprocess.CompletedProcess[str]:
     code = f"{before}\nimport sys\nsys.argv[1:] = {list(arguments)!r}\n"
     code += f"from benchmarks.{benchmark} import main\nmain()"
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT_ROOT)}
-    if before == WITHOUT:  # the fork server has imported them already
+    if before:  # the fork server has imported them already
         command = [sys.executable, "-c", code]
         return subprocess.run(command, cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=600)
     return fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
@@ -73,15 +56,26 @@ def test_generation_prints_its_figures_with_core_alone() -> None:
     assert all(value > 0 for value in figures.values())
 
 
-def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks() -> None:
-    small = ["--times", "0.005", "--models", "2", "--growth", "1"]
-    done = _run("warehouse", small, PARSED.format(folder=str(in_process_dbt.shared_folder)))
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
+def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here the steps run in this process, and dbt on the project as it was parsed once; each has a process in reality."""
+
+    def build(study: Study, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        in_process_dbt.invoke_dbt(study, *arguments)
+        return subprocess.CompletedProcess(arguments, 0, "Done.", "")
+
+    monkeypatch.setenv("LONGTAIL_HOME", "")  # put back at the end: each step points to its folder
+    monkeypatch.setattr(warehouse, "_step", warehouse._measured)
+    monkeypatch.setattr(warehouse, "dbt_command", build)
+    monkeypatch.setattr(sys, "argv", ["warehouse", "--times", "0.002", "--models", "2", "--growth", "1"])
+    warehouse.main()
+    said = capsys.readouterr().out
+    figures = json.loads(said.splitlines()[-1])
     names = {"build_s", "bootstrap_s", "peak_mb", "thresholds_ratio", "report_s", "report_mb"}
     assert set(figures) == names
     assert all(value > 0 for value in figures.values())
-    assert "all equal" in done.stdout
+    assert "all equal" in said
 
 
 def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
