@@ -142,7 +142,8 @@ def _signals(connection: duckdb.DuckDBPyConnection, key: str, predicts: bool) ->
         f"create table fct_adaptive_signals as select {key}, 'bm25' as retrieval_method, *, {intervals}, "
         "7 as n_compared, 100 as n_splits, 0.8::double as accuracy_always, 0.7::double as accuracy_never, "
         "0.8::double as accuracy_fixed, 0.4::double as share_retrieved, 4.0::double as signal_device_seconds_per_1000, "
-        f"null::double as signal_cost_usd_per_1000, 90.0::double as signal_latency_ms, {predicts} as is_surely_better from given_signals"
+        "null::double as signal_cost_usd_per_1000, 90.0::double as signal_latency_ms, "
+        f"{predicts} as is_surely_better from given_signals"
     )
     columns = "signal, relation, predictor_names, predictor_means, predictor_deviations, rule_coefficients"
     _table(connection, "given_rules", f"{columns}, threshold_probability", RULES)

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-import requests
+from asked_service import prompt_of, serve
 from hand_made import BM25, DENSE, routers_of, write_marts
 
 from dagster_project.core.errors import PublishError
@@ -21,10 +21,8 @@ from dagster_project.core.router import Candidate, Decision, load_names, load_ro
 from dagster_project.core.router.documents import Marts, read_marts
 from dagster_project.core.router.publish import publish_routers
 from dagster_project.core.router.shelf import NAMES
-from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publish import publish_warehouse
-from tests.core.generation.flaky_server import FlakyServer
 from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, copied_study
 
@@ -208,34 +206,18 @@ def test_a_service_that_asks_the_router_is_as_right_as_the_mart_says(
     (router,) = routers_of(of_pair, tmp_path / "routers").values()
     replies = {}
     for row in asked:
-        replies[prompt_of(row["question"], None)] = row["from_memory"]
+        replies[prompt_of(row["question"])] = row["from_memory"]
         replies[prompt_of(row["question"], "about it")] = row["from_passage"]
-
-    def reply(prompt: str, sample: int) -> str:
-        return f" {replies[prompt]}\nQ: more"
-
-    n_right = n_retrieved = 0
-    with (
-        FlakyServer(text=reply, forgets_keys=True) as server,
-        requests.Session() as session,
-    ):
-        for row in asked:
-            decision = router.decide(popularity=row["subject_popularity"], relation=row["relation"])
-            prompt = prompt_of(row["question"], "about it" if decision.retrieve else None)
-            body = {"model": "large", "prompt": prompt, "max_tokens": 15, "temperature": 0}
-            answered = session.post(f"{server.base_url}/completions", json=body, timeout=30).json()
-            text = answered["choices"][0]["text"].strip().split("\n")[0]
-            n_right += score_answer(text, row["gold_answers"]).is_correct
-            n_retrieved += decision.retrieve
-    assert server.books.requests == len(asked) > 20
-    assert 0 < n_retrieved < len(asked)
-    assert n_right / len(asked) == pytest.approx(tested["accuracy_adaptive"], abs=1e-12)
-    assert n_retrieved / len(asked) == pytest.approx(tested["share_retrieved"], abs=1e-12)
-    assert mart["split_low"] <= n_right / len(asked) <= mart["split_high"]
-
-
-def prompt_of(question: str, passage: str | None) -> str:
-    return f"Q: {question} A:" if passage is None else f"Passage: {passage}\nQ: {question} A:"
+    served = serve(
+        asked,
+        lambda row, _: router.decide(popularity=row["subject_popularity"], relation=row["relation"]),
+        lambda prompt, _: replies[prompt],
+    )
+    assert served.n_requests == len(asked) > 20
+    assert 0 < served.n_retrieved < len(asked)
+    assert served.n_right / len(asked) == pytest.approx(tested["accuracy_adaptive"], abs=1e-12)
+    assert served.n_retrieved / len(asked) == pytest.approx(tested["share_retrieved"], abs=1e-12)
+    assert mart["split_low"] <= served.n_right / len(asked) <= mart["split_high"]
 
 
 _COLUMNS = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.gain_studies import simulate_signals
+from benchmarks.signal_worlds import SIGNAL_WORLDS
 from dagster_project.core.statistics.signal_gains import gain_over, resampled_accuracies
-from dagster_project.core.statistics.signal_policies import ALL, ALWAYS, FIXED, NEVER, POPULARITY, Asked
+from dagster_project.core.statistics.signal_policies import (
+    ALL,
+    ALWAYS,
+    FIXED,
+    NEVER,
+    POPULARITY,
+    Asked,
+    thresholds,
+)
 
 SPREAD = np.random.default_rng(0).normal(0, 0.1, (50, 1)) + np.zeros(2)
 """Both deals of a resample agree, so their covariance is the variance."""
@@ -73,3 +83,30 @@ def test_each_resample_is_scored_on_what_it_was_not_fitted_on() -> None:
     assert (found[FIXED, ALL][1] == 0).all()
     again = resampled_accuracies(asked, seed=1, n_resamples=7)
     assert all((again[policy][0] == found[policy][0]).all() for policy in found)
+
+
+def test_the_true_accuracy_of_a_simulated_world_is_the_mean_over_its_population() -> None:
+    world, rng = SIGNAL_WORLDS["both decide"], np.random.default_rng(2)
+    places, asked = world.draw(200, rng)
+    training = rng.random((3, 200)) < 0.75
+    found = world.true_accuracies(places, asked, training)
+    gained = 0.6 - world.memory
+    assert found[ALWAYS, ALL] == pytest.approx(np.full(3, gained.mean()))
+    assert (found[NEVER, ALL] == 0).all()
+    (limits,) = thresholds(
+        np.broadcast_to(asked.popularity, training.shape), training, [training * asked.differences[0]]
+    )
+    popularity = np.exp(world.predictors[:, 0])
+    assert found[POPULARITY, ALL] == pytest.approx([(gained * (popularity < one)).mean() for one in limits])
+    assert (found["all", ALL] > 0.5 * found[POPULARITY, ALL]).all()
+
+
+def test_a_simulated_study_has_every_comparison_once() -> None:
+    """`make bench-coverage BENCH_ARGS='--of signals'` has the shares of intervals that contain the truth."""
+    studies = simulate_signals(SIGNAL_WORLDS["consistency decides"], 150, seed=1, n_resamples=4)
+    assert len(studies) == 8 * 5 - 2, "no policy is compared with itself"
+    study = studies["consistency all", "never"]
+    assert study.low is not None
+    assert study.high is not None
+    assert 0 < study.low < study.gain < study.high
+    assert 0.05 < study.true_gain < 0.4

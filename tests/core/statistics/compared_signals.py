@@ -1,0 +1,44 @@
+"""The lake tables of retrieval by predicted correctness for hand-made questions, and the interval of a gain."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dagster_project.core.statistics.adaptive_signals import compare_signals
+from dagster_project.core.tables import TABLES
+
+LOG = logging.getLogger(__name__)
+KEY = {"dataset": "d", "prompt": "p", "model": "m", "parametric_method": "closed_book"}
+N_SPLITS = 12
+Row = dict[str, Any]
+
+
+def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) -> dict[str, list[Row]]:
+    """The rows of all tables, which fit their columns."""
+    ids = sorted({one for row in rows for one in row["question_id"]})
+    rng = np.random.default_rng(0)
+    trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
+    splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
+    of_nan = [
+        {
+            name: [None if one != one else one for one in value] if isinstance(value, list) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+    found = compare_signals(
+        [pa.Table.from_pylist(of_nan), splits, pa.table({"dataset": ["d"], "n": [n_splits]})], 0, LOG
+    )
+    for table, made in found.items():
+        assert all(set(one) == set(TABLES[table].schema.names) for one in made)
+        pa.Table.from_pylist(made, schema=TABLES[table].schema)
+    return found
+
+
+def interval(row: Row) -> tuple[float, float]:
+    half = 1.96 * np.sqrt(row["gain_standard_error"] ** 2 + row["variance_of_splits"])
+    return row["gain"] - half, row["gain"] + half
