@@ -45,8 +45,8 @@ joined as (
             else coalesce(difference.undefined, ratio.undefined)
         end as undefined
     from means
-    left join models on means.model = models.model
     left join gains using ({{ one }}, grounding_prompt)
+    left join models on means.model = models.model
     -- Also by the number of questions: an interval over others does not belong to this row.
     left join tested as ratio
         on {{ is_interval_of('ratio', 'quip_ratio', 'n_paired') }}
