@@ -26,12 +26,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.resampling import LEAST_DEFINED, draws, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
-LEAST_DEFINED = 0.95
-"""Below this share of resamples with a correlation there is no interval: the others would be no fair selection."""
 
 MEASURES = ("point_biserial", "spearman")
 _CHUNK = 1_000_000

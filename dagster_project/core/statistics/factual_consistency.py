@@ -21,12 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.resampling import percentiles, resampled_ratios, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
-LEAST_DEFINED = 0.95
-"""Below this share of resamples with a value there is no interval: the others would be no fair selection."""
 FEWEST = 5
 """With fewer facts there is no interval: resamples of one fact would all be the same."""
 _TABLE = "factual_consistency_intervals"
@@ -78,7 +76,7 @@ def _resampled(rows: Sequence[Row], seed: int) -> Iterator[tuple[Row, Values]]:
         together = list(own)
         sums = [np.array([row[name] for row in together], dtype=float).T for name in _SUMS]
         drawn_from = seed_of(seed, map(str, _of(together[0], "dataset", "relation", "bin")))
-        values = resampled_ratios(sums[0], sums[1], drawn_from)
+        values = resampled_ratios(sums[0], sums[1], drawn_from, N_RESAMPLES)
         yield from ((row, values[:, at]) for at, row in enumerate(together))
 
 
@@ -95,29 +93,16 @@ def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Value
         yield {**together[0][0], "relation": "all"}, means
 
 
-def resampled_ratios(
-    numerators: Values, denominators: Values, seed: int, n_resamples: int = N_RESAMPLES
-) -> Values:
-    """The ratio of sums in each resample of facts, resamples × measures; nan where the sum below the line is 0.
-
-    `numerators` and `denominators`: facts × measures.
-    """
-    weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
-    above, below = weights @ numerators, weights @ denominators
-    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
-
-
 def _row(row: Row, values: Values) -> dict[str, Any]:
     """The row of the lake: its key, and the percentiles of `values`, nan left out."""
     key = {name: row[name] for name in (*_KEY, "relation", "bin", "measure")} | {"n_resamples": N_RESAMPLES}
-    defined = values[~np.isnan(values)]
     is_mean = row["relation"] == "all" and row["bin"] is None
     if not is_mean and sum(one > 0 for one in row["denominator"]) < FEWEST:
         return {**key, "value_low": None, "value_high": None, "undefined": "fewer than five facts"}
-    if len(defined) < LEAST_DEFINED * len(values):
+    ends = percentiles(values)
+    if ends is None:
         return {**key, "value_low": None, "value_high": None, "undefined": "too few resamples with a value"}
-    low, high = np.quantile(defined, [0.025, 0.975])
-    return {**key, "value_low": float(low), "value_high": float(high), "undefined": None}
+    return {**key, "value_low": ends[0], "value_high": ends[1], "undefined": None}
 
 
 FACTUAL_CONSISTENCY = Statistic(

@@ -6,6 +6,7 @@ from dagster_project.core.statistics.adaptive_gains import ADAPTIVE_GAINS
 from dagster_project.core.statistics.adaptive_signals import ADAPTIVE_SIGNALS
 from dagster_project.core.statistics.correlation_intervals import CORRELATION_INTERVALS
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
+from dagster_project.core.statistics.grounding_intervals import GROUNDING_INTERVALS
 from dagster_project.core.statistics.method_comparisons import METHOD_COMPARISONS
 from dagster_project.core.statistics.prediction import PREDICTION
 
@@ -16,6 +17,7 @@ STATISTICS = (
     FACTUAL_CONSISTENCY,
     PREDICTION,
     ADAPTIVE_SIGNALS,
+    GROUNDING_INTERVALS,
 )
 MADE_BY_BUILD = tuple(table for statistic in STATISTICS for table in statistic.tables)
 """Lake tables that are computed from models of the first pass."""

@@ -1,6 +1,6 @@
-"""Shared by bootstraps: a separate seed per key, and resamples of questions.
+"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, and percentiles.
 
-What belongs here: only these two. What does not: any statistic.
+What belongs here: what several statistics need. What does not: any one statistic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,32 @@ def seed_of(seed: int, key: Iterable[str]) -> int:
     return int(hashlib.sha256("|".join([str(seed), *key]).encode()).hexdigest()[:16], 16)
 
 
+LEAST_DEFINED = 0.95
+"""Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+
+
 def draws(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[Any]:
     """`size` resamples of `n` questions, size × n: how often each question is drawn."""
     drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
     return np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)
+
+
+def resampled_ratios(
+    numerators: npt.NDArray[Any], denominators: npt.NDArray[Any], seed: int, n_resamples: int
+) -> npt.NDArray[Any]:
+    """The ratio of sums in each resample of questions, resamples × measures; nan where the sum below the line is 0.
+
+    `numerators` and `denominators`: questions × measures.
+    """
+    weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
+    above, below = weights @ numerators, weights @ denominators
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def percentiles(values: npt.NDArray[Any]) -> tuple[float, float] | None:
+    """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value."""
+    defined = values[~np.isnan(values)]
+    if len(defined) < LEAST_DEFINED * len(values):
+        return None
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return float(low), float(high)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, Column, Table, column
+from dagster_project.core.tables.schema import (
+    DATASET,
+    GROUNDING_PROMPT,
+    METHOD,
+    MODEL,
+    PROMPT,
+    Column,
+    Table,
+    column,
+)
 
 
 def _ends(measure: str, meaning: str) -> tuple[Column, Column]:
@@ -123,6 +132,32 @@ STATISTICS_TABLES = (
             column("measure", pa.string(), "name of the measure, as in fct_factual_consistency"),
             column("n_resamples", pa.int32(), "bootstrap resamples of facts"),
             *_ends("value", "the measure"),
+            column("undefined", pa.string(), "reason why both ends are null", null=True),
+        ),
+    ),
+    Table(
+        "grounding_intervals",
+        "One row per (dataset, model, method, grounding_prompt, measure): a grounding prompt against the null prompt.",
+        (
+            DATASET,
+            MODEL,
+            METHOD,
+            GROUNDING_PROMPT,
+            column(
+                "measure",
+                pa.string(),
+                "quip_ratio, quip_difference or score_difference, as in fct_grounding_prompts",
+            ),
+            column("n_paired", pa.int64(), "questions with the score under both prompts"),
+            N_RESAMPLES,
+            *_ends("value", "the measure"),
+            column(
+                "p_value",
+                pa.float64(),
+                "two-sided test of the paired difference by 10,000 random changes of signs; null for a ratio, which"
+                " its difference tests, and with fewer than five questions",
+                null=True,
+            ),
             column("undefined", pa.string(), "reason why both ends are null", null=True),
         ),
     ),

@@ -27,16 +27,11 @@ joined as (
 
 ),
 
--- Holm: the k-th smallest of m p values is multiplied by m - k + 1, and is never below the one before it. Ties share
--- the greatest value, because their order is arbitrary.
 stepped as (
 
     select
         *,
-        least(1.0, p_value * (
-            count(p_value) over (partition by dataset)
-            - row_number() over (partition by dataset order by p_value nulls last) + 1
-        )) as p_stepped
+        {{ holm_stepped('p_value', 'dataset') }} as p_stepped
     from joined
 
 ),
@@ -45,10 +40,7 @@ final as (
 
     select
         * exclude (p_stepped),
-        case
-            when p_value is not null
-                then max(p_stepped) over (partition by dataset order by p_value nulls last)  -- ties included
-        end as p_holm,
+        {{ holm('p_value', 'p_stepped', 'dataset') }} as p_holm,
         case
             when n = 0 then 'no question in common'
             when p_value is null then 'not computed'

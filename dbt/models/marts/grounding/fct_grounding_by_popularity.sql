@@ -1,7 +1,39 @@
-{%- set scored = 'scores.dataset, scores.prompt, scores.model, scores.method, scores.text_from' -%}
-with scores as (
+{%- set key = 'dataset, prompt, grounding_prompt, model, method, text_from, measure, bin' -%}
+with grounded as (
+
+    select * from {{ ref('int_grounded_generations') }}
+
+),
+
+quip_scores as (
 
     select * from {{ ref('int_quip_scores') }}
+
+),
+
+scores as (
+
+    select
+        dataset,
+        question_id,
+        prompt,
+        null as grounding_prompt,
+        model,
+        method,
+        text_from,
+        quip
+    from quip_scores
+    union all by name
+    select
+        dataset,
+        question_id,
+        null as prompt,
+        grounding_prompt,
+        model,
+        method,
+        'grounded_generations' as text_from,
+        quip
+    from grounded
 
 ),
 
@@ -14,21 +46,18 @@ bins as (
 final as (
 
     select
-        {{ scored }},
-        bins.measure,
-        bins.bin,
-        any_value(bins.bin_low) as bin_low,
-        any_value(bins.bin_high) as bin_high,
-        any_value(bins.bin_center_log10) as bin_center_log10,
+        {{ key }},
+        any_value(bin_low) as bin_low,
+        any_value(bin_high) as bin_high,
+        any_value(bin_center_log10) as bin_center_log10,
         count(*) as n,
-        count(scores.quip) as n_quip,
-        count(*) - count(scores.quip) as n_undefined,
-        avg(scores.quip) as mean_quip,
+        count(quip) as n_quip,
+        count(*) - count(quip) as n_undefined,
+        avg(quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }}
     from scores
-    inner join bins
-        on scores.dataset = bins.dataset and scores.question_id = bins.question_id
-    group by {{ scored }}, bins.measure, bins.bin
+    inner join bins using (dataset, question_id)
+    group by {{ key }}
 
 )
 
