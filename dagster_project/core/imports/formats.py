@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
-from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, Results
@@ -111,8 +110,8 @@ class CollectedText:
 
 @dataclass(frozen=True)
 class CollectionFormat:
-    """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none. It takes the place,
-    the rows put aside, and the values of the format's own `keys`, by their names.
+    """Texts to search. `read` gives the texts in the file's order, and puts rows aside that hold none. It takes the
+    place, the rows put aside, and the values of the format's own `keys`, by their names.
 
     A text is a passage with an id of its own, or, with `gives_articles`, an article (or a part of one) to be cut into
     passages; its id is then its title, which the parts of an article share.

@@ -38,7 +38,7 @@ _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would
 
 @dataclass
 class Aside:
-    """Rows put aside while a file is read, and the file's name in their keys; `left_out` counts rows nobody would want."""
+    """Rows put aside while a file is read, and the file's name in their keys; `left_out` counts rows without a fault."""
 
     name: str
     rows: list[QuarantinedRow] = field(default_factory=list)
@@ -48,10 +48,6 @@ class Aside:
         """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
         text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
         self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
-
-    def leave_out(self, what: str) -> None:
-        """Count a row that is no fault, only nothing to read: `what` such rows are called."""
-        self.left_out[what] += 1
 
 
 @dataclass(frozen=True)

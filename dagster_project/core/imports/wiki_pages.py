@@ -83,7 +83,15 @@ def read_part(head: bytes, pages: bytes) -> Part:
                     )
                 )
             part.n_pages += 1
-    except (ParseError, MalformedXML, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        ParseError,
+        MalformedXML,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
     return part
 

@@ -10,7 +10,7 @@ parsed, or has no text, is put aside. If a page has several revisions, the last 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -71,7 +71,9 @@ def _read(file: DumpFile) -> Iterator[Part]:
             f"{file.path}: is damaged after page {n_pages:,}, or no XML dump of a wiki ({error})"
         ) from None
     except BrokenProcessPool:
-        raise SourceError(f"{file.path}: a process that reads it was killed; is there enough memory?") from None
+        raise SourceError(
+            f"{file.path}: a process that reads it was killed; is there enough memory?"
+        ) from None
 
 
 def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
@@ -80,10 +82,12 @@ def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
     rest = chain(some, parts)
     if len(some) < 2 or thread_count() == 1:
         return map(read, rest)
-    return ordered_map(read, rest, thread_count(), partial(ProcessPoolExecutor, mp_context=get_context("spawn")))
+    return ordered_map(
+        read, rest, thread_count(), partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
+    )
 
 
-def _parts(file: DumpFile) -> Iterator[bytes]:
+def _parts(file: DumpFile) -> Generator[bytes, None, None]:
     """The beginning of a dump, up to its first page; then whole pages. What a page cannot hold ends or refuses it."""
     head, data = b"", b""
     for chunk in file.chunks(_LOG):
@@ -101,9 +105,13 @@ def _parts(file: DumpFile) -> Iterator[bytes]:
             yield data[:end]
             data = data[end:]
         elif len(data) > _LONGEST_PAGE:
-            raise SourceError(f"{file.path}: a page is longer than {_LONGEST_PAGE >> 20} MiB: this is no such dump")
+            raise SourceError(
+                f"{file.path}: a page is longer than {_LONGEST_PAGE >> 20} MiB: this is no such dump"
+            )
     if not head:
-        raise SourceError(f"{file.cut or file.path}: holds no page of a wiki; it begins with {data[:_SHOWN]!r}")
+        raise SourceError(
+            f"{file.cut or file.path}: holds no page of a wiki; it begins with {data[:_SHOWN]!r}"
+        )
     end = _end_of_pages(data)
     if end:
         yield data[:end]

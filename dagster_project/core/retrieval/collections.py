@@ -218,9 +218,7 @@ def _texts(
             if first == one[0].row:
                 yield one
             else:
-                _put_aside(
-                    aside, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept"
-                )
+                _put_aside(aside, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept")
 
 
 def _usable(

@@ -1,8 +1,10 @@
-"""The sandbox's world as Wikimedia's dumps: truthy facts, monthly page views and articles, plain, gzip or multi-stream bzip2.
+"""The sandbox's world as Wikimedia's dumps: truthy facts, monthly page views and articles, plain, gzip or multi-stream
+bzip2.
 
 What belongs here: lines in the form of the real dumps, and their compression. What does not: what is true
-(`sandbox.world`), articles as XML (`sandbox.wiki_xml`), HTTP (`sandbox.server`). As in the real dumps, the truthy dump has terms and redirects but no
-articles. A page view dump also has lines of other projects, several lines per article, and pages without an entity.
+(`sandbox.world`), articles as XML (`sandbox.wiki_xml`), HTTP (`sandbox.server`). As in the real dumps, the truthy dump
+has terms and redirects but no articles. A page view dump also has lines of other projects, several lines per article, and
+pages without an entity.
 
     python -m dagster_project.core.sandbox.dumps --truthy facts.nt.bz2 --page-views folder --months 2026-09
     python -m dagster_project.core.sandbox.dumps --articles enwiki-pages-articles-multistream.xml.bz2
@@ -132,7 +134,9 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m dagster_project.core.sandbox.dumps", description="Write a world's dumps."
     )
     parser.add_argument("--truthy", type=Path, help="file of facts to write: .nt, .nt.gz or .nt.bz2")
-    parser.add_argument("--articles", type=Path, help="XML dump of articles to write: .xml, .xml.gz or .xml.bz2")
+    parser.add_argument(
+        "--articles", type=Path, help="XML dump of articles to write: .xml, .xml.gz or .xml.bz2"
+    )
     parser.add_argument("--page-views", type=Path, help="folder for page view dumps")
     parser.add_argument("--months", nargs="*", default=[], help="months of page views, YYYY-MM")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world")

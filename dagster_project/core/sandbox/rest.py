@@ -116,7 +116,7 @@ def dump(content: Content) -> Reply:
 
 
 def bulk_dump(content: Content, path: str) -> Reply | None:
-    """The truthy dump, a month's page view dump or the XML dump of articles, made while it is sent; None for any other path."""
+    """The truthy dump, a month's page view dump or the XML dump, made while it is sent; None for any other path."""
     match = _BULK.fullmatch(path)
     if not match:
         return None
