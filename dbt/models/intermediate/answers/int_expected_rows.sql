@@ -1,21 +1,14 @@
 {{ config(materialized='view') }}
 
-with models as (
-
-    select model
-    from {{ ref('stg_study__models') }}
-    where backend != 'imported'
-
-),
-
-asked as (
+with asked as (
 
     select
         prompts.*,
         models.model,
         {{ method_of('memory') }} as method
     from {{ ref('stg_study__prompts') }} as prompts
-    cross join models
+    cross join {{ ref('stg_study__models') }} as models
+    where models.backend != 'imported'
 
 ),
 
@@ -63,29 +56,9 @@ final as (
     where patterns.ends_in_object
     union all
     select
-        'generated_passages' as table_name,
-        questions.dataset,
-        questions.question_id,
-        null as prompt,
-        models.model,
-        methods.method,
+        *,
         0 as number
-    from {{ ref('stg_questions__questions') }} as questions
-    cross join models
-    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
-    union all
-    select
-        'grounded_generations' as table_name,
-        questions.dataset,
-        questions.question_id,
-        prompts.grounding_prompt as prompt,
-        models.model,
-        {{ method_of('memory') }} as method,
-        0 as number
-    from {{ ref('stg_questions__questions') }} as questions
-    cross join models
-    inner join {{ ref('stg_study__grounding_prompts') }} as prompts
-        on list_contains(prompts.datasets, questions.dataset)
+    from {{ ref('int_expected_texts') }}
 
 )
 
