@@ -1,16 +1,6 @@
 {{ config(materialized='view') }}
 
-with models as (
-
-    select
-        model,
-        is_encoder_decoder
-    from {{ ref('stg_study__models') }}
-    where backend != 'imported'
-
-),
-
-asked as (
+with asked as (
 
     select
         prompts.*,
@@ -18,7 +8,8 @@ asked as (
         models.is_encoder_decoder,
         {{ method_of('memory') }} as method
     from {{ ref('stg_study__prompts') }} as prompts
-    cross join models
+    cross join {{ ref('stg_study__models') }} as models
+    where models.backend != 'imported'
 
 ),
 
@@ -66,29 +57,9 @@ final as (
     where asked.is_encoder_decoder = (asked.format = 'cloze_t5') and (asked.is_encoder_decoder or patterns.ends_in_object)
     union all
     select
-        'generated_passages' as table_name,
-        questions.dataset,
-        questions.question_id,
-        null as prompt,
-        models.model,
-        methods.method,
+        *,
         0 as number
-    from {{ ref('stg_questions__questions') }} as questions
-    cross join models
-    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
-    union all
-    select
-        'grounded_generations' as table_name,
-        questions.dataset,
-        questions.question_id,
-        prompts.grounding_prompt as prompt,
-        models.model,
-        {{ method_of('memory') }} as method,
-        0 as number
-    from {{ ref('stg_questions__questions') }} as questions
-    cross join models
-    inner join {{ ref('stg_study__grounding_prompts') }} as prompts
-        on list_contains(prompts.datasets, questions.dataset)
+    from {{ ref('int_expected_texts') }}
 
 )
 

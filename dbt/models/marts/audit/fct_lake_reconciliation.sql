@@ -1,13 +1,12 @@
+{%- set key = 'dataset, question_id, model' -%}
 {%- set tables = {
-    'answers': ['fct_answers', 'dataset, question_id, model, method, prompt'],
-    'paraphrase_answers': ['fct_paraphrase_answers', 'dataset, question_id, paraphrase_id, model, prompt'],
-    'sampled_answers': ['fct_sampled_answers', 'dataset, question_id, sample, model, prompt'],
-    'candidate_answers': ['fct_candidate_answers', 'dataset, question_id, paraphrase_id, model, method, prompt'],
-    'generated_passages': ['fct_generated_passages', 'dataset, question_id, model'],
-    'grounded_generations': ['fct_grounded_generations', 'dataset, question_id, model, method, grounding_prompt'],
+    'answers': ['fct_answers', key ~ ', method, prompt', 'prediction'],
+    'paraphrase_answers': ['fct_paraphrase_answers', key ~ ', paraphrase_id, prompt', 'prediction'],
+    'sampled_answers': ['fct_sampled_answers', key ~ ', sample, prompt', 'prediction'],
+    'candidate_answers': ['fct_candidate_answers', key ~ ', paraphrase_id, method, prompt', 'prediction'],
+    'generated_passages': ['fct_generated_passages', key, 'text'],
+    'grounded_generations': ['fct_grounded_generations', key ~ ', method, grounding_prompt', 'generation'],
 } -%}
-{%- set texts = {'generated_passages': 'text', 'grounded_generations': 'generation'} -%}
-{%- set others = {'questions': 'stg_questions__questions', 'entities': 'stg_wikimedia__entities'} -%}
 with lake_rows as (
 
     select * from {{ ref('stg_study__lake_rows') }}
@@ -36,7 +35,7 @@ missing as (
 ),
 
 counted as (
-    {% for table_name, (mart, key) in tables.items() %}
+    {% for table_name, (mart, own_key, text) in tables.items() %}
     select
         '{{ table_name }}' as table_name,
         '{{ mart }}' as mart,
@@ -44,9 +43,9 @@ counted as (
         coalesce(sum(n - 1) filter (where is_copied), 0)::bigint as n_copies,
         coalesce(sum(n) filter (where not is_copied), 0)::bigint as n_contradictory,
         (select count(*) from {{ ref(mart) }}) as n_mart
-    from ({{ doubled_keys(ref('stg_generation__' ~ table_name), key, texts.get(table_name, 'prediction')) }})
+    from ({{ doubled_keys(ref('stg_generation__' ~ table_name), own_key, text) }})
     union all
-    {%- endfor %}{% for table_name, staging in others.items() %}
+    {%- endfor %}{% for table_name, staging in [('questions', 'stg_questions__questions'), ('entities', 'stg_wikimedia__entities')] %}
     select
         '{{ table_name }}' as table_name,
         'dim_{{ table_name }}' as mart,

@@ -1,0 +1,44 @@
+{{ config(materialized='view') }}
+
+with models as (
+
+    select model
+    from {{ ref('stg_study__models') }}
+    where backend != 'imported'
+
+),
+
+questions as (
+
+    select * from {{ ref('stg_questions__questions') }}
+
+),
+
+final as (
+
+    select
+        'generated_passages' as table_name,
+        questions.dataset,
+        questions.question_id,
+        null as prompt,
+        models.model,
+        methods.method
+    from questions
+    cross join models
+    inner join {{ ref('stg_study__methods') }} as methods on methods.kind = 'background'
+    union all
+    select
+        'grounded_generations' as table_name,
+        questions.dataset,
+        questions.question_id,
+        prompts.grounding_prompt as prompt,
+        models.model,
+        {{ method_of('memory') }} as method
+    from questions
+    cross join models
+    inner join {{ ref('stg_study__grounding_prompts') }} as prompts
+        on list_contains(prompts.datasets, questions.dataset)
+
+)
+
+select * from final
