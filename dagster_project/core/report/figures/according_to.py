@@ -37,9 +37,7 @@ _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, position_in_study"
 _HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
-_PAIRED = (
-    "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap over questions."
-)
+_PAIRED = "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap over questions."
 
 PROMPTS = Figure(
     key="grounding_prompts",
@@ -47,7 +45,8 @@ PROMPTS = Figure(
     title="Does asking for quotations help?",
     shows=f"{MEASURE}Each prompt stands behind the question, and the corpus is that of the data portrait. The gain is "
     "the mean QUIP of the explanations under the prompt divided by that under the null prompt, which adds nothing, minus "
-    f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over the prompts of a model.",
+    f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over a "
+    "model's prompts.",
     source="According-to prompting, Tables 1 and 2",
     tables=("fct_grounding_prompts", "dim_grounding_prompts"),
     sql=f"""select dataset, model, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
@@ -156,7 +155,8 @@ BY_SIZE = Figure(
     section="grounding",
     title="Size and instruction tuning",
     shows=f"{MEASURE}Mean QUIP of explanations against the number of parameters, by grounding prompt. Families of "
-    f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of unknown size are left out.",
+    f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
+    "unknown size are left out.",
     source="According-to prompting, Figures 2 and 4",
     tables=("fct_grounding_prompts", "dim_models"),
     sql="""select found.dataset, found.model, found.grounding_prompt, found.n_parameters,
