@@ -37,7 +37,11 @@ _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, position_in_study"
 _HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
-_PAIRED = "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap over questions."
+_PAIRED = (
+    "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
+    "over questions."
+)
+
 
 PROMPTS = Figure(
     key="grounding_prompts",
