@@ -91,7 +91,9 @@ def published_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
 
 
 def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
-    """Datasets, prompts and methods in the order of the study, models by size, and the study's word for popularity."""
+    """Datasets, prompts, grounding prompts and methods in the order of the study, models by size, and its word for
+    popularity.
+    """
 
     def column(sql: str) -> Sequence[str]:
         return [legible(value) for (value,) in connection.execute(sql).fetchall()]
@@ -104,6 +106,9 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
             "dataset": column("select dataset from marts.dim_datasets order by position_in_study"),
             "prompt": column("select prompt from marts.dim_prompts order by position_in_study"),
             "model": column("select model from marts.dim_models order by n_parameters nulls last, model"),
+            "grounding_prompt": column(
+                "select grounding_prompt from marts.dim_grounding_prompts order by position_in_study"
+            ),
             "method": column("select method from marts.dim_methods order by not is_parametric, method"),
             "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
         },

@@ -63,6 +63,7 @@ class World:
             "third": range(1, 4),
             "level": ("below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"), "n_least": (100, 1000, 4000),
             "parametric_correct": (False, True), "retrieval_correct": (False, True),
+            "grounding_prompt": ("null", "according_to_wikipedia"),
             "question_id": [f"q{n}" for n in range(self.n_questions)],
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
             "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),

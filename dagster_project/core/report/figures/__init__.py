@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Figure, Section
 from dagster_project.core.report.figures import (
+    according_to,
     adaptive,
     audit,
     comparisons,
@@ -77,6 +78,7 @@ FIGURES: tuple[Figure, ...] = (
     *consistency.FIGURES,
     *prediction.FIGURES,
     *grounding.FIGURES,
+    *according_to.FIGURES,
     *questions.FIGURES,
     *audit.FIGURES,
 )

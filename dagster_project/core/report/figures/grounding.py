@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import FEWEST, KEY
 from dagster_project.core.report.marks import (
@@ -23,8 +25,8 @@ TEXT_CHARACTERS = 900
 _OF_PROMPTS = """inner join (select distinct dataset, prompt from marts.fct_quip where prompt is not null) as prompts
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
-_QUIP = Column("quip", "mean QUIP", "share", ("quip_ci_low", "quip_ci_high"))
-_COUNTS = (
+QUIP_COLUMN = Column("quip", "mean QUIP", "share", ("quip_ci_low", "quip_ci_high"))
+COUNTS = (
     Column("n_quip", "texts with QUIP", "count"),
     Column("n_undefined", "undefined", "count"),
 )
@@ -33,23 +35,61 @@ _HINTS = (
     ("method", "method"),
     ("text_from", "kind of text"),
 )
-_QUIP_HINTS = (
+QUIP_HINTS = (
     *estimate("quip", "mean QUIP", ".3f", of="quip"),
     ("n_quip", "texts with QUIP", ","),
     ("n_undefined", "undefined", ","),
 )
-_MEASURE = (
+MEASURE = (
     "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
     "and are counted (undefined). "
 )
-_INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
+INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
+BINS = (
+    Column("measure", "popularity"),
+    Column("bin_low", "popularity from", "number"),
+    Column("bin_high", "popularity to", "number"),
+)
+QUOTE_COLUMNS = (
+    Column("question", "question"),
+    Column("quip", "QUIP", "share"),
+    Column("n_grams", "runs of 25 characters", "count"),
+    Column("n_quotes", "quotations", "count"),
+    Column("text", "text"),
+)
+
+
+def quip_y() -> dict[str, Any]:
+    """Mean QUIP on the vertical axis, which need not begin at zero."""
+    return {**share_y("quip", "mean QUIP", whole=False), "axis": {"format": ".2f", "tickCount": 5}}
+
+
+def by_bin(scores: str) -> str:
+    """The columns of fct_grounding_by_popularity that its figures show."""
+    return f"""replace({scores}.measure, '_', ' ') as measure, {scores}.bin_low, {scores}.bin_high,
+    pow(10, {scores}.bin_center_log10) as popularity, {scores}.n_quip, {scores}.n_undefined,
+    {scores}.mean_quip as quip, {scores}.quip_ci_low, {scores}.quip_ci_high"""
+
+
+def by_bin_curves(colour: dict[str, Any], *hints: tuple[str, str]) -> dict[str, Any]:
+    """Mean QUIP against popularity, by whatever measure is chosen."""
+    edges = (("bin_low", "popularity from", ",.0f"), ("bin_high", "popularity to", ",.0f"))
+    return curves(
+        popularity_x(title="popularity"),
+        quip_y(),
+        "quip_ci_low",
+        "quip_ci_high",
+        colour,
+        tooltip(*hints, *edges, *QUIP_HINTS),
+    )
+
 
 QUIP = Figure(
     key="quip",
     section="grounding",
     title="How much stands in the corpus",
-    shows=f"{_MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
-    f"not show that they answer the question. Each text has the same weight. {_INTERVALS}",
+    shows=f"{MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
+    f"not show that they answer the question. Each text has the same weight. {INTERVALS}",
     source="According-to prompting, section 3",
     tables=("fct_quip",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
@@ -58,14 +98,14 @@ from marts.fct_quip as scores
 {_OF_PROMPTS}
 where scores.mean_quip is not null
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
-    columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *_COUNTS, _QUIP),
+    columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *COUNTS, QUIP_COLUMN),
     spec=panels(
         "text_from",
         points(
-            {**share_y("quip", "mean QUIP", whole=False), "axis": {"format": ".2f", "tickCount": 5}},
+            quip_y(),
             names("model"),
             series("method", "method"),
-            tooltip(*_HINTS, *_QUIP_HINTS),
+            tooltip(*_HINTS, *QUIP_HINTS),
             low="quip_ci_low",
             high="quip_ci_high",
             offset="method",
@@ -82,45 +122,29 @@ BY_POPULARITY = Figure(
     key="quip_by_popularity",
     section="grounding",
     title="Quotations against popularity",
-    shows=f"{_MEASURE}Do models quote the corpus more where the question is about a popular subject? Popularity is that "
+    shows=f"{MEASURE}Do models quote the corpus more where the question is about a popular subject? Popularity is that "
     "of the subject, in ten bins of equal width in log popularity, or the number of passages of the corpus that have the "
     "question's entity and an answer (co-occurrence), in powers of ten. Each bin has at most 400 questions of a dataset, "
-    f"which a hash draws. {_INTERVALS} Bins with under {FEWEST} texts that have a QUIP are left out. The bin of "
+    f"which a hash draws. {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are left out. The bin of "
     "questions without such a passage is in the table only.",
     source="According-to prompting, section 5",
     tables=("fct_grounding_by_popularity",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
-    replace(scores.measure, '_', ' ') as measure, scores.bin_low, scores.bin_high,
-    pow(10, scores.bin_center_log10) as popularity,
-    scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
+    {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
-where scores.n_quip >= {FEWEST}
+where scores.n_quip >= {FEWEST} and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
     columns=(
         *KEY,
         Column("text_from", "kind of text"),
-        Column("measure", "popularity"),
-        Column("bin_low", "popularity from", "number"),
-        Column("bin_high", "popularity to", "number"),
-        *_COUNTS,
-        _QUIP,
+        *BINS,
+        *COUNTS,
+        QUIP_COLUMN,
     ),
     spec=panels(
         "model",
-        curves(
-            popularity_x(),
-            {**share_y("quip", "mean QUIP", whole=False), "axis": {"format": ".2f", "tickCount": 5}},
-            "quip_ci_low",
-            "quip_ci_high",
-            series("method", "method"),
-            tooltip(
-                *_HINTS,
-                ("bin_low", "popularity from", ",.0f"),
-                ("bin_high", "popularity to", ",.0f"),
-                *_QUIP_HINTS,
-            ),
-        ),
+        by_bin_curves(series("method", "method"), *_HINTS),
         least=260,
     ),
     choose=("text_from", "measure"),
@@ -156,11 +180,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
     columns=(
         *KEY,
         Column("text_from", "kind of text"),
-        Column("question", "question"),
-        Column("quip", "QUIP", "share"),
-        Column("n_grams", "runs of 25 characters", "count"),
-        Column("n_quotes", "quotations", "count"),
-        Column("text", "text"),
+        *QUOTE_COLUMNS,
     ),
     choose=("model", "method", "text_from"),
     kind="quotes",

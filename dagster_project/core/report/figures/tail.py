@@ -26,7 +26,7 @@ from dagster_project.core.report.marks import (
 
 LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 
-_SIZE_X = {
+SIZE_X = {
     "field": "n_parameters",
     "type": "quantitative",
     "title": "parameters of the model",
@@ -57,7 +57,7 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""", 
     spec=panels(
         "method",
         curves(
-            _SIZE_X,
+            SIZE_X,
             share_y("accuracy", "accuracy"),
             "ci_low",
             "ci_high",

@@ -1,0 +1,247 @@
+"""Figures of grounding prompts: what models write when they are asked to quote a corpus (According-to prompting)."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.grounding import (
+    BINS,
+    COUNTS,
+    EXAMPLES_EACH,
+    INTERVALS,
+    MEASURE,
+    QUIP_COLUMN,
+    QUIP_HINTS,
+    QUOTE_COLUMNS,
+    TEXT_CHARACTERS,
+    by_bin,
+    by_bin_curves,
+    quip_y,
+)
+from dagster_project.core.report.figures.memory import FEWEST, KEY
+from dagster_project.core.report.figures.tail import SIZE_X
+from dagster_project.core.report.marks import (
+    curves,
+    difference_x,
+    estimate,
+    fixed,
+    names,
+    panels,
+    points,
+    series,
+    tooltip,
+)
+
+_PROMPT = Column("grounding_prompt", "grounding prompt")
+_KEY = (KEY[0], KEY[2], _PROMPT)
+_KINDS = ["null", "grounding", "anti-grounding"]
+_KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
+_ORDER = "order by dataset, model, position_in_study"
+_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
+_PAIRED = (
+    "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
+    "over questions."
+)
+
+
+PROMPTS = Figure(
+    key="grounding_prompts",
+    section="grounding",
+    title="Does asking for quotations help?",
+    shows=f"{MEASURE}Each prompt stands behind the question, and the corpus is that of the data portrait. The gain is "
+    "the mean QUIP of the explanations under the prompt divided by that under the null prompt, which adds nothing, minus "
+    f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over a "
+    "model's prompts.",
+    source="According-to prompting, Tables 1 and 2",
+    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    sql=f"""select dataset, model, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
+    mean_quip as quip, quip_ci_low, quip_ci_high, n_paired, quip_ratio - 1 as gain,
+    quip_ratio_ci_low - 1 as gain_ci_low, quip_ratio_ci_high - 1 as gain_ci_high, p_value, p_holm, undefined
+from marts.fct_grounding_prompts
+left join (select grounding_prompt, position_in_study, text from marts.dim_grounding_prompts) as prompts
+    using (grounding_prompt)
+{_ORDER}""",  # noqa: S608
+    columns=(
+        *_KEY,
+        Column("grounding_kind", "kind"),
+        Column("text", "its words"),
+        Column("n", "generations", "count"),
+        *COUNTS,
+        Column("n_unparsed", "not parsed", "count"),
+        QUIP_COLUMN,
+        Column("n_paired", "pairs", "count"),
+        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("p_value", "p", "p"),
+        Column("p_holm", "p after Holm", "p"),
+        Column("undefined", "why undefined"),
+    ),
+    spec=panels(
+        "model",
+        points(
+            difference_x("gain", "relative gain in QUIP over the null prompt", 5),
+            names("grounding_prompt"),
+            fixed("grounding_kind", "kind", _KINDS),
+            tooltip(
+                *_HINTS,
+                *estimate("gain", "gain", "+.1%", of="gain"),
+                ("p_holm", "p after Holm", ".2g"),
+                ("quip", "mean QUIP", ".3f"),
+                ("n_paired", "pairs", ","),
+            ),
+            low="gain_ci_low",
+            high="gain_ci_high",
+            zero=True,
+        ),
+        least=340,
+        rows="grounding_prompt",
+        step=30,
+        axis=190,
+    ),
+    plot_on="fct_grounding_prompts",
+)
+
+END_TASK = Figure(
+    key="grounding_end_task",
+    section="grounding",
+    title="Are answers right when quotations are asked for?",
+    shows="The score by which the dataset judges answers (exact match, F1 or ROUGE-L) under each grounding prompt, minus "
+    f"that under the null prompt. {_PAIRED} Where a model gives a short answer in the first of two steps, the answer "
+    "comes before the grounding prompt and is the same under all of them.",
+    source="According-to prompting, Tables 1 and 2",
+    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    sql=f"""select dataset, model, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
+    mean_score, score_ci_low, score_ci_high, n_scores_paired, score_difference, score_difference_ci_low,
+    score_difference_ci_high, score_p_value, score_p_holm
+from marts.fct_grounding_prompts
+left join (select grounding_prompt, position_in_study from marts.dim_grounding_prompts) using (grounding_prompt)
+{_ORDER}""",  # noqa: S608
+    columns=(
+        *_KEY,
+        Column("steps", "steps", "count"),
+        Column("end_task", "score"),
+        Column("mean_score", "mean score", "share", ("score_ci_low", "score_ci_high")),
+        Column("n_scores_paired", "pairs", "count"),
+        Column(
+            "score_difference",
+            "difference",
+            "signed",
+            ("score_difference_ci_low", "score_difference_ci_high"),
+        ),
+        Column("score_p_value", "p", "p"),
+        Column("score_p_holm", "p after Holm", "p"),
+    ),
+    spec=panels(
+        "model",
+        points(
+            difference_x("score_difference", "difference of the score to the null prompt", 5),
+            names("grounding_prompt"),
+            fixed("grounding_kind", "kind", _KINDS),
+            tooltip(
+                *_HINTS,
+                ("end_task", "score"),
+                *estimate("score_difference", "difference", "+.3f", of="score_difference"),
+                ("score_p_holm", "p after Holm", ".2g"),
+                ("mean_score", "mean score", ".3f"),
+            ),
+            low="score_difference_ci_low",
+            high="score_difference_ci_high",
+            zero=True,
+        ),
+        least=340,
+        rows="grounding_prompt",
+        step=30,
+        axis=190,
+    ),
+    plot_on="fct_grounding_prompts",
+)
+
+BY_SIZE = Figure(
+    key="grounding_by_size",
+    section="grounding",
+    title="Size and instruction tuning",
+    shows=f"{MEASURE}Mean QUIP of explanations against the number of parameters, by grounding prompt. Families of "
+    f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
+    "unknown size are left out.",
+    source="According-to prompting, Figures 2 and 4",
+    tables=("fct_grounding_prompts", "dim_models"),
+    sql="""select found.dataset, found.model, found.grounding_prompt, found.n_parameters,
+    models.family || case
+        when found.is_instruction_tuned then ', instruction-tuned'
+        when not found.is_instruction_tuned then ', base'
+        else ''
+    end as family,
+    found.n_quip, found.n_undefined, found.mean_quip as quip, found.quip_ci_low, found.quip_ci_high
+from marts.fct_grounding_prompts as found
+left join marts.dim_models as models on found.model = models.model
+where found.n_parameters is not null and found.mean_quip is not null
+order by found.dataset, family, found.grounding_prompt, found.n_parameters""",
+    columns=(
+        *_KEY,
+        Column("family", "family"),
+        Column("n_parameters", "parameters", "count"),
+        *COUNTS,
+        QUIP_COLUMN,
+    ),
+    spec=panels(
+        "family",
+        curves(
+            SIZE_X,
+            quip_y(),
+            "quip_ci_low",
+            "quip_ci_high",
+            series("grounding_prompt", "grounding prompt"),
+            tooltip(*_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
+        ),
+        least=300,
+    ),
+    plot_on="fct_grounding_prompts",
+)
+
+BY_POPULARITY = Figure(
+    key="grounded_quip_by_popularity",
+    section="grounding",
+    title="Grounding prompts against popularity",
+    shows=f"{MEASURE}The same bins as in the figure before, for explanations under each grounding prompt. {INTERVALS} "
+    f"Bins with under {FEWEST} texts that have a QUIP are left out.",
+    source="According-to prompting, Figure 3",
+    tables=("fct_grounding_by_popularity",),
+    sql=f"""select dataset, model, grounding_prompt, {by_bin("scores")}
+from marts.fct_grounding_by_popularity as scores
+where n_quip >= {FEWEST} and grounding_prompt is not null
+order by dataset, model, grounding_prompt, measure, bin""",  # noqa: S608
+    columns=(*_KEY, *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *_HINTS), least=260),
+    choose=("measure",),
+    plot_on="fct_grounding_by_popularity",
+)
+
+EXPLANATIONS = Figure(
+    key="grounded_spans",
+    section="grounding",
+    title="Explanations with their quotations marked",
+    shows="What stands in the corpus is marked, as in the texts above. At most "
+    f"{EXAMPLES_EACH} texts per model and grounding prompt, among those with a QUIP. A hash of the question's id draws "
+    f"them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
+    "`marts.fct_grounded_generations` has all of them.",
+    source="According-to prompting, Table 5",
+    tables=("fct_grounded_generations", "dim_questions"),
+    sql=f"""with drawn as (
+    select *, row_number() over (
+        partition by dataset, model, grounding_prompt order by md5(question_id), question_id
+    ) as place
+    from marts.fct_grounded_generations
+    where quip is not null
+)
+select drawn.dataset, drawn.model, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip, drawn.n_grams,
+    drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
+    length(drawn.explanation) > {TEXT_CHARACTERS} as is_cut, len(drawn.quotes) as n_quotes
+from drawn
+left join marts.dim_questions as questions
+    on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
+where drawn.place <= {EXAMPLES_EACH}
+order by drawn.dataset, drawn.model, drawn.grounding_prompt, drawn.place""",  # noqa: S608
+    columns=(*_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
+    choose=("model", "grounding_prompt"),
+    kind="quotes",
+)
+
+FIGURES = (PROMPTS, END_TASK, BY_SIZE, BY_POPULARITY, EXPLANATIONS)
