@@ -45,7 +45,7 @@ def main() -> None:
 
 def search(study: Study, lake: Lake, questions: Sequence[str]) -> list[list[Hit]]:
     """The hits of the stored BM25 index, which is opened for this."""
-    tool = load_retriever("bm25")
+    tool = load_retriever(study.method("bm25"))
     folder = index_folder(study, lake, "bm25", tool)
     passages = open_passages(study, lake, _LOG)
     context = Context(passages, folder, study.home.cache, _LOG, K)

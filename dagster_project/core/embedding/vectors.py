@@ -113,9 +113,9 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def placed(wanted: str) -> Iterator[str]:
-    """The encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
-    encoder = Model(name=ENCODER.name, path=ENCODER.name, device=wanted)
+def placed(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
+    """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
+    encoder = Model(name=name, path=name, device=wanted)
     device, lease = lease_device(encoder, find_device(encoder))
     try:
         yield str(device)

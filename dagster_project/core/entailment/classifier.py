@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.generation.backends.local.loading import first_line
+from dagster_project.core.generation.backends.local.loading import first_line, input_limit
 from dagster_project.core.generation.backends.local.placement import find_device, lease_device
 from dagster_project.core.generation.backends.local.stepper import padded_batches
 from dagster_project.core.generation.backends.model_files import ModelFiles, find_files
@@ -76,7 +76,7 @@ class Classifier:
         except BaseException:
             self._lease.release()
             raise
-        self._limit = _limit(self._tokenizer, loaded.config)
+        self._limit = input_limit(self._tokenizer, loaded.config)
 
     def close(self) -> None:
         """Give the device back."""
@@ -134,12 +134,3 @@ def _load(files: ModelFiles) -> tuple[Any, Any]:
     if tokenizer.pad_token is None:
         raise files.refusal("its tokenizer has no pad token")
     return tokenizer, loaded
-
-
-def _limit(tokenizer: Any, config: Any) -> int | None:
-    """How many tokens a pair may have; None where nothing says it."""
-    declared = getattr(config, "max_position_embeddings", None) or 0
-    # RoBERTa's first positions belong to padding
-    places = declared - (config.pad_token_id + 1 if "roberta" in config.model_type else 0)
-    known = [n for n in (tokenizer.model_max_length, places) if 0 < n < 1_000_000]
-    return min(known, default=None)

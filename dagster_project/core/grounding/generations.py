@@ -19,7 +19,7 @@ from dagster_project.core.grounding.corpus import open_of, portrait_fingerprint
 from dagster_project.core.grounding.quip import Quotes, Scorer
 from dagster_project.core.grounding.texts import Texts
 from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
-from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.methods import BACKGROUND
 from dagster_project.core.study.study import Study
 
 _TABLE = "quip_scores"
@@ -57,7 +57,7 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
     for method in study.methods:
         yield _Source("answers", f"{model}|{method}")
     if study.writes_background:
-        background = next(method for method in study.methods if METHODS[method].kind == BACKGROUND)
+        background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)
         yield _Source("generated_passages", model, background, prompt=None)
     if study.grounding_prompts and study.model(model).generates:
         yield _Source("grounded_generations", model, prompt="grounding_prompt", text="explanation")

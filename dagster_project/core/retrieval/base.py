@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import IndexMissingError
-from dagster_project.core.methods import METHODS
+from dagster_project.core.methods import Method
 from dagster_project.core.retrieval.stored_passages import StoredPassages
 
 
@@ -86,6 +86,10 @@ class Retriever(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no index")
 
+    def notes(self, folder: Path) -> Mapping[str, int]:
+        """What people should know of an index that was built into the folder, by name."""
+        return {}
+
     @abstractmethod
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         """At most `k` hits for each query, best first, in the order of `queries`; ties by passage_id.
@@ -94,11 +98,11 @@ class Retriever(ABC):
         """
 
 
-def load_retriever(name: str) -> Retriever:
-    """The retriever of a method. Errors: `IndexMissingError` listing the names there are."""
-    classes = {method.name: method.retriever for method in METHODS.values() if method.retriever}
-    if name not in classes:
-        raise IndexMissingError(f"unknown retriever {name!r}: use one of {', '.join(classes)}")
-    module, _, attribute = classes[name].partition(":")
-    retriever: Retriever = getattr(importlib.import_module(module), attribute)()
+def load_retriever(method: Method) -> Retriever:
+    """The retriever of a method, made with its settings. Errors: `IndexMissingError` where the method has none."""
+    if method.retriever is None:
+        raise IndexMissingError(f"method {method.name} retrieves nothing")
+    module, _, attribute = method.retriever.partition(":")
+    made_with = () if method.settings is None else (method.settings, method.name)
+    retriever: Retriever = getattr(importlib.import_module(module), attribute)(*made_with)
     return retriever

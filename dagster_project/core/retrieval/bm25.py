@@ -1,27 +1,28 @@
-"""BM25 (Lucene's variant, by bm25s) over title and text.
+"""BM25 (the variants of bm25s) over title and text.
 
-What belongs here: tokenisation, and ranking by all shards. What does not: the shards' files (`bm25_shards`), and where
-indexes are kept (`indexes`).
+What belongs here: tokenisation, and ranking by all shards. What does not: the shards' files (`bm25_shards`), formulas
+(`bm25_formulas`), and where indexes are kept (`indexes`).
 
-score(q, d) = Σ over the query's tokens t of ln(1 + (N − n + ½)/(n + ½)) · f/(f + k₁(1 − b + b·|d|/avg|d|)),
-where n passages hold t, and f is its count in d; k₁ = 1.5, b = 0.75. Tokens are runs of letters, marks and digits in
-NFKC, case-folded. They are not stemmed, and stop words stay: recall@1 is 0.733 on the sandbox's 2,240 questions, and it
-moves by less than half a point without stop words or with other usual k₁ and b.
+Tokens are runs of letters, marks and digits in NFKC, case-folded. By default they are not stemmed, and stop words stay:
+recall@1 is 0.733 on the sandbox's 2,240 questions, and it moves by less than half a point without stop words or with
+other usual k₁ and b.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import regex
 
+from dagster_project.core.needs import check_package
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
-from dagster_project.core.retrieval.bm25_shards import K1, B, Shard, build_shards, open_shard
+from dagster_project.core.retrieval.bm25_shards import Shard, added_to_all, build_shards, open_shard
+from dagster_project.core.retriever_settings import WITH_DELTA, Bm25Settings
 from dagster_project.core.threads import thread_count
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
@@ -38,26 +39,58 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
+def tokeniser(settings: Bm25Settings) -> Callable[[str], list[str]]:
+    """From a text to the tokens that count: without stop words, stemmed, as the settings say."""
+    if settings.stop_words is None and settings.stemmer is None:
+        return tokens_of
+    import bm25s.stopwords
+
+    name = (settings.stop_words or "").upper().replace("ENGLISH", "EN")
+    left_out = frozenset(getattr(bm25s.stopwords, f"STOPWORDS_{name}") if name else ())
+    if settings.stemmer is None:
+        return lambda text: [token for token in tokens_of(text) if token not in left_out]
+    import Stemmer
+
+    stem = Stemmer.Stemmer(settings.stemmer).stemWords
+    return lambda text: stem([token for token in tokens_of(text) if token not in left_out])
+
+
 class Bm25(Retriever):
     """BM25 as a `Retriever`. A passage that shares no token with the question is no hit."""
+
+    def __init__(self, settings: Bm25Settings, name: str) -> None:
+        self._settings, self._name = settings, name
 
     def version(self) -> str:
         import bm25s
 
-        return f"bm25s {bm25s.__version__}, k1 {K1}, b {B}"
+        own = self._settings
+        delta = f", delta {own.delta}" if own.variant in WITH_DELTA else ""
+        others = f", {own.variant}{delta}" if own.variant != Bm25Settings.variant else ""
+        others += f", without {own.stop_words} stop words" if own.stop_words else ""
+        others += f", {own.stemmer} stems" if own.stemmer else ""
+        return f"bm25s {bm25s.__version__}, k1 {own.k1}, b {own.b}{others}"
+
+    def check(self) -> None:
+        if self._settings.stemmer is not None:
+            check_package("Stemmer", "PyStemmer")
 
     def build(self, context: Context) -> None:
-        build_shards(context.passages, context.folder, tokens_of, context.log)
+        tokens = tokeniser(self._settings)
+        build_shards(context.passages, context.folder, tokens, context.log, self._settings)
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        tokens = [tokens_of(query.text) for query in queries]
+        tokens_of_question = tokeniser(self._settings)
+        tokens = [tokens_of_question(query.text) for query in queries]
         distinct = list(dict.fromkeys(token for own in tokens for token in own))
         place = {token: number for number, token in enumerate(distinct)}
         asked = [np.array([place[token] for token in own], dtype=np.int64) for own in tokens]
         best = [_Best.none() for _ in queries]
         starts = context.passages.starts
         with (
-            Progress(context.log, "bm25: questions in shards", len(queries) * len(starts)) as progress,
+            Progress(
+                context.log, f"{self._name}: questions in shards", len(queries) * len(starts)
+            ) as progress,
             ThreadPoolExecutor(thread_count()) as threads,
         ):
             for number, start in enumerate(starts):
@@ -72,7 +105,8 @@ class Bm25(Retriever):
 
                 for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
                     pass
-        return _hits(context, best)
+        added = added_to_all(context.folder, distinct, len(context.passages), self._settings)
+        return _hits(context, best, [float(added[own].sum()) for own in asked])
 
 
 @dataclass(frozen=True)
@@ -117,7 +151,10 @@ def _bound(scores: np.ndarray, k: int) -> float:
     return float(np.partition(largest, -k)[-k])
 
 
-def _hits(context: Context, best: Sequence[_Best]) -> list[list[Hit]]:
+def _hits(context: Context, best: Sequence[_Best], added: Sequence[float]) -> list[list[Hit]]:
     rows = np.concatenate([one.rows for one in best]) if best else np.empty(0, dtype=np.int64)
     ids = iter(context.passages.ids(rows))
-    return [[Hit(next(ids), float(score)) for score in one.scores] for one in best]
+    return [
+        [Hit(next(ids), float(score) + more) for score in one.scores]
+        for one, more in zip(best, added, strict=True)
+    ]

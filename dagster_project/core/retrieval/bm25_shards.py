@@ -10,7 +10,6 @@ shard has a vocabulary of its own, so that memory does not grow with the collect
 from __future__ import annotations
 
 import logging
-import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.progress import Progress
+from dagster_project.core.retrieval.bm25_formulas import idf, share, share_without
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
 from dagster_project.core.retrieval.whole_files import remove, remove_dead, whole, write_array
+from dagster_project.core.retriever_settings import Bm25Settings
 
-K1 = 1.5
-B = 0.75
 _FREQUENCIES = "frequencies.arrow"
 _TOKENS = "tokens.arrow"
 _OFTEN = 1 / 8
@@ -63,7 +62,13 @@ class Shard:
                 scores[rows[start:end]] += weights[start:end]  # a row stands once in a column
 
 
-def build_shards(passages: StoredPassages, folder: Path, tokens_of: Tokens, log: logging.Logger) -> None:
+def build_shards(
+    passages: StoredPassages,
+    folder: Path,
+    tokens_of: Tokens,
+    log: logging.Logger,
+    settings: Bm25Settings,
+) -> None:
     """Write the index into `folder`; whole parts that are there stay. Errors: `OSError` where the disk has no room."""
     remove_dead(folder)
     frequencies = folder / _FREQUENCIES
@@ -79,12 +84,11 @@ def build_shards(passages: StoredPassages, folder: Path, tokens_of: Tokens, log:
         with whole(frequencies) as target:
             _write_table(target, _added(_counts(folder, number) for number in numbers))
     everywhere = _read_table(frequencies)
-    n_tokens = int(everywhere.schema.metadata[b"n_tokens"])
     with Progress(log, "bm25: shards weighed", len(numbers)) as progress:
         for number in numbers:
             if not _shard(folder, number).exists():
                 with whole(_shard(folder, number)) as target:
-                    _weigh(_counts(folder, number), everywhere, len(passages), n_tokens, target)
+                    _weigh(_counts(folder, number), everywhere, len(passages), settings, target)
             remove(_counts(folder, number))
             progress.add(1)
     log.info("bm25: %d passages, %d distinct tokens", len(passages), everywhere.num_rows)
@@ -101,6 +105,20 @@ def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequen
     columns = np.full(len(distinct), -1, dtype=np.int64)
     columns[places[own]] = own
     return Shard(index, columns, _whole(index, columns, asked))
+
+
+def added_to_all(
+    folder: Path, distinct: Sequence[str], n_passages: int, settings: Bm25Settings
+) -> np.ndarray:
+    """What each distinct token adds to the score of every passage, with it or without: float32."""
+    found = np.zeros(len(distinct), dtype=np.float32)
+    if distinct and share_without(settings):
+        everywhere = _read_table(folder / _FREQUENCIES)
+        places = pc.index_in(pa.array(distinct, pa.string()), value_set=everywhere["token"])
+        is_known = places.is_valid().to_numpy(zero_copy_only=False)
+        own = everywhere["n"].take(places.drop_null()).to_numpy()
+        found[is_known] = idf(settings, own, n_passages) * np.float32(share_without(settings))
+    return found
 
 
 def _whole(index: Any, columns: np.ndarray, asked: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
@@ -153,36 +171,37 @@ def _added(counts: Iterable[Path]) -> pa.Table:
     return added.replace_schema_metadata({"n_tokens": str(n_tokens)})
 
 
-def _weigh(counted: Path, everywhere: pa.Table, n_passages: int, n_tokens: int, target: Path) -> None:
+def _weigh(
+    counted: Path, everywhere: pa.Table, n_passages: int, settings: Bm25Settings, target: Path
+) -> None:
     """Write the bm25s index of a shard."""
     import bm25s
 
     tokens = _read_table(counted / _TOKENS)
     rows, counts, lengths = (np.load(counted / f"{name}.npy") for name in ("rows", "counts", "lengths"))
     places = pc.index_in(tokens["token"], value_set=everywhere["token"]).combine_chunks().to_numpy()
-    idf = _idf(everywhere["n"].combine_chunks().to_numpy()[places], n_passages)
+    weights = idf(settings, everywhere["n"].combine_chunks().to_numpy()[places], n_passages)
     frequencies = tokens["n"].combine_chunks().to_numpy()
+    n_tokens = int(everywhere.schema.metadata[b"n_tokens"])
     mean = np.float64(n_tokens) / n_passages if n_tokens else np.float64(1)
-    share = counts / (K1 * ((1 - B) + B * lengths[rows] / mean) + counts)
-    index = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float32", backend="numpy", csc_backend="numpy")
+    index = bm25s.BM25(
+        **{"k1": settings.k1, "b": settings.b, "method": settings.variant, "delta": settings.delta},
+        **{"dtype": "float32", "backend": "numpy", "csc_backend": "numpy"},
+    )
     index.scores = {
-        "data": (np.repeat(idf, frequencies) * share).astype(np.float32),
+        "data": (np.repeat(weights, frequencies) * share(settings, counts, lengths[rows], mean)).astype(
+            np.float32
+        ),
         "indices": rows,
         "indptr": np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64),
         "num_docs": len(lengths),
     }
-    index.nonoccurrence_array = None
+    without = share_without(settings)
+    index.nonoccurrence_array = weights * np.float32(without) if without else None
     index.vocab_dict = {}  # in a file of its own, which is mapped into memory
     index.save(target, show_progress=False)
     _write_table(target / _TOKENS, tokens.select(["token"]))
     _check_whole(target)
-
-
-def _idf(frequencies: np.ndarray, n_passages: int) -> np.ndarray:
-    """Lucene's weight of tokens by the number of passages that have them, in float32 as bm25s keeps it."""
-    distinct, places = np.unique(frequencies, return_inverse=True)
-    weights = [math.log(1 + (n_passages - n + 0.5) / (n + 0.5)) for n in distinct.tolist()]
-    return np.array(weights, dtype=np.float32)[places]
 
 
 def _check_whole(folder: Path) -> None:

@@ -21,7 +21,6 @@ from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Lake
-from dagster_project.core.methods import METHODS
 from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
 from dagster_project.core.retrieval.stored_passages import open_passages
@@ -34,7 +33,10 @@ _STAGING = ".staging"
 
 @dataclass(frozen=True)
 class IndexReport:
-    """One index as it was built; `seconds` is the time of that build, also where the index was there already."""
+    """One index as it was built; `seconds` is the time of that build, also where the index was there already.
+
+    `notes`: what people should know of it, by name (`Retriever.notes`).
+    """
 
     retriever: str
     fingerprint: str
@@ -42,6 +44,7 @@ class IndexReport:
     n_passages: int
     n_bytes: int
     seconds: float
+    notes: Mapping[str, Any]
     was_current: bool
 
 
@@ -52,10 +55,10 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written,
     `LongtailError` where another process is building it.
     """
-    tool = load_retriever(retriever)
-    if METHODS[retriever].index is None:
-        indexed = ", ".join(method.name for method in METHODS.values() if method.index)
-        raise IndexMissingError(f"retriever {retriever} has no index; these have one: {indexed}")
+    if study.method(retriever).index is None:
+        indexed = ", ".join(name for name in study.retrieval_methods if study.method(name).index)
+        raise IndexMissingError(f"{retriever} has no index; these of the study have one: {indexed or 'none'}")
+    tool = load_retriever(study.method(retriever))
     stamp = index_fingerprint(lake, tool)
     folder = study.home.indexes / retriever / stamp
     report = _report(folder)
@@ -73,7 +76,7 @@ def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> P
     Errors: `IndexMissingError` that says what is wrong where the index must be built first.
     """
     folder = study.home.indexes / retriever / index_fingerprint(lake, tool)
-    fault = METHODS[retriever].index is not None and _fault(folder, _made_of(lake, tool))
+    fault = study.method(retriever).index is not None and _fault(folder, _made_of(lake, tool))
     if fault:
         raise IndexMissingError(
             f"the {retriever} index {fault} ({folder}): materialise asset indexes/{retriever} first"
@@ -88,7 +91,7 @@ def index_fingerprint(lake: Lake, tool: Retriever) -> str:
 
 def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.Logger) -> IndexReport:
     started = time.perf_counter()
-    tool = load_retriever(retriever)
+    tool = load_retriever(study.method(retriever))
     passages = open_passages(study, lake, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
@@ -103,6 +106,7 @@ def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.
             "n_passages": len(passages),
             "n_bytes": sum(files.values()),
             "seconds": seconds,
+            "notes": dict(tool.notes(staging)),
         }
         told = {**built, "files": files, "made_of": _made_of(lake, tool)}
         (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
@@ -177,6 +181,7 @@ def _told(folder: Path) -> dict[str, Any]:
         "n_passages",
         "n_bytes",
         "seconds",
+        "notes",
         "files",
         "made_of",
     }

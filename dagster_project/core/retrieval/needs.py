@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dagster_project.core.methods import METHODS
 from dagster_project.core.needs import Need, check_package
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.study.study import Study
@@ -20,8 +19,9 @@ def needs_of_retrievers(study: Study) -> Iterator[Need]:
     """What the methods that retrieve need; a study of imported answers searches nothing."""
     if not any(model.generates for model in study.models):
         return
-    for name in study.retrievers:
-        where, index = f"methods: {name}", METHODS[name].index
+    for name in study.retrieval_methods:
+        method = study.method(name)
+        where, index = f"methods: {name}", method.index
         if index is not None:
             yield Need(where, partial(check_package, index, _INSTALL.get(index, index)))
-        yield Need(where, load_retriever(name).check)
+        yield Need(where, load_retriever(method).check)

@@ -3,23 +3,26 @@
 What belongs here: encoding part after part, sharing, reading. What does not: search (`dense`), and vectors of other
 texts (`embedding.vectors`).
 
-A part is `<encoder>/<hash of its texts>.npy` in the home's cache. An index has links to the parts that it needs. A part
-that no index links to is removed when an index is built.
+A part is `<encoder>/<hash of its texts>.npy` in the home's cache; a file beside it has the numbers of passages that were
+cut and that have no vector. An index has links to the parts that it needs. A part that no index links to is removed when
+an index is built.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.embedding.encoder import ENCODER, load_encoder
+from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
 from dagster_project.core.retrieval.whole_files import remove_dead, whole, write_array
@@ -29,28 +32,52 @@ PART_ROWS = 25_000
 
 
 def build_vectors(
-    passages: StoredPassages, folder: Path, cache: Path, device: str, log: logging.Logger
+    passages: StoredPassages,
+    folder: Path,
+    cache: Path,
+    encoder: DeclaredEncoder,
+    device: str,
+    log: logging.Logger,
 ) -> None:
-    """Write float32 unit vectors of all passages into `folder`; whole parts that are there stay.
+    """Write the vectors of all passages into `folder`; whole parts that are there stay.
 
     Errors: `OSError` where the disk has no room, `BackendError` without the encoder's files.
     """
-    shared = cache / ENCODER.stamp
+    shared = cache / encoder.stamp
     remove_dead(folder)
     remove_dead(shared)
-    with Progress(log, "dense: passages encoded", len(passages)) as progress:
+    with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
         for number, table in enumerate(_parts(passages)):
             path = folder / f"{number:05}.npy"
-            if not path.exists():
+            if not (path.exists() and _counts(path).exists()):
                 texts = list(indexed_texts(table))
                 kept = shared / f"{_hash(texts)}.npy"
                 if not _is_whole(kept, len(texts)):
-                    _encode(texts, kept, device, log)
-                _link(kept, path)
+                    _encode(texts, kept, encoder, device, log)
+                for own, target in ((_counts(kept), _counts(path)), (kept, path)):
+                    _link(own, target)
             progress.add(table.num_rows)
     for part in cache.glob("*/*.npy"):
         if part.stat().st_nlink == 1:
             part.unlink(missing_ok=True)
+            _counts(part).unlink(missing_ok=True)
+    counted = counts_of(folder)
+    if any(counted.values()):
+        log.warning(
+            "%s: %d passages are longer than the encoder reads and were cut; %d have no finite vector and are not found",
+            encoder.name,
+            counted["n_cut"],
+            counted["n_without_vector"],
+        )
+
+
+def counts_of(folder: Path) -> Mapping[str, int]:
+    """`n_cut`: passages that are longer than the encoder reads. `n_without_vector`: those whose vector is not finite."""
+    found = Counter(n_cut=0, n_without_vector=0)
+    for path in folder.glob("*.json"):
+        if path.stem.isdigit():
+            found.update(json.loads(path.read_text(encoding="utf-8")))
+    return dict(found)
 
 
 def read_vectors(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -58,7 +85,7 @@ def read_vectors(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     start = 0
     for path in sorted(folder.glob("*.npy")):
         vectors = np.load(path)
-        is_finite = _finite(vectors)
+        is_finite = finite_rows(vectors)
         rows = start + np.flatnonzero(is_finite)
         start += len(vectors)
         yield rows, vectors if is_finite.all() else vectors[is_finite]
@@ -70,18 +97,29 @@ def _parts(passages: StoredPassages) -> Iterator[pa.Table]:
             yield table.slice(start, PART_ROWS)
 
 
-def _encode(texts: Sequence[str], path: Path, device: str, log: logging.Logger) -> None:
-    vectors = load_encoder(device).encode(texts, log)
-    n_bad = int((~_finite(vectors)).sum())
-    if n_bad:
-        log.warning("dense: %d passages have no finite vector and are not found", n_bad)
+def _encode(
+    texts: Sequence[str], path: Path, encoder: DeclaredEncoder, device: str, log: logging.Logger
+) -> None:
+    cut: list[int] = []
+    before = encoder.settings.passage_prefix
+    found = encoder.load(device).encode([before + text for text in texts] if before else texts, log, cut)
+    with np.errstate(over="ignore"):
+        vectors = found.astype(encoder.settings.dtype, copy=False)
+    counted = {"n_cut": len(cut), "n_without_vector": int((~finite_rows(vectors)).sum())}
+    with whole(_counts(path)) as target:
+        target.write_text(json.dumps(counted), encoding="utf-8")
     with whole(path) as target:
         write_array(target, vectors)
 
 
-def _finite(vectors: np.ndarray) -> np.ndarray:
-    """Which rows are finite: their sums are, as no number of a unit vector is large."""
-    return np.isfinite(vectors.sum(axis=1))
+def finite_rows(vectors: np.ndarray) -> np.ndarray:
+    """Which rows are finite: their sums are, as no number of a vector is near float32's largest."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(vectors.sum(axis=1, dtype=np.float32))
+
+
+def _counts(path: Path) -> Path:
+    return path.with_suffix(".json")
 
 
 def _link(kept: Path, path: Path) -> None:
@@ -95,7 +133,7 @@ def _link(kept: Path, path: Path) -> None:
 
 def _is_whole(path: Path, n_rows: int) -> bool:
     try:
-        return bool(np.load(path, mmap_mode="r").shape == (n_rows, ENCODER.n_dimensions))
+        return len(np.load(path, mmap_mode="r")) == n_rows and _counts(path).exists()
     except (OSError, ValueError, EOFError):
         return False
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import Context, Hit, Query, Results, Retriever, load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder
 from dagster_project.core.retrieval.stored_passages import open_passages
@@ -30,9 +29,10 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
     `IndexMissingError` where the retriever's index is not built over the present passages, `LakeError` where the
     partition of a retriever that it fuses is missing.
     """
-    tool = load_retriever(retriever)
+    method = study.method(retriever)
+    tool = load_retriever(method)
     needed = [lake.content(_TABLE, other) for other in study.fused(retriever)]
-    if METHODS[retriever].is_seeded:
+    if method.is_seeded:
         needed.append(str(study.seed))
     stamp = fingerprint(
         retriever,

@@ -32,6 +32,7 @@ from dagster_project.core.study.imports import (
 from dagster_project.core.study.models import read_model
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
+from dagster_project.core.study.retrievers import read_retriever
 from dagster_project.core.study.short_form import QUESTIONS as SHORT_QUESTIONS
 from dagster_project.core.study.short_form import in_full
 from dagster_project.core.study.source import read_source
@@ -83,15 +84,17 @@ def _study(read: Reader) -> Study:
     datasets = _each(read, "datasets", _dataset)
     models = _each(read, "models", read_model)
     of_grounding = (of_collections, *(tuple(one.name for one in some) for some in (datasets, models)))
+    retrievers = _each(read, "retrievers", read_retriever, is_required=False)
+    known = (*METHODS, *(method.name for method in retrievers))
     study = Study(
         name=name,
         description=read.text("description"),
         source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
         datasets=datasets,
-        prompts=_each(read, "prompts", _prompt),
+        prompts=_each(read, "prompts", lambda one: _prompt(one, known)),
         models=models,
         methods=read.choices(
-            "methods", tuple(METHODS), tuple(name for name, method in METHODS.items() if method.is_default)
+            "methods", known, tuple(name for name, method in METHODS.items() if method.is_default)
         ),
         popularity=_popularity(read.child("popularity")),
         path=read.path,
@@ -105,6 +108,7 @@ def _study(read: Reader) -> Study:
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=collections,
         grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), *of_grounding)),
+        retrievers=retrievers,
     )
     import_checks.check(read, study)
     _check_whole(read, study)
@@ -116,12 +120,15 @@ def _check_whole(read: Reader, study: Study) -> None:
     if shared:
         raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     for method in study.methods:
-        if METHODS[method].is_fusion and not study.fused(method):
-            fusible = ", ".join(name for name in METHODS if METHODS[name].can_be_fused)
+        if study.method(method).is_fusion and not study.fused(method):
+            fusible = ", ".join(one.name for one in study.known_methods if one.can_be_fused)
             raise read.fail(
                 "methods",
                 f"{method!r} fuses the passages of other methods; name at least one of {fusible} beside it",
             )
+    unused = [one.name for one in study.retrievers if one.name not in study.methods]
+    if unused:
+        raise read.fail("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
     if not study.answer_prompts and not study.candidate_prompts:
         raise read.fail("prompts", "at least one must ask questions or candidates")
     _check_methods_of_prompts(read, study)
@@ -241,7 +248,8 @@ def _relations(read: Reader, imported: Import | None) -> tuple[str, ...]:
     return read.names("relations") if "relations" in read.raw else ()
 
 
-def _prompt(read: Reader) -> Prompt:
+def _prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
+    """One entry of `prompts`; `methods` are all that the study can name."""
     read.only(*(f.name for f in dataclasses.fields(Prompt)))
     shots = read.number("shots", 0, 0, 64)
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
@@ -263,7 +271,7 @@ def _prompt(read: Reader) -> Prompt:
         demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
         reference_demos=read.flag("reference_demos"),
         asks=asks,
-        methods=read.choices("methods", tuple(METHODS), ()) if "methods" in read.raw else (),
+        methods=read.choices("methods", methods, ()) if "methods" in read.raw else (),
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.methods import BACKGROUND, METHODS, memory_method
+from dagster_project.core.methods import BACKGROUND, memory_method
 from dagster_project.core.prompt_formats import (
     BACKGROUND_TEMPLATE,
     FOR_ENCODER_DECODERS,
@@ -120,7 +120,7 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
             "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
             "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
         }
-        for method in (METHODS[name] for name in names)
+        for method in map(study.method, names)
     ]
     return _write(lake, "methods", rows)
 

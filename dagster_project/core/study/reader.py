@@ -126,6 +126,13 @@ class Reader:
             )
         return float(value)
 
+    def share(self, key: str, default: float) -> float:
+        """A number of 0 to 1."""
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise self.fail(key, f"must be a number of 0 to 1, not {_shown(value)}")
+        return float(value)
+
     def environment_name(self, key: str) -> str:
         """The name of an environment variable. The message does not show a wrong value, as it may be a secret."""
         value = self.raw.get(key)

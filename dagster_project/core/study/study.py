@@ -12,7 +12,7 @@ from typing import Any
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
-from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.methods import BACKGROUND, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_PREFIX
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
@@ -269,10 +269,10 @@ class Study:
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
-    With `collections`, retrieval searches their passages, and no others. With `nli`, answers are also compared by
-    entailment. With `grounding`, what models write is compared with a corpus,
-    and models are asked to quote it. `is_quick` is no key of the file:
-    LONGTAIL_QUICK sets it (`study.quick`).
+    With `collections`, retrieval searches their passages, and no others. `retrievers` are methods that the study declares
+    itself; `methods` names those that it uses, declared or built in. With `nli`, answers are also compared by
+    entailment. With `grounding`, what models write is compared with a corpus, and models are asked to quote it.
+    `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
 
     name: str
@@ -294,28 +294,39 @@ class Study:
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()
     grounding: Grounding | None = None
+    retrievers: tuple[Method, ...] = ()
     is_quick: bool = False
 
     @property
     def home(self) -> StudyHome:
         return StudyHome.of(self.path, self.name, is_quick=self.is_quick)
 
+    def method(self, name: str) -> Method:
+        """The record of a method: one that the study declares, or one that is built in. Errors: `StudyError`."""
+        found: Method = _named(self.known_methods, name, "method", self.path)
+        return found
+
     @property
-    def retrievers(self) -> tuple[str, ...]:
+    def known_methods(self) -> tuple[Method, ...]:
+        """The methods that the study could use."""
+        return (*METHODS.values(), *self.retrievers)
+
+    @property
+    def retrieval_methods(self) -> tuple[str, ...]:
         """The methods that retrieve; a fusion comes after the methods that it fuses."""
-        found = [method for method in self.methods if not METHODS[method].is_parametric]
-        return tuple(sorted(found, key=lambda method: METHODS[method].is_fusion))
+        found = [method for method in self.methods if not self.method(method).is_parametric]
+        return tuple(sorted(found, key=lambda method: self.method(method).is_fusion))
 
     def fused(self, retriever: str) -> tuple[str, ...]:
         """The study's retrievers whose results `retriever` fuses; empty if it is not a fusion."""
-        if not METHODS[retriever].is_fusion:
+        if not self.method(retriever).is_fusion:
             return ()
-        return tuple(method for method in self.methods if METHODS[method].can_be_fused)
+        return tuple(method for method in self.methods if self.method(method).can_be_fused)
 
     @property
     def writes_background(self) -> bool:
         """Whether some method needs background texts of the models: lake table generated_passages then has rows."""
-        return any(METHODS[method].kind == BACKGROUND for method in self.methods)
+        return any(self.method(method).kind == BACKGROUND for method in self.methods)
 
     @property
     def datasets_of_source(self) -> tuple[Dataset, ...]:

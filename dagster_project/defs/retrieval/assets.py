@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
@@ -35,6 +34,7 @@ def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             metadata={
                 "n_passages": report.n_passages,
+                **report.notes,
                 "was_current": report.was_current,
                 "path": dg.MetadataValue.path(report.path),
             },
@@ -45,7 +45,9 @@ def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:
 
 
 indexes = [
-    _index_asset(name, library) for name in chosen_study().retrievers if (library := METHODS[name].index)
+    _index_asset(name, library)
+    for name in chosen_study().retrieval_methods
+    if (library := chosen_study().method(name).index)
 ]
 
 
@@ -59,6 +61,6 @@ indexes = [
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, retriever, rank); a fusion comes after the retrievers that it fuses."""
-    keys = sorted(context.partition_keys, key=study.study.retrievers.index)
+    keys = sorted(context.partition_keys, key=study.study.retrieval_methods.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

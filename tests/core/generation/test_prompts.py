@@ -20,7 +20,7 @@ from dagster_project.core.generation.prompts.build import (
     is_blank,
     text_as_read,
 )
-from dagster_project.core.methods import VERBALISED
+from dagster_project.core.methods import METHODS, VERBALISED
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.study.study import PROMPT_FORMATS
 
@@ -96,20 +96,22 @@ def test_a_question_with_a_blank_passage_appears_alone(blank: str) -> None:
     ],
 )
 def test_dense_passages_lose_their_last_piece(text: str, expected: str) -> None:
-    assert text_as_read(text, "wikipedia", "dense") == expected
-    assert all(text_as_read(text, "wikipedia", method) == text for method in ("bm25", "oracle", "genread"))
+    assert text_as_read(text, "wikipedia", METHODS["dense"]) == expected
+    assert all(
+        text_as_read(text, "wikipedia", METHODS[name]) == text for name in ("bm25", "oracle", "genread")
+    )
 
 
 @pytest.mark.parametrize("method", ["bm25", "dense", "oracle"])
 def test_verbalised_passages_stay_whole(method: str) -> None:
     text = "Ada's occupation is writer. Ada was born in Rome."
-    assert text_as_read(text, VERBALISED, method) == text
+    assert text_as_read(text, VERBALISED, METHODS[method]) == text
 
 
 @given(st.text(alphabet="a. ", max_size=30))
 def test_the_cut_by_the_last_separator(text: str) -> None:
     kept = ". ".join(text.split(". ")[:-1]) + "."
-    assert text_as_read(text, "sandbox", "dense") == (kept if kept.strip(" ") != "." else text)
+    assert text_as_read(text, "sandbox", METHODS["dense"]) == (kept if kept.strip(" ") != "." else text)
 
 
 @given(st.text(st.characters(), max_size=20), st.text(st.characters(), max_size=20))

@@ -54,7 +54,7 @@ def test_it_is_indexed_and_searched_and_its_passages_are_in_the_lake(
     report = build_index(study, searchable, "toy", log)
     assert [file.name for file in report.path.iterdir() if file.suffix == ".txt"] == ["titles.txt"]
     assert build_index(study, searchable, "toy", log).was_current
-    for name in study.retrievers:
+    for name in study.retrieval_methods:
         retrieve_passages(study, searchable, name, log)
     rows = searchable.read("retrieved_passages", "toy").to_pylist()
     assert [row["passage_id"] for row in rows if row["question_id"] == "Q1-P106"] == ["Q1-0", "Q2-0"]

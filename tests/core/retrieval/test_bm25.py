@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.retrieval.base import Context, Hit, Query
-from dagster_project.core.retrieval.bm25 import Bm25, best_rows, tokens_of
-from dagster_project.core.retrieval.bm25_shards import K1, B
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
+from dagster_project.core.retrieval.bm25 import best_rows, tokens_of
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")
@@ -29,8 +29,9 @@ def found(
     folder: Path, passages: list[Passage], questions: list[str], k: int, shard_rows: int = 1_000
 ) -> list[list[Hit]]:
     context = Context(StoredPassages.of(passages, shard_rows), folder, folder, LOG, k)
-    Bm25().build(context)
-    return Bm25().search(context, [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)])
+    retriever = load_retriever(METHODS["bm25"])
+    retriever.build(context)
+    return retriever.search(context, [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)])
 
 
 def brute_force(passages: list[Passage], question: str) -> dict[str, float]:
@@ -44,7 +45,7 @@ def brute_force(passages: list[Passage], question: str) -> dict[str, float]:
             if counts[token]:
                 idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
                 score += (
-                    idf * counts[token] / (counts[token] + K1 * (1 - B + B * counts.total() / mean_length))
+                    idf * counts[token] / (counts[token] + 1.5 * (0.25 + 0.75 * counts.total() / mean_length))
                 )
         scores[passage_id] = score
     return scores

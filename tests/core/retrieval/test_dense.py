@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.embedding.encoder import load_encoder
-from dagster_project.core.retrieval.base import Context, Query
-from dagster_project.core.retrieval.dense import Dense, nearest
+from dagster_project.core.methods import METHODS
+from dagster_project.core.retrieval.base import Context, Query, load_retriever
+from dagster_project.core.retrieval.dense import nearest
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")
@@ -55,10 +56,11 @@ def test_namesakes_and_unicode(tmp_path: Path) -> None:
     ]
     passages = [Passage(f"Q{i}-0", f"Q{i}", "", 0, text) for i, text in enumerate(texts)]
     context = Context(StoredPassages.of(passages), tmp_path / "index", tmp_path / "cache", LOG, k=3)
-    Dense().build(context)
+    retriever = load_retriever(METHODS["dense"])
+    retriever.build(context)
     questions = ["In what city was Ada Quill born?", "What is steel made of?", "", "\u200f\x00"]
     queries = [Query("d", str(i), text, "", ()) for i, text in enumerate(questions)]
-    hits = Dense().search(context, queries)
+    hits = retriever.search(context, queries)
     assert [hit.passage_id for hit in hits[0][:2]] == [
         "Q0-0",
         "Q1-0",

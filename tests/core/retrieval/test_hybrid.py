@@ -67,7 +67,7 @@ def test_the_study_s_retrievers_are_fused_and_what_they_find_anew_makes_the_fusi
     )
     assert study.fused("hybrid") == ("bm25", "dense")
     assert study.fused("bm25") == ()
-    assert study.retrievers == ("random", "bm25", "dense", "oracle", "hybrid")
+    assert study.retrieval_methods == ("random", "bm25", "dense", "oracle", "hybrid")
     for name in study.fused("hybrid"):
         with pytest.raises(LakeError, match="retrieved_passages"):
             retrieve_passages(study, searchable, "hybrid", log)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dagster_project.core.errors import IndexMissingError, LakeError
+from dagster_project.core.errors import IndexMissingError, LakeError, StudyError
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import load_retriever
@@ -222,9 +222,13 @@ def test_every_retriever_is_found_by_its_record(
     assert names == ["bm25", "dense", "hybrid", "oracle", "random"]
     for name in names:
         module, _, attribute = str(METHODS[name].retriever).partition(":")
-        assert isinstance(load_retriever(name), getattr(importlib.import_module(module), attribute))
-    with pytest.raises(IndexMissingError, match="bm25, dense, hybrid, oracle, random"):
-        load_retriever("bm52")
+        assert isinstance(load_retriever(METHODS[name]), getattr(importlib.import_module(module), attribute))
+    with pytest.raises(IndexMissingError, match="closed_book retrieves nothing"):
+        load_retriever(METHODS["closed_book"])
+    with pytest.raises(
+        StudyError, match=r"method 'bm52' is not one of: .*bm25, dense, hybrid, oracle, random"
+    ):
+        build_index(rdf_study, searchable, "bm52", log)
     with pytest.raises(IndexMissingError, match="oracle has no index"):
         build_index(rdf_study, searchable, "oracle", log)
 

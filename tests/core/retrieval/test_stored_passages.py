@@ -14,27 +14,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.encoder import load_encoder
 from dagster_project.core.errors import IndexMissingError, LakeError, LongtailError
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import METHODS
 from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval import passage_vectors, stored_passages
-from dagster_project.core.retrieval.base import Context, Hit, Query
-from dagster_project.core.retrieval.bm25 import Bm25, tokens_of
+from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
+from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.bm25_shards import build_shards
-from dagster_project.core.retrieval.dense import Dense
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passage_vectors import build_vectors, read_vectors
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages, open_passages
+from dagster_project.core.retriever_settings import Bm25Settings
 from dagster_project.core.study.study import Study
 
 LOG = logging.getLogger("longtail-tests")
+ENCODER = DeclaredEncoder("dense", METHODS["dense"].settings)
 KILLED_BUILD = """
 import logging, os, signal, sys
 from pathlib import Path
 from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.bm25_shards import build_shards
+from dagster_project.core.retriever_settings import Bm25Settings
 from tests.core.retrieval.test_stored_passages import generated
 left = int(sys.argv[2])
 def dying(text):
@@ -43,7 +47,7 @@ def dying(text):
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
     return tokens_of(text)
-build_shards(generated(200, 50), Path(sys.argv[1]), dying, logging.getLogger())
+build_shards(generated(200, 50), Path(sys.argv[1]), dying, logging.getLogger(), Bm25Settings())
 """
 
 
@@ -61,7 +65,7 @@ def generated(n: int, shard_rows: int) -> StoredPassages:
 
 def searched(passages: StoredPassages, folder: Path, k: int) -> list[list[Hit]]:
     queries = [Query("d", str(i), f"w{i % 80} w{i % 7} w0 w{i % 3} unseen", None, ()) for i in range(150)]
-    return Bm25().search(Context(passages, folder, folder, LOG, k), queries)
+    return load_retriever(METHODS["bm25"]).search(Context(passages, folder, folder, LOG, k), queries)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -111,7 +115,7 @@ def test_the_lake_s_passages_are_sorted_into_shards(
 @pytest.mark.parametrize("k", [1, 5, 300])
 def test_bm25_in_shards_finds_what_one_index_finds(tmp_path: Path, k: int) -> None:
     for rows in (200, 23):
-        build_shards(generated(200, rows), tmp_path / str(rows), tokens_of, LOG)
+        build_shards(generated(200, rows), tmp_path / str(rows), tokens_of, LOG, Bm25Settings())
     whole = searched(generated(200, 200), tmp_path / "200", k)
     assert searched(generated(200, 23), tmp_path / "23", k) == whole
     assert max(len(hits) for hits in whole) == min(k, max(len(hits) for hits in whole))
@@ -123,7 +127,7 @@ def test_bm25_equals_bare_bm25s(tmp_path: Path) -> None:
     passages = generated(200, 60)
     bare = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
     bare.index([tokens_of(passage.indexed_text) for passage in passages], show_progress=False)
-    build_shards(passages, tmp_path, tokens_of, LOG)
+    build_shards(passages, tmp_path, tokens_of, LOG, Bm25Settings())
     for number, hits in enumerate(searched(passages, tmp_path, 200)):
         asked = [f"w{number % 80}", f"w{number % 7}", "w0", f"w{number % 3}"]
         scores = bare.get_scores(asked)
@@ -133,14 +137,14 @@ def test_bm25_equals_bare_bm25s(tmp_path: Path) -> None:
 
 
 def test_a_killed_bm25_build_loses_at_most_one_shard(tmp_path: Path) -> None:
-    build_shards(generated(200, 50), tmp_path / "whole", tokens_of, LOG)
+    build_shards(generated(200, 50), tmp_path / "whole", tokens_of, LOG, Bm25Settings())
     folder = tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for texts, n_counted in ((30, 0), (70, 1), (60, 2), (99, 3)):
         command = [sys.executable, "-c", KILLED_BUILD, str(folder), str(texts)]
         assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
         assert len(list(folder.glob("counts-*"))) == n_counted
-    build_shards(generated(200, 50), folder, tokens_of, LOG)
+    build_shards(generated(200, 50), folder, tokens_of, LOG, Bm25Settings())
     assert files_of(folder) == files_of(tmp_path / "whole")
 
 
@@ -175,19 +179,19 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
     passages, cache = generated(12, 10), tmp_path / "cache"
     for study in "ab":
         (tmp_path / study).mkdir()
-        build_vectors(passages, tmp_path / study, cache, "cpu", LOG)
+        build_vectors(passages, tmp_path / study, cache, ENCODER, "cpu", LOG)
     names = ["00000.npy", "00001.npy", "00002.npy"]  # 5 and 5 rows of the first shard, 2 of the second
     inodes = [(tmp_path / "a" / name).stat().st_ino for name in names]
     assert inodes == [(tmp_path / "b" / name).stat().st_ino for name in names]
     (tmp_path / "a" / names[1]).unlink()
-    build_vectors(passages, tmp_path / "a", cache, "cpu", LOG)
+    build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
     expected = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
     found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for study in "ab":
         (tmp_path / study / names[2]).unlink()
-    build_vectors(generated(10, 10), tmp_path / "a", cache, "cpu", LOG)
+    build_vectors(generated(10, 10), tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert len(list(cache.rglob("*.npy"))) == 2
 
 
@@ -197,21 +201,22 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
     (tmp_path / "index").mkdir()
     context = Context(passages, tmp_path / "index", tmp_path / "cache", LOG, k=4)
     queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
-    Dense().build(context)
+    retriever = load_retriever(METHODS["dense"])
+    retriever.build(context)
     vectors = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
     products = load_encoder().encode([query.text for query in queries], LOG) @ vectors.T
 
     def nearest(scores: np.ndarray) -> list[int]:
         return sorted(range(12), key=lambda row: (-round(float(scores[row]), 6), row))[:4]
 
-    best = [[int(hit.passage_id[1:5]) for hit in hits] for hits in Dense().search(context, queries)]
+    best = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
     assert best == [nearest(scores) for scores in products]
     part = tmp_path / "index" / "00001.npy"
     bad = np.load(part)
     bad[2] = np.nan  # passage 7
     np.save(part, bad)
     products[:, 7] = -1
-    found = [[int(hit.passage_id[1:5]) for hit in hits] for hits in Dense().search(context, queries)]
+    found = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
     assert found == [nearest(scores) for scores in products]
 
 

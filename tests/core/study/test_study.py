@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
+from dagster_project.core.methods import METHODS
 from dagster_project.core.months import newest_complete_month
 from dagster_project.core.relations.sets import relation_names
+from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Place
@@ -69,7 +71,18 @@ VALID: dict[str, Any] = {
             },
         },
     ],
-    "methods": ["closed_book", "genread", "oracle"],
+    "methods": ["closed_book", "genread", "oracle", "stemmed", "nearest"],
+    "retrievers": [
+        {
+            "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0, "variant": "bm25+", "delta": 1,
+            "stop_words": "english", "stemmer": "porter",
+        },
+        {
+            "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "pooling": "cls",
+            "normalise": False, "query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 64,
+            "dtype": "float16", "device": "cpu", "batch_tokens": 512,
+        },
+    ],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
     "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
     "top_k": 2,
@@ -115,7 +128,7 @@ def test_shipped_studies_load(path: Path) -> None:
     study = load_study(path)
     assert study.models
     assert study.answer_prompts or study.candidate_prompts
-    assert set(study.retrievers) < set(study.methods)
+    assert set(study.retrieval_methods) < set(study.methods)
 
 
 def test_every_key_arrives(load: Callable[[object], Study]) -> None:
@@ -147,7 +160,21 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         requests_per_minute=60, tokens_per_minute=9000, max_cost_usd=2.5, prompt_usd_per_million=1.0,
         completion_usd_per_million=0.0,
     )  # fmt: skip
-    assert study.retrievers == ("oracle",)
+    assert study.retrieval_methods == ("oracle", "stemmed", "nearest")
+    stemmed, nearest = study.retrievers
+    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter")
+    assert nearest.settings == EncoderSettings(
+        "encoder", "main", "cls", False, "query: ", "passage: ", 64, "float16", "cpu", 512
+    )
+    assert (stemmed.retriever, stemmed.index, stemmed.can_be_fused) == (
+        METHODS["bm25"].retriever,
+        "bm25s",
+        True,
+    )
+    assert (nearest.cuts_last_sentence, nearest.is_default, study.method("nearest")) == (True, False, nearest)
+    assert stemmed.description.endswith(
+        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, variant: bm25+)"
+    )
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum")
     (reference,) = study.reference_questions
     assert (reference.name, reference.place, reference.tagme) == ("nq", Place("nq.jsonl"), TagMe(min_rho=0.3))
@@ -158,6 +185,7 @@ def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
     assert [p.name for p in study.answer_prompts] == ["plain", "shots"]
     assert [p.name for p in study.prompts_of("closed_book")] == ["plain", "shots"]
     assert [p.name for p in study.prompts_of("oracle")] == ["plain"]
+    assert [p.name for p in study.prompts_of("nearest")] == ["plain"]
     assert [p.name for p in study.paraphrase_prompts] == ["plain"]
     assert [p.name for p in study.sample_prompts] == ["bare"]
 
@@ -169,10 +197,12 @@ def test_valid_names_every_key() -> None:
         Embeddings: VALID["embeddings"], Nli: VALID["nli"], Grounding: VALID["grounding"],
         Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
         Service: VALID["models"][1]["service"],
+        Bm25Settings: VALID["retrievers"][0], EncoderSettings: VALID["retrievers"][1],
     }  # fmt: skip
     for kind, raw in kinds.items():
         keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder", "is_quick"} - OF_IMPORTS
-        assert keys == set(raw) - {"path"}, kind.__name__
+        named_apart = {"name", "kind"} if kind in (Bm25Settings, EncoderSettings) else set()
+        assert keys == set(raw) - {"path"} - named_apart, kind.__name__
 
 
 def test_defaults(load: Callable[[object], Study]) -> None:
@@ -296,7 +326,24 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("sampling.temperature", float("nan"), "must be a number above 0 and at most 2, not '.nan'"),
         ("methods", ["bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, hybrid, oracle, random"),
         ("methods", ["hybrid", "oracle", "random"], "methods: 'hybrid' fuses the passages of other methods; name"),
-        ("methods", ["hybrid"], "name at least one of bm25, dense beside it"),
+        ("methods", ["hybrid"], "name at least one of bm25, dense, stemmed, nearest beside it"),
+        ("methods", ["closed_book", "stemmed"], "retrievers: 'nearest' is not used; name it under methods, or leave it"),
+        ("retrievers.0.name", "bm25", "retrievers[0].name: 'bm25' is the name of a built-in method; choose another"),
+        ("retrievers.0.name", "nearest", "retrievers: 'nearest' appears twice"),
+        ("retrievers.0.kind", "oracle", "retrievers[0].kind: 'oracle' is not one of: bm25, dense"),
+        ("retrievers.0.kind", "dense", "retrievers[0].b: unknown key; allowed: batch_tokens, device, dtype"),
+        ("retrievers.0.k1", 0, "retrievers[0].k1: must be a number above 0 and at most 100, not 0"),
+        ("retrievers.0.b", 1.1, "retrievers[0].b: must be a number of 0 to 1, not 1.1"),
+        ("retrievers.0.variant", "lucene", "retrievers[0].delta: goes with variant: bm25l or bm25+"),
+        ("retrievers.0.variant", "bm25", "retrievers[0].variant: 'bm25' is not one of: lucene, robertson, atire, bm25l"),
+        ("retrievers.0.stop_words", "en", "retrievers[0].stop_words: 'en' is not one of: english, english_plus"),
+        ("retrievers.0.stemmer", "klingon", "retrievers[0].stemmer: 'klingon' is not one of: arabic"),
+        ("retrievers.1.path", ..., "retrievers[1].path: is missing; it must be a text"),
+        ("retrievers.1.pooling", "last", "retrievers[1].pooling: 'last' is not one of: mean, cls"),
+        ("retrievers.1.normalise", "no", "retrievers[1].normalise: must be true or false, not 'no'"),
+        ("retrievers.1.dtype", "bfloat16", "retrievers[1].dtype: 'bfloat16' is not one of: float32, float16"),
+        ("retrievers.1.max_tokens", 1, "retrievers[1].max_tokens: must be a whole number of 4 to 100000, not 1"),
+        ("retrievers.1.trust_remote_code", True, "retrievers[1].trust_remote_code: unknown key"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
         ("popularity.last_month", "10-2026", "popularity.last_month: must be a month in quotes"),

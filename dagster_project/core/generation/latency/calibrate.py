@@ -53,7 +53,7 @@ from dagster_project.core.generation.latency.rounds import (
 )
 from dagster_project.core.generation.tasks.answers import Answers, AskedQuestion
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS
+from dagster_project.core.methods import BACKGROUND, MEMORY
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import GENERATE
 from dagster_project.core.study.study import CANDIDATES, Model, Study
@@ -82,7 +82,7 @@ class _Calibration:
 
         Scoring candidates is no answer that a user waits for.
         """
-        if METHODS[method].kind != MEMORY or self.model.service:
+        if self.study.method(method).kind != MEMORY or self.model.service:
             return self.study
         prompts = tuple(
             prompt
@@ -243,7 +243,7 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
         rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
         known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
         before: dict[Place, float] = {}
-        if METHODS[method].kind == BACKGROUND:
+        if c.study.method(method).kind == BACKGROUND:
             written = c.lake.read(
                 "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
             )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.prompts.build import bare_prompt
 from dagster_project.core.generation.tasks.answers import AskedQuestion
-from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.methods import BACKGROUND
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.study.study import Study
 
@@ -89,7 +89,7 @@ def _digest(*parts: str | int) -> bytes:
 
 def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
     answer = (row.prompt().text, Decoding(study.max_new_tokens))
-    if METHODS[method].kind != BACKGROUND:
+    if study.method(method).kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
     return ((background, Decoding(study.background_tokens)), answer)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dagster_project.core.methods import METHODS, VERBALISED
+from dagster_project.core.methods import VERBALISED, Method
 
 _BLANK_LINE = "\n\n"
 
@@ -80,14 +80,14 @@ def bare_prompt(question: str, template: str) -> str:
     return template.replace("{question}", question)
 
 
-def text_as_read(text: str, source: str, method: str) -> str:
+def text_as_read(text: str, source: str, method: Method) -> str:
     """A retrieved passage as the model reads it. Some methods cut its last piece, unless nothing would be left.
 
     `source` as in lake table `passages`. Chosen: verbalised triples stay whole for every retriever. SPEC §3 cuts
     because articles are broken after about 100 words; a verbalised passage is whole sentences, and its last one is
     a fact, not a fragment.
     """
-    if not METHODS[method].cuts_last_sentence or source == VERBALISED:
+    if not method.cuts_last_sentence or source == VERBALISED:
         return text
     kept = text.rpartition(". ")[0]
     return text if is_blank(kept) else f"{kept}."

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import Passage, Passages, Question, text_as_read
 from dagster_project.core.lake import Lake
+from dagster_project.core.methods import Method
 from dagster_project.core.study.study import Study
 
 _BATCH_ROWS = 8192
@@ -62,27 +63,27 @@ def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def read_first_passages(lake: Lake, retriever: str) -> dict[str, dict[str, Passage]]:
+def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Passage]]:
     """Dataset → question_id → the retriever's best passage, as the model reads it.
 
     Errors: `LakeError` where lake table passages lacks one that was retrieved.
     """
     columns = ["dataset", "question_id", "passage_id"]
-    best = lake.read("retrieved_passages", retriever, columns, pc.field("rank") == 1)
+    best = lake.read("retrieved_passages", retriever.name, columns, pc.field("rank") == 1)
     texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist())
     found: dict[str, dict[str, Passage]] = {}
     for row in records(best):
         passage = texts.get(row["passage_id"])
         if passage is None:
             raise LakeError(
-                f"lake table retrieved_passages, partition {retriever}: passage {row['passage_id']} is not in lake"
+                f"lake table retrieved_passages, partition {retriever.name}: passage {row['passage_id']} is not in lake"
                 " table passages; materialise lake/retrieved_passages again"
             )
         found.setdefault(row["dataset"], {})[row["question_id"]] = passage
     return found
 
 
-def _texts_as_read(lake: Lake, retriever: str, passage_ids: list[str]) -> dict[str, Passage]:
+def _texts_as_read(lake: Lake, retriever: Method, passage_ids: list[str]) -> dict[str, Passage]:
     """From passage_id to the passage as the model reads it, where lake table passages holds it."""
     only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
     table = lake.read("passages", columns=["passage_id", "text", "source"], only=only)

@@ -34,7 +34,7 @@ from dagster_project.core.generation.tasks.questions import (
 )
 from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.lake import Outcome
-from dagster_project.core.methods import BACKGROUND, MEMORY, METHODS, RETRIEVAL, Method
+from dagster_project.core.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.study import Model, Prompt, Study
 
@@ -67,18 +67,16 @@ class Answers(Task):
     def inputs(self, scope: Scope) -> list[str]:
         lake, method = scope.lake, _method(scope)
         inputs = [lake.content("questions")]
-        kind = METHODS[method].kind
-        if kind == RETRIEVAL:
-            inputs += [lake.content("retrieved_passages", method), lake.content("passages")]
-        if kind == BACKGROUND:
+        if method.kind == RETRIEVAL:
+            inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
+        if method.kind == BACKGROUND:
             inputs.append(lake.content("generated_passages", scope.model.name))
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = METHODS[_method(scope)]
+        method = _method(scope)
         prompts = [
-            _decisive(prompt, scope.model, method)
-            for prompt in by_name(scope.study.prompts_of(_method(scope)))
+            _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
         ]
         return decisive_keys(
             scope.study,
@@ -94,7 +92,7 @@ class Answers(Task):
         by_method = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(_method(scope)))
+        prompts = by_name(study.prompts_of(_method(scope).name))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         items: list[AskedQuestion] = []
@@ -130,12 +128,12 @@ class Answers(Task):
         return score_answers(scope, run_id)
 
 
-def _method(scope: Scope) -> str:
+def _method(scope: Scope) -> Method:
     """The partition's method. Errors: `StudyError` where the study does not have it."""
     study, method = scope.study, scope.method
     if method is None or method not in study.methods:
         raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
-    return method
+    return study.method(method)
 
 
 def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
@@ -147,8 +145,8 @@ def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Passage]] | None:
     """Dataset → question_id → the method's passage; None for a method without passages."""
     method = _method(scope)
-    if METHODS[method].kind == RETRIEVAL:
+    if method.kind == RETRIEVAL:
         return read_first_passages(scope.lake, method)
-    if METHODS[method].kind == BACKGROUND:
+    if method.kind == BACKGROUND:
         return read_generated_passages(scope.lake, scope.model.name)
     return None

@@ -296,6 +296,16 @@ def _length(config: Any, tokenizer: Any) -> int | None:
     return found
 
 
+def input_limit(tokenizer: Any, config: Any) -> int | None:
+    """How many tokens an encoder without a decoder reads at once; None where nothing says it."""
+    declared = getattr(config, "max_position_embeddings", None) or 0
+    # the first positions of RoBERTa and its kin belong to padding
+    has_padding = any(kin in config.model_type for kin in ("roberta", "mpnet", "camembert"))
+    places = declared - (config.pad_token_id + 1 if has_padding else 0)
+    known = [n for n in (tokenizer.model_max_length, places) if 0 < n < _NO_LENGTH]
+    return min(known, default=None)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a device or the machine had too little memory."""
     import torch

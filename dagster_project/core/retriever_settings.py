@@ -1,0 +1,64 @@
+"""What a retriever is made with: the settings that a study may declare, and their defaults.
+
+What belongs here: the settings of both kinds of retrievers with an index. What does not: reading them out of study.yaml
+(`study.retrievers`), and their effects (`retrieval.bm25`, `embedding.declared`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+WITH_DELTA = ("bm25l", "bm25+")
+STOP_WORDS = (
+    *("english", "english_plus", "chinese", "danish", "dutch", "french", "german", "italian", "korean"),
+    *("norwegian", "portuguese", "russian", "spanish", "swedish", "turkish"),
+)  # fmt: skip
+"""The lists of bm25s."""
+STEMMERS = (
+    *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
+    *("norwegian", "porter", "portuguese", "romanian", "russian", "spanish", "swedish", "turkish"),
+)  # fmt: skip
+"""Algorithms of Snowball (package PyStemmer)."""
+POOLINGS = ("mean", "cls")
+VECTOR_DTYPES = ("float32", "float16")
+PACKAGE = "package:"
+
+
+@dataclass(frozen=True)
+class Bm25Settings:
+    """BM25: a `variant` of bm25s with its `k1` and `b`, and with `delta` if it is one of `WITH_DELTA`.
+
+    Tokens that are `stop_words` of a language do not count; then the others are stemmed by the `stemmer` of a language.
+    """
+
+    k1: float = 1.5
+    b: float = 0.75
+    variant: str = "lucene"
+    delta: float = 0.5
+    stop_words: str | None = None
+    stemmer: str | None = None
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """A text encoder of transformers or sentence-transformers.
+
+    `path` is a folder, a hub id (at `revision`), or `package:<package>/<folder>` for one that an installed Python package
+    carries. A text's vector is the mean over its tokens or that of its first token (`pooling`). With `normalise` it has
+    unit length, so that scores are cosines; otherwise they are dot products. The prefixes stand before each question and
+    each passage. Texts are cut at `max_tokens`; None: at what the encoder reads. Vectors are stored in `dtype`; with
+    float16 a GPU also computes in it, and a CPU in float32. `device` is a torch device or `auto`; None: the study's. A
+    batch has at most `batch_tokens`; None: what suits the device.
+    """
+
+    path: str
+    revision: str | None = None
+    pooling: str = "mean"
+    normalise: bool = True
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int | None = None
+    dtype: str = "float32"
+    device: str | None = None
+    batch_tokens: int | None = None
