@@ -179,7 +179,7 @@ def _passage_tables(world: World, rng: np.random.Generator) -> Iterator[tuple[st
         others = (first[:, None] + np.arange(1, TOP_K) * 7) % n
         hits = rng.random((n, TOP_K)) < 0.4
         yield "retrieved_passages", retriever, {
-            "dataset": DATASET, "question_id": np.repeat(questions, TOP_K), "retriever": retriever,
+            "dataset": DATASET, "question_id": np.repeat(questions, TOP_K), "paraphrase_id": 0, "retriever": retriever,
             "rank": np.tile(np.arange(1, TOP_K + 1), n),
             "passage_id": ids[np.column_stack([first, others]).ravel()],
             "score": -np.tile(np.arange(1.0, TOP_K + 1), n), "has_answer": hits.ravel(),

@@ -37,7 +37,8 @@ _BATCH_ROWS = 5_000
 _VOLATILE = frozenset({
     "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
     "code_version",
-    "embedding",  # its last digits depend on the batch; the text and the encoder beside it say which vector it is
+    # their last digits depend on the batch; the text and the encoder say which vector it is
+    "embedding", "query_embedding",
 })  # fmt: skip
 
 

@@ -1,10 +1,13 @@
-{#- recall@1 and recall@5 with their Wilson intervals, by DPR's and by PopQA's rule, over rows of int_first_hits. A missing
-passage counts as a miss. recall@5 is null if the retriever gave no question five passages (`n_ranks`). -#}
+{#- recall@1, @5, @20 and @k with their Wilson intervals, by DPR's and by PopQA's rule, over rows of int_first_hits. A missing
+passage counts as a miss. k is the largest rank of the retriever (`n_ranks`); recall@5 and @20 are null where k is smaller. -#}
 {% macro recall_rates() -%}
+    max(n_ranks) as k,
     {%- for rule in ['', '_popqa'] %}
-    {%- set at_1 = 'count(*) filter (where first_rank' ~ rule ~ ' <= 1)' %}
-    {%- set at_5 = 'case when max(n_ranks) >= 5 then count(*) filter (where first_rank' ~ rule ~ ' <= 5) end' %}
-    {{ rate(at_1, 'count(*)', 'recall_at_1' ~ rule) }},
-    {{ rate(at_5, 'count(*)', 'recall_at_5' ~ rule) }}{{ ',' if not loop.last }}
+    {%- for at in [1, 5, 20] %}
+    {%- set hits = 'count(*) filter (where first_rank' ~ rule ~ ' <= ' ~ at ~ ')' %}
+    {%- set hits = hits if at == 1 else 'case when max(n_ranks) >= ' ~ at ~ ' then ' ~ hits ~ ' end' %}
+    {{ rate(hits, 'count(*)', 'recall_at_' ~ at ~ rule) }},
+    {%- endfor %}
+    {{ rate('count(first_rank' ~ rule ~ ')', 'count(*)', 'recall_at_k' ~ rule) }}{{ ',' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.methods import Method
 from dagster_project.core.retrieval.stored_passages import StoredPassages
@@ -20,18 +22,19 @@ from dagster_project.core.retrieval.stored_passages import StoredPassages
 
 @dataclass(frozen=True)
 class Query:
-    """One question to find passages for. Only an upper bound may read `subject_id`, which may be unknown, and
-    `gold_answers`."""
+    """One wording of a question to find passages for; paraphrase 0 is the question itself. Only an upper bound may read
+    `subject_id`, which may be unknown, and `gold_answers`."""
 
     dataset: str
     question_id: str
     text: str
     subject_id: str | None
     gold_answers: tuple[str, ...]
+    paraphrase_id: int = 0
 
     @property
     def key(self) -> QueryKey:
-        return self.dataset, self.question_id
+        return self.dataset, self.question_id, self.paraphrase_id
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class Hit:
     score: float | None
 
 
-QueryKey = tuple[str, str]
-"""Dataset and question id."""
+QueryKey = tuple[str, str, int]
+"""Dataset, question id and paraphrase id."""
 Results = Mapping[QueryKey, Sequence[str]]
-"""The ids of the passages that a retriever found for each question, best first; questions without a hit are absent."""
+"""The ids of the passages that a retriever found for each wording, best first; wordings without a hit are absent."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,12 @@ class Retriever(ABC):
 
         The hits of one query are distinct passages. They may not depend on the other queries.
         """
+
+    def search_with_vectors(
+        self, context: Context, queries: Sequence[Query]
+    ) -> tuple[list[list[Hit]], np.ndarray | None]:
+        """The hits, and the float32 vectors of the queries, shape (len(queries), dimensions); None without vectors."""
+        return self.search(context, queries), None
 
 
 def load_retriever(method: Method) -> Retriever:

@@ -61,6 +61,11 @@ class Dense(Retriever):
         return counts_of(folder)
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
+        return self.search_with_vectors(context, queries)[0]
+
+    def search_with_vectors(
+        self, context: Context, queries: Sequence[Query]
+    ) -> tuple[list[list[Hit]], np.ndarray]:
         import faiss
 
         faiss.omp_set_num_threads(thread_count())
@@ -77,7 +82,7 @@ class Dense(Retriever):
                     progress.add(len(part))
         ids = iter(context.passages.ids(best.rows.ravel()))
         hits = [[Hit(next(ids), float(score)) for score in own] for own in best.scores]
-        return [own if found else [] for own, found in zip(hits, is_finite, strict=True)]
+        return [own if found else [] for own, found in zip(hits, is_finite, strict=True)], vectors
 
     def _vectors_of(self, queries: Sequence[Query], device: str, log: logging.Logger) -> np.ndarray:
         before = self._encoder.settings.query_prefix

@@ -20,7 +20,9 @@ class RandomPassages(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         n = len(context.passages)
-        drawn = [drawn_rows(context.seed, *query.key, n, context.k) for query in queries]
+        drawn = [
+            drawn_rows(context.seed, query.dataset, query.question_id, n, context.k) for query in queries
+        ]
         ids = iter(context.passages.ids(np.array([row for rows in drawn for row in rows], dtype=np.int64)))
         return [[Hit(next(ids), None) for _ in rows] for rows in drawn]
 

@@ -6,13 +6,26 @@ how a retriever ranks (its own module), and what a model makes of a passage (`ge
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.retrieval.base import Context, Hit, Query, Results, Retriever, load_retriever
+from dagster_project.core.generation.prompts.inputs import read_wordings
+from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.retrieval.base import (
+    Context,
+    Hit,
+    Query,
+    QueryKey,
+    Results,
+    Retriever,
+    load_retriever,
+)
 from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
@@ -23,7 +36,7 @@ _QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_a
 
 
 def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> Outcome:
-    """Write a retriever's partition of `retrieved_passages`: up to `top_k` passages a question, ranks from 1.
+    """Write a retriever's partition of `retrieved_passages`: up to `top_k` passages a wording, ranks from 1.
 
     Notes: recall@1 and recall@k (a question without a passage counts as not found) and n. Errors:
     `IndexMissingError` where the retriever's index is not built over the present passages, `LakeError` where the
@@ -34,6 +47,8 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
     needed = [lake.content(_TABLE, other) for other in study.fused(retriever)]
     if method.is_seeded:
         needed.append(str(study.seed))
+    if study.reads_paraphrases(retriever):
+        needed.append(lake.content("paraphrases"))
     stamp = fingerprint(
         retriever,
         study.top_k,
@@ -60,56 +75,91 @@ def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: log
         device=study.embeddings.device,
         others={other: _results(lake, other) for other in study.fused(retriever)},
     )
-    questions = lake.read("questions", columns=_QUESTION_COLUMNS).to_pylist()
-    queries = [
-        Query(q["dataset"], q["question_id"], q["question"], q["subject_id"], tuple(q["gold_answers"]))
-        for q in questions
-    ]
-    found = tool.search(context, queries)
+    queries = list(_queries(lake, with_paraphrases=study.reads_paraphrases(retriever)))
+    found, vectors = tool.search_with_vectors(context, queries)
     texts = context.passages.texts({hit.passage_id for hits in found for hit in hits})
-    rows = [
-        row
-        for question, hits in zip(questions, found, strict=True)
-        for row in _rows(question, retriever, hits, texts)
-    ]
-    notes = recall(rows, len(questions), study.top_k)
-    log.info("%s: %s", retriever, ", ".join(f"{name} {value:.4g}" for name, value in notes.items()))
-    return Computed(rows, notes=notes)
+    kept = vectors if study.reads_paraphrases(retriever) else None
+    recalled = Recall(study.top_k)
+    rows = recalled.counting(_rows(retriever, queries, found, texts, kept))
+    notes = recalled.notes
+
+    def streamed() -> Iterator[pa.Table]:
+        yield from Streamed.of(_TABLE, rows).tables
+        recalled.finish(sum(not query.paraphrase_id for query in queries))
+        log.info("%s: %s", retriever, ", ".join(f"{name} {value:.4g}" for name, value in notes.items()))
+
+    return Computed(Streamed(streamed()), notes=notes)
+
+
+def _queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
+    """Every question of the lake, each before its other wordings."""
+    wordings = read_wordings(lake) if with_paraphrases else {}
+    for question in lake.read("questions", columns=_QUESTION_COLUMNS).to_pylist():
+        own = Query(
+            question["dataset"],
+            question["question_id"],
+            question["question"],
+            question["subject_id"],
+            tuple(question["gold_answers"]),
+        )
+        yield own
+        for paraphrase_id, text in wordings.get((own.dataset, own.question_id), ()):
+            if paraphrase_id:
+                yield dataclasses.replace(own, text=text, paraphrase_id=paraphrase_id)
 
 
 def _results(lake: Lake, retriever: str) -> Results:
     """The passages that a retriever found, as the lake holds them."""
-    columns = ["dataset", "question_id", "rank", "passage_id"]
-    found: dict[tuple[str, str], list[str]] = {}
+    columns = ["dataset", "question_id", "paraphrase_id", "rank", "passage_id"]
+    found: dict[QueryKey, list[str]] = {}
     rows = lake.read(_TABLE, retriever, columns).to_pylist()
     for row in sorted(rows, key=lambda row: row["rank"]):
-        found.setdefault((row["dataset"], row["question_id"]), []).append(row["passage_id"])
+        key = row["dataset"], row["question_id"], row["paraphrase_id"]
+        found.setdefault(key, []).append(row["passage_id"])
     return found
 
 
-def recall(rows: Sequence[Mapping[str, Any]], n_questions: int, k: int) -> dict[str, float]:
-    """The share of questions with an answer in the first passage, and in one of the first `k` passages."""
-    first = {(row["dataset"], row["question_id"]) for row in rows if row["rank"] == 1 and row["has_answer"]}
-    any_of = {(row["dataset"], row["question_id"]) for row in rows if row["rank"] <= k and row["has_answer"]}
-    n = max(n_questions, 1)
-    notes: dict[str, float] = {"recall_at_1": len(first) / n, f"recall_at_{k}": len(any_of) / n}
-    return {**notes, "n_questions": n_questions}
+class Recall:
+    """Counts, while rows are written, the questions with an answer in the first passage, and in the first `k`."""
+
+    def __init__(self, k: int) -> None:
+        self.notes: dict[str, float] = {}
+        self._k, self._first, self._any = k, 0, set[QueryKey]()
+
+    def counting(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """The rows as they are; those of paraphrases do not count."""
+        for row in rows:
+            if row["has_answer"] and not row["paraphrase_id"] and row["rank"] <= self._k:
+                self._first += row["rank"] == 1
+                self._any.add((row["dataset"], row["question_id"], 0))
+            yield row
+
+    def finish(self, n_questions: int) -> None:
+        """Set `notes`: the shares of `n_questions` questions."""
+        n = max(n_questions, 1)
+        self.notes |= {"recall_at_1": self._first / n, f"recall_at_{self._k}": len(self._any) / n}
+        self.notes["n_questions"] = n_questions
 
 
 def _rows(
-    question: Mapping[str, Any], retriever: str, hits: Sequence[Hit], texts: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    golds = question["gold_answers"]
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "retriever": retriever,
-            "rank": rank,
-            "passage_id": hit.passage_id,
-            "score": hit.score,
-            "has_answer": has_answer(texts[hit.passage_id], golds),
-            "has_answer_popqa": has_answer_popqa(texts[hit.passage_id], golds),
-        }
-        for rank, hit in enumerate(hits, start=1)
-    ]
+    retriever: str,
+    queries: Sequence[Query],
+    found: Sequence[Sequence[Hit]],
+    texts: Mapping[str, str],
+    vectors: np.ndarray | None,
+) -> Iterator[dict[str, Any]]:
+    for number, (query, hits) in enumerate(zip(queries, found, strict=True)):
+        golds = query.gold_answers
+        for rank, hit in enumerate(hits, start=1):
+            yield {
+                "dataset": query.dataset,
+                "question_id": query.question_id,
+                "paraphrase_id": query.paraphrase_id,
+                "retriever": retriever,
+                "rank": rank,
+                "passage_id": hit.passage_id,
+                "score": hit.score,
+                "query_embedding": vectors[number] if vectors is not None and rank == 1 else None,
+                "has_answer": has_answer(texts[hit.passage_id], golds),
+                "has_answer_popqa": has_answer_popqa(texts[hit.passage_id], golds),
+            }

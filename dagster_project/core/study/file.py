@@ -109,6 +109,7 @@ def _study(read: Reader) -> Study:
         collections=collections,
         grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), *of_grounding)),
         retrievers=retrievers,
+        retrieve_paraphrases=read.flag("retrieve_paraphrases"),
     )
     import_checks.check(read, study)
     _check_whole(read, study)

@@ -271,7 +271,8 @@ class Study:
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
     With `collections`, retrieval searches their passages, and no others. `retrievers` are methods that the study declares
-    itself; `methods` names those that it uses, declared or built in. With `nli`, answers are also compared by
+    itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`, they also find passages
+    for every paraphrase. With `nli`, answers are also compared by
     entailment. With `grounding`, what models write is compared with a corpus, and models are asked to quote it.
     `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
@@ -296,6 +297,7 @@ class Study:
     collections: tuple[Collection, ...] = ()
     grounding: Grounding | None = None
     retrievers: tuple[Method, ...] = ()
+    retrieve_paraphrases: bool = False
     is_quick: bool = False
 
     @property
@@ -317,6 +319,11 @@ class Study:
         """The methods that retrieve; a fusion comes after the methods that it fuses."""
         found = [method for method in self.methods if not self.method(method).is_parametric]
         return tuple(sorted(found, key=lambda method: self.method(method).is_fusion))
+
+    def reads_paraphrases(self, method: str) -> bool:
+        """Whether passages are found for paraphrases: not by bounds and conditions, which do not read the wording."""
+        own = self.method(method)
+        return self.retrieve_paraphrases and (own.can_be_fused or own.is_fusion)
 
     def fused(self, retriever: str) -> tuple[str, ...]:
         """The study's retrievers whose results `retriever` fuses; empty if it is not a fusion."""

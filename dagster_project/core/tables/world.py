@@ -297,14 +297,23 @@ WORLD_TABLES = (
     ),
     Table(
         "retrieved_passages",
-        "One row per (dataset, question, retriever, rank).",
+        "One row per (dataset, question, wording, retriever, rank). Other wordings than the question itself only if the"
+        " study retrieves for paraphrases, and only for retrievers that read the wording.",
         (
             DATASET,
             QUESTION_ID,
+            PARAPHRASE_ID,
             column("retriever", pa.string(), "retriever, and method that uses its first passage"),
             column("rank", pa.int32(), "rank of the passage, 1 = best"),
             column("passage_id", pa.string(), "passage that the retriever found"),
             column("score", pa.float64(), "the retriever's own score; null where it gives none", null=True),
+            column(
+                "query_embedding",
+                pa.list_(pa.float32()),
+                "vector of the wording by the retriever's encoder, at rank 1 alone; null unless the study retrieves for"
+                " paraphrases, and for a retriever without vectors",
+                null=True,
+            ),
             column(
                 "has_answer",
                 pa.bool_(),

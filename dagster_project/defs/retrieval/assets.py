@@ -7,7 +7,7 @@ from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.defs.ingest.assets import entities, triples
 from dagster_project.defs.partitions import chosen_study, retrievers
-from dagster_project.defs.questions.assets import questions
+from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 
@@ -57,10 +57,10 @@ indexes = [
     kinds={"parquet"},
     partitions_def=retrievers,
     backfill_policy=dg.BackfillPolicy.single_run(),
-    deps=[questions, passages, *indexes],
+    deps=[questions, paraphrases, passages, *indexes],
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, retriever, rank); a fusion comes after the retrievers that it fuses."""
+    """One row per (dataset, question, wording, retriever, rank); a fusion comes after the retrievers that it fuses."""
     keys = sorted(context.partition_keys, key=study.study.retrieval_methods.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

@@ -120,7 +120,7 @@ def _retrieved(dataset: str, question_id: str, retriever: str) -> list[dict[str,
     return [
         {
             "dataset": dataset, "question_id": question_id, "retriever": retriever, "rank": rank,
-            "passage_id": passage_id, "score": 1.0, "has_answer": True, "has_answer_popqa": True,
+            "paraphrase_id": 0, "passage_id": passage_id, "score": 1.0, "has_answer": True, "has_answer_popqa": True,
         }
         for rank, passage_id in ((2, "Q8-0"), (1, own))
     ]  # fmt: skip

@@ -72,7 +72,7 @@ def fill_lake(lake: Lake, n_questions: int, labels: Mapping[int, str] | None = N
                 "text": text, "source": "sandbox",
             })  # fmt: skip
             best.append({
-                **key, "rank": 1, "passage_id": f"Q{number}-0", "score": 1.0, "has_answer": True,
+                **key, "paraphrase_id": 0, "rank": 1, "passage_id": f"Q{number}-0", "score": 1.0, "has_answer": True,
                 "has_answer_popqa": True,
             })  # fmt: skip
     lake.write("questions", questions, fingerprint="f")

@@ -51,7 +51,10 @@ def test_a_passage_that_two_retrievers_found_stands_first_and_ties_go_by_passage
 
 
 def test_results_belong_to_a_question_of_a_dataset(tmp_path: Path, log: logging.Logger) -> None:
-    others = {"one": {("d", "1"): ["Q1-0"], ("e", "1"): ["Q2-0"]}, "two": {("d", "1"): ["Q3-0"]}}
+    others = {
+        "one": {("d", "1", 0): ["Q1-0"], ("e", "1", 0): ["Q2-0"]},
+        "two": {("d", "1", 0): ["Q3-0"], ("d", "1", 1): ["Q4-0"]},
+    }
     queries = [Query(dataset, "1", "text", "Q1", ()) for dataset in "def"]
     found = Hybrid().search(
         Context(StoredPassages.of([]), tmp_path, tmp_path, log, k=5, others=others), queries

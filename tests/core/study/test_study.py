@@ -85,6 +85,7 @@ VALID: dict[str, Any] = {
     ],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
     "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
+    "retrieve_paraphrases": True,
     "top_k": 2,
     "max_new_tokens": 7,
     "background_tokens": 90,
@@ -161,6 +162,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         completion_usd_per_million=0.0,
     )  # fmt: skip
     assert study.retrieval_methods == ("oracle", "stemmed", "nearest")
+    assert [study.reads_paraphrases(name) for name in study.retrieval_methods] == [False, True, True]
     stemmed, nearest = study.retrievers
     assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter")
     assert nearest.settings == EncoderSettings(

@@ -69,7 +69,12 @@ def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Pa
     Errors: `LakeError` where lake table passages lacks one that was retrieved.
     """
     columns = ["dataset", "question_id", "passage_id"]
-    best = lake.read("retrieved_passages", retriever.name, columns, pc.field("rank") == 1)
+    best = lake.read(
+        "retrieved_passages",
+        retriever.name,
+        columns,
+        (pc.field("rank") == 1) & (pc.field("paraphrase_id") == 0),
+    )
     texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist())
     found: dict[str, dict[str, Passage]] = {}
     for row in records(best):

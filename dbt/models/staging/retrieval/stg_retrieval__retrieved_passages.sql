@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'retrieved_passages') }}
-    where {{ is_declared(['dataset', 'retriever']) }}
+    where {{ is_declared(['dataset', 'retriever']) }} and paraphrase_id = 0
 
 ),
 
