@@ -164,6 +164,7 @@ def retrieved_rows(
                 {
                     "dataset": question["dataset"],
                     "question_id": question["question_id"],
+                    "paraphrase_id": 0,
                     "retriever": retriever,
                     "rank": rank,
                     "passage_id": passage_id,
@@ -171,6 +172,27 @@ def retrieved_rows(
                     "has_answer_popqa": has_answer,
                 },
             )
+
+
+def retrieved_for_paraphrases(
+    plan: LakePlan, questions: Sequence[dict[str, Any]], retriever: str
+) -> Iterator[dict[str, Any]]:
+    """What a retriever with an index finds for paraphrases: up to two passages of the dataset's subjects, by a hash."""
+    if METHODS[retriever].index is None:
+        return
+    for i, question in enumerate(questions):
+        for paraphrase_id in range(1, plan.n_paraphrases + 1):
+            drawn = int(fame(f"{question['question_id']} {paraphrase_id}") * 9)
+            near = {question["subject_id"], "Q1", questions[(i + drawn) % len(questions)]["subject_id"]}
+            for rank, subject_id in enumerate(sorted(near)[: drawn % 3], start=1):
+                text = f"{paraphrase_id}: {question['subject']}?"
+                row = {
+                    "dataset": question["dataset"], "question_id": question["question_id"],
+                    "paraphrase_id": paraphrase_id, "retriever": retriever, "rank": rank,
+                    "passage_id": f"{subject_id}-0", "has_answer": False, "has_answer_popqa": False,
+                    "query_embedding": embedding(text) if rank == 1 else None,
+                }  # fmt: skip
+                yield fill("retrieved_passages", row)
 
 
 def answer_rows(

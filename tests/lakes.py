@@ -36,6 +36,7 @@ from tests.lake_rows import (
     passage_row,
     question_rows,
     relation_names,
+    retrieved_for_paraphrases,
     retrieved_rows,
     sampled_answer_rows,
 )
@@ -118,7 +119,11 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
     _put(lake, "questions", questions)
     _put(lake, "paraphrases", paraphrase_rows(plan, questions))
     for retriever in (method for method in plan.methods if not METHODS[method].is_parametric):
-        _put(lake, "retrieved_passages", retrieved_rows(questions, retriever, rng), retriever)
+        found = [
+            *retrieved_rows(questions, retriever, rng),
+            *retrieved_for_paraphrases(plan, questions, retriever),
+        ]
+        _put(lake, "retrieved_passages", found, retriever)
     if plan.with_answers:
         _write_answers(lake, plan, questions, rng)
     return lake
