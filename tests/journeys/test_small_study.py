@@ -10,11 +10,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dagster_project import run
 from dagster_project.core.lake import Lake
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.router import load_router
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
-from tests.in_process_dbt import put_parsed
+from dagster_project.core.study.file import load_study
+from dagster_project.core.warehouse.build import STUDY_BUILD
+from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.journeys.commands import (
     ANSWERS_ALONE,
     PROJECT,
@@ -27,6 +30,7 @@ from tests.journeys.commands import (
 from tests.journeys.growing_disk import contents
 from tests.journeys.small_world import FACTS, Small
 from tests.small_disk import run_with_small_disk
+from tests.warehouses import mart
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
@@ -161,18 +165,19 @@ def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing
 def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_is_room(
     small: Small, tmp_path: Path
 ) -> None:
-    """Full when the run history is begun, in dbt parse, in generation, in dbt build.
+    """Full when the run history is begun, in generation, in dbt build.
 
-    That a parse which was cut is done again: `test_a_second_run_mends_files_that_a_full_disk_left_cut…`.
+    dbt on a full disk before a build: `test_publishing_on_a_full_disk` lets it write documentation. That a parse which
+    was cut is done again: `test_a_second_run_mends_files_that_a_full_disk_left_cut…`.
     """
     put_parsed(tmp_path / "disk/home", small.study)
     (tmp_path / "disk").rename(tmp_path / "parsed")
-    sizes = ("0.05", "3", "9", "40")
+    sizes = ("0.05", "9", "40")
     shown = run_with_small_disk("tests.journeys.growing_disk", str(small.study), str(tmp_path), *sizes)
     attempts = [json.loads(line) for line in shown.stdout.splitlines()]
-    assert [attempt["code"] for attempt in attempts] == [1, 1, 1, 1], shown.stderr[-2000:]
-    began, parsed, generated, built = (attempt["stage"] for attempt in attempts)
-    assert began == parsed == "start"
+    assert [attempt["code"] for attempt in attempts] == [1, 1, 1], shown.stderr[-2000:]
+    began, generated, built = (attempt["stage"] for attempt in attempts)
+    assert began == "start"
     assert re.match(r"\[\d+/(\d+)\]", generated)
     assert re.match(r"\[(\d+)/\1\]", built)
     for attempt in attempts:
@@ -248,25 +253,38 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Sm
     assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
 
 
-def test_a_model_that_fails_leaves_the_others_published(changing: Small) -> None:
-    """The failing model's later stages are skipped; the mart of coverage has its rows as missing."""
+def test_a_model_that_fails_leaves_the_others_published(
+    changing: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The failing model's later stages are skipped; the marts show its rows as missing; the end says what failed."""
     text = changing.study.read_text(encoding="utf-8")
     (line,) = [one for one in text.splitlines() if "name: scripted" in one]
     broken = '  - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}'
     changing.study.write_text(text.replace(line, f"{broken}\n{line}"), encoding="utf-8")
-    done = run_study(changing.home, changing.study)
-    assert done.returncode == 1
-    errors = [one for one in done.stderr.splitlines() if one.startswith("error: ")]
-    assert len(errors) == 1, done.stderr
-    assert re.match(r"error: \w+ \w+ of broken: fake backend: call 1 fails", errors[0])
-    assert "broken: not finished. The warehouse is published: the other model is complete" in done.stderr
-    assert "`make run` again continues there" in done.stderr
-    assert len(re.findall(r"^\[\d+/\d+\] .* of broken$", done.stdout, re.MULTILINE)) == 1
-    assert "scripted" in done.stdout.split("\n\n")[-1]  # the headline
-    with changing.published() as warehouse:
-        states = warehouse.sql(
-            "select distinct model, state from marts.fct_answer_coverage where table_name = 'answers' order by all"
-        ).fetchall()
-        answered = warehouse.sql("select distinct model from marts.fct_accuracy").fetchall()
-    assert states == [("broken", "no rows"), ("scripted", "complete")]
-    assert answered == [("scripted",)]
+    said = run_up_to_the_warehouse(changing.home, changing.study)
+    (failure,) = re.findall(r"^      (.*) failed; the other models go on: (.*)$", said, re.MULTILINE)
+    assert re.match(r"\w+ \w+ of broken$", failure[0])
+    assert failure[1].startswith("fake backend: call 1 fails")
+    assert len(re.findall(r"^\[\d+/\d+\] .* of broken$", said, re.MULTILINE)) == 1
+    assert "answers of scripted" in said
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(changing.home))
+    monkeypatch.setenv("LONGTAIL_STUDY", str(changing.study))
+    monkeypatch.setenv("HF_HOME", str(changing.root / "cache"))  # as set by a user: `run` then leaves it
+    study = load_study(changing.study)
+    invoke_dbt(study, *STUDY_BUILD, "--select", "+fct_answer_coverage", "+fct_accuracy", "+dim_models")
+    states = mart(study, "fct_answer_coverage").query("table_name == 'answers'")
+    assert set(zip(states.model, states.state, strict=True)) == {
+        ("broken", "no rows"),
+        ("scripted", "complete"),
+    }
+    assert set(mart(study, "fct_accuracy").model) == {"scripted"}
+
+    monkeypatch.setattr(run, "materialise", lambda *_: {"broken": ": ".join(failure)})
+    assert run.main() == 1
+    shown = capsys.readouterr()
+    errors = [one for one in shown.err.splitlines() if one.startswith("error: ")]
+    assert errors == [f"error: {': '.join(failure)}"]
+    assert "broken: not finished. The warehouse is published: the other model is complete" in shown.err
+    assert "`make run` again continues there" in shown.err
+    assert "scripted" in shown.out.split("\n\n")[-1]  # the headline
