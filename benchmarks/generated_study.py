@@ -261,7 +261,7 @@ def _prompts(world: World, model: str, method: str) -> tuple[list[str] | None, l
     else:
         first = world.passage[method].tolist()
         ids = [f"{world.rows[i]['subject_id']}-0" for i in first]
-        texts = [text_as_read(world.passage_texts[i], "sandbox", method) for i in first]
+        texts = [text_as_read(world.passage_texts[i], "sandbox", METHODS[method]) for i in first]
     return ids, [block(template, row["question"], text) for row, text in zip(world.rows, texts, strict=True)]
 
 
