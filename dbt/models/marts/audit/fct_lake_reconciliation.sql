@@ -45,11 +45,11 @@ counted as (
         (select count(*) from {{ ref(mart) }}) as n_mart
     from ({{ doubled_keys(ref('stg_generation__' ~ table_name), own_key, text) }})
     union all
-    {%- endfor %}{% for table_name, staging in [('questions', 'stg_questions__questions'), ('entities', 'stg_wikimedia__entities')] %}
+    {%- endfor %}{% for table_name, source in [('questions', 'questions'), ('entities', 'wikimedia')] %}
     select
         '{{ table_name }}' as table_name,
         'dim_{{ table_name }}' as mart,
-        (select count(*) from {{ ref(staging) }}) as n_study,
+        (select count(*) from {{ ref('stg_' ~ source ~ '__' ~ table_name) }}) as n_study,
         0 as n_copies,
         0 as n_contradictory,
         (select count(*) from {{ ref('dim_' ~ table_name) }}) as n_mart
