@@ -98,7 +98,7 @@ def _of_group(
         key
         for key in keys
         if _NEEDS.get(_name(key), lambda _: True)(study)
-        and (key.path[0] != "indexes" or _name(key) in searched)
+        and (key.path[0] != "indexes" or _name(key) in (*_NEEDS, *searched))
     ]
     kinds: dict[str, list[dg.AssetKey]] = {}
     for key in needed:

@@ -154,7 +154,7 @@ STATISTICS_TABLES = (
             column(
                 "p_value",
                 pa.float64(),
-                "two-sided test of the paired difference by 10,000 random changes of signs; null for a ratio, which"
+                "two-sided test of the paired difference by random changes of signs; null for a ratio, which"
                 " its difference tests, and with fewer than five questions",
                 null=True,
             ),
