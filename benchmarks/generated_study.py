@@ -170,11 +170,12 @@ def _passage_tables(world: World, rng: np.random.Generator) -> Iterator[tuple[st
     n = len(world)
     ids = np.array([f"{row['subject_id']}-0" for row in world.rows])
     questions = [row["question_id"] for row in world.rows]
-    yield "passages", "all", {
-        "passage_id": ids, "entity_id": [row["subject_id"] for row in world.rows],
-        "title": [row["subject"] for row in world.rows], "position": 0, "text": world.passage_texts,
-        "source": "sandbox",
-    }  # fmt: skip
+    for table in ("passages", "cited_passages"):
+        yield table, "all", {
+            "passage_id": ids, "entity_id": [row["subject_id"] for row in world.rows],
+            "title": [row["subject"] for row in world.rows], "position": 0, "text": world.passage_texts,
+            "source": "sandbox",
+        }  # fmt: skip
     for retriever, first in world.passage.items():
         others = (first[:, None] + np.arange(1, TOP_K) * 7) % n
         hits = rng.random((n, TOP_K)) < 0.4

@@ -27,6 +27,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "quip_scores": lambda study: study.grounding is not None,
     "entity_cooccurrences": lambda study: study.grounding is not None,
     "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
+    "cited_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),

@@ -302,7 +302,8 @@ def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.ra
             for subject in subjects
         ],
     )
-    _put(lake, "passages", [passage_row(subject) for subject in subjects])
+    for table in ("passages", "cited_passages"):
+        _put(lake, table, [passage_row(subject) for subject in subjects])
     views = [mean_views(plan, subject, rng) for subject in subjects]
     for month in MONTHS:
         rows = [

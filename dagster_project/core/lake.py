@@ -212,6 +212,13 @@ class Lake:
         with pq.ParquetFile(self.path(table, partition)) as file:
             return next((batch.to_pylist() for batch in file.iter_batches(n)), [])
 
+    def batches(self, table: str, partition: str = WHOLE) -> Iterator[pa.Table]:
+        """The rows of a partition that may be larger than memory, in order. Errors: as `read`."""
+        self.content(table, partition)
+        with pq.ParquetFile(self.path(table, partition)) as file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                yield pa.Table.from_batches([batch])
+
     def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
         """Read every partition of a table; zero rows if there are none."""
         parts = [self.read(table, partition, columns) for partition in self.partitions(table)]

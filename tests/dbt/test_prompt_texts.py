@@ -99,6 +99,7 @@ def _make_awkward(lake: Lake) -> None:
             if table == "questions":
                 row["objects"] = [f"{row['subject_id']} {{question}}"]
         lake.write(table, rows, fingerprint="awkward")
+    lake.write("cited_passages", lake.read("passages"), fingerprint="awkward")
 
 
 def _make_cloze_queries(lake: Lake) -> None:

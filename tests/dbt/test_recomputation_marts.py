@@ -86,7 +86,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     study = copied_study(AWKWARD, monkeypatch, tmp_path / "copy")
     enrich(study)
     marts = ("fct_guessing_baselines", "fct_passage_effects", "dim_questions", "dim_passages", "dim_entities")
-    staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__passages")
+    staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__cited_passages")
     invoke_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
             "int_question_passages", "int_answer_pairs", "fct_answers", "fct_retrieval_quadrants", *marts)  # fmt: skip
     guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
@@ -127,14 +127,14 @@ def enrich(study: Study) -> None:
             entity["article_title"] = f"{names[entity['entity_id']]} (film)" if rng.uniform() < 0.5 else None
             entity["aliases"] = [str(rng.choice(list(names.values()))).upper()]
     lake.write("entities", entities, fingerprint="richer")
-    passages = lake.read("passages").to_pylist()
+    passages = lake.read("cited_passages").to_pylist()
     for passage in passages:
         name = names.get(passage["entity_id"], "other")
         titles = [f"{name} (film)", f"{name}, Ohio", f"{name} (film) (cut)", f"Not {name}", name]
         passage["title"] = str(rng.choice(titles))
         others = [passage["entity_id"], None, "Q4", str(rng.choice(list(names)))]
         passage["entity_id"] = others[rng.integers(len(others))]
-    lake.write("passages", passages, fingerprint="richer")
+    lake.write("cited_passages", passages, fingerprint="richer")
 
 
 def popqa_match_sql() -> str:

@@ -53,6 +53,48 @@ VIEWS = (
     column("n_redirects", pa.int32(), "redirects whose views were added; null = not looked up", null=True),
 )
 
+PASSAGES = (
+    column(
+        "passage_id",
+        pa.string(),
+        "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
+        " the file's own id, as in psgs:42",
+    ),
+    column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
+    column("title", pa.string(), "title of the article"),
+    column("position", pa.int32(), "position among the passages of its article that there are, from 0"),
+    column("text", pa.string(), "the passage without its title"),
+    column(
+        "source",
+        pa.string(),
+        "where the passage comes from: sandbox, wikipedia, verbalised, collection, or questions (a text"
+        " beside a question)",
+    ),
+    column("collection", pa.string(), "collection, as named in the study; null without one", null=True),
+    column(
+        "collection_source",
+        pa.string(),
+        "whose texts the collection has; null without one",
+        null=True,
+    ),
+    column("collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True),
+    column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
+    column(
+        "section",
+        pa.string(),
+        "titles of the headings above the passage, joined by colons, which stand before its text; null = none",
+        null=True,
+    ),
+    column("revision", pa.string(), "number of the page's revision; null = unknown", null=True),
+    column("url", pa.string(), "address of the page; null = unknown", null=True),
+    column(
+        "revision_date",
+        pa.string(),
+        "when the revision was saved, as the source writes it; null = unknown",
+        null=True,
+    ),
+)
+
 WORLD_TABLES = (
     Table(
         "triples",
@@ -247,53 +289,12 @@ WORLD_TABLES = (
     Table(
         "passages",
         "One row per passage: about 100 words of one article, or one subject's verbalised triples.",
-        (
-            column(
-                "passage_id",
-                pa.string(),
-                "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
-                " the file's own id, as in psgs:42",
-            ),
-            column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
-            column("title", pa.string(), "title of the article"),
-            column(
-                "position", pa.int32(), "position among the passages of its article that there are, from 0"
-            ),
-            column("text", pa.string(), "the passage without its title"),
-            column(
-                "source",
-                pa.string(),
-                "where the passage comes from: sandbox, wikipedia, verbalised, collection, or questions (a text"
-                " beside a question)",
-            ),
-            column(
-                "collection", pa.string(), "collection, as named in the study; null without one", null=True
-            ),
-            column(
-                "collection_source",
-                pa.string(),
-                "whose texts the collection has; null without one",
-                null=True,
-            ),
-            column(
-                "collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True
-            ),
-            column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
-            column(
-                "section",
-                pa.string(),
-                "titles of the headings above the passage, joined by colons, which stand before its text; null = none",
-                null=True,
-            ),
-            column("revision", pa.string(), "number of the page's revision; null = unknown", null=True),
-            column("url", pa.string(), "address of the page; null = unknown", null=True),
-            column(
-                "revision_date",
-                pa.string(),
-                "when the revision was saved, as the source writes it; null = unknown",
-                null=True,
-            ),
-        ),
+        PASSAGES,
+    ),
+    Table(
+        "cited_passages",
+        "One row per passage that a retriever of the study found: those rows of passages that a reader may want to see.",
+        PASSAGES,
     ),
     Table(
         "retrieved_passages",

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
@@ -64,3 +65,10 @@ def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) 
     keys = sorted(context.partition_keys, key=study.study.retrieval_methods.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])
+
+
+@dg.asset(key_prefix="lake", group_name="citations", kinds={"parquet"}, deps=[passages, retrieved_passages])
+def cited_passages(study: StudyResource) -> dg.MaterializeResult:
+    """One row per passage that some retriever found: all that the warehouse reads of the passages."""
+    with clear_errors():
+        return result(study.lake, [cite_passages(study.study, study.lake, LOG)])

@@ -6,7 +6,7 @@ with answers as (
 
 passages as (
 
-    select * from {{ ref('stg_retrieval__passages') }}
+    select * from {{ ref('stg_retrieval__cited_passages') }}
 
 ),
 

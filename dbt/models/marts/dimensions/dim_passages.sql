@@ -1,6 +1,6 @@
 with passages as (
 
-    select * from {{ ref('stg_retrieval__passages') }}
+    select * from {{ ref('stg_retrieval__cited_passages') }}
 
 ),
 
@@ -10,7 +10,8 @@ retrieved_passages as (
 
 ),
 
--- The whole corpus stays in the lake, because it may be far larger than all other published tables.
+-- The whole corpus stays in the lake, because it may be far larger than all other published tables. A passage may have
+-- been found for a dataset that the study has no longer.
 final as (
 
     select
@@ -23,7 +24,11 @@ final as (
         collection,
         collection_source,
         collection_date,
-        licence
+        licence,
+        section,
+        revision,
+        url,
+        revision_date
     from passages
     where passage_id in (select retrieved_passages.passage_id from retrieved_passages)
 

@@ -1,6 +1,6 @@
 with source as (
 
-    select * from {{ source('lake', 'passages') }}
+    select * from {{ source('lake', 'cited_passages') }}
 
 ),
 
@@ -16,7 +16,11 @@ final as (
         collection,
         collection_source,
         collection_date,
-        licence
+        licence,
+        section,
+        revision,
+        url,
+        revision_date
     from source
 
 )
