@@ -54,7 +54,9 @@ final as (
     from {{ ref('stg_questions__questions') }} as questions
     inner join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation)
     inner join asked on list_contains(asked.asks, 'candidates')
-    where asked.is_encoder_decoder = (asked.format = 'cloze_t5') and (asked.is_encoder_decoder or patterns.ends_in_object)
+    where
+        asked.is_encoder_decoder = (asked.format = 'cloze_t5')
+        and (asked.is_encoder_decoder or patterns.ends_in_object)
     union all
     select
         *,

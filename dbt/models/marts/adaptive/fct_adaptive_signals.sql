@@ -48,7 +48,7 @@ final as (
         expected.*,
         policies.* exclude (  -- noqa: RF02
             {{ pair | join(', ') }}, n_questions, signal, threshold_scope, device_seconds_per_1000,
-            cost_usd_per_1000, answer_latency_ms, n_splits, undefined
+            cost_usd_per_1000, answer_latency_ms, n_splits, undefined  -- noqa: RF02
         ),
         coalesce(policies.n_splits, 0) as n_splits,
         gains.* exclude ({{ pair | join(', ') }}, signal, threshold_scope),  -- noqa: RF02
