@@ -7,7 +7,7 @@ with retrieved as (
 
 passages as (
 
-    select * from {{ ref('stg_retrieval__passages') }}
+    select * from {{ ref('stg_retrieval__cited_passages') }}
 
 ),
 
