@@ -43,20 +43,29 @@ bins as (
 
 ),
 
+binned as (
+
+    select
+        scores.*,
+        bins.* exclude (dataset, question_id)  -- noqa: RF02
+    from scores
+    inner join bins on scores.dataset = bins.dataset and scores.question_id = bins.question_id
+
+),
+
 final as (
 
     select
         {{ key }},
-        any_value(bins.bin_low) as bin_low,
-        any_value(bins.bin_high) as bin_high,
-        any_value(bins.bin_center_log10) as bin_center_log10,
+        any_value(bin_low) as bin_low,
+        any_value(bin_high) as bin_high,
+        any_value(bin_center_log10) as bin_center_log10,
         count(*) as n,
-        count(scores.quip) as n_quip,
-        count(*) - count(scores.quip) as n_undefined,
-        avg(scores.quip) as mean_quip,
-        {{ mean_interval('scores.quip', 0, 1) }}
-    from scores
-    inner join bins using (dataset, question_id)
+        count(quip) as n_quip,
+        count(*) - count(quip) as n_undefined,
+        avg(quip) as mean_quip,
+        {{ mean_interval('quip', 0, 1) }}
+    from binned
     group by {{ key }}
 
 )
