@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 REFRESH = """\
 import datetime, json, sys
 import dagster as dg
+from dagster_project.core.study.lake_rows import STUDY_TABLES
 from dagster_project.definitions import defs
 
 definitions = defs()
@@ -22,10 +23,7 @@ with dg.DagsterInstance.get() as instance:
     # the study's changed window first, as `make run` or the UI would do it
     window = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        asset_selection=[
-            dg.AssetKey(["lake", name])
-            for name in ("datasets", "methods", "model_prices", "models", "popularity_windows", "prompts", "relations")
-        ],
+        asset_selection=[dg.AssetKey(["lake", name]) for name in STUDY_TABLES],
     )
     context = dg.build_schedule_context(
         instance=instance,
