@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from dagster_project.core.imports.wikitext import Section, sections_of, sections_or_reason
