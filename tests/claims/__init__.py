@@ -28,7 +28,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     ),
     (
         r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|snapshot: \"2026-10\"|popularity=120|\b[48]bit\b"
-        r"|false_positive_rate: 0\.001",
+        r"|false_positive_rate: 0\.001|k1: 0\.9, b: 0\.4|steps: 2 # first the answer, then its explanation; 1 asks",
         "an example",
     ),
     (r"https?://\S+|127\.0\.0\.1", "an address"),
@@ -42,7 +42,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (r"recall@[15]|batch size 1\b", "the name of a measure"),
     (
         r"\b25 characters|25-grams|\b3 texts per|cut at 900 characters|64 KiB|150 questions"
-        r"|500 questions of PopQA|under 40 texts",
+        r"|500 questions of PopQA|under 40 texts|passages of 100 words|16 bytes each",
         "the size of something by definition",
     ),
     (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |\()95 %", "the level of all intervals"),
