@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, Spec
 from dagster_project.core.report.figures.grounding import (
     BINS,
     COUNTS,
@@ -43,6 +43,26 @@ _PAIRED = (
 )
 
 
+def _by_prompt(difference: str, title: str, *hints: tuple[str, str] | tuple[str, str, str]) -> Spec:
+    """One row per grounding prompt: a difference to the null prompt, with its interval."""
+    return panels(
+        "model",
+        points(
+            difference_x(difference, title, 5),
+            names("grounding_prompt"),
+            fixed("grounding_kind", "kind", _KINDS),
+            tooltip(*_HINTS, *hints),
+            low=f"{difference}_ci_low",
+            high=f"{difference}_ci_high",
+            zero=True,
+        ),
+        least=340,
+        rows="grounding_prompt",
+        step=30,
+        axis=190,
+    )
+
+
 PROMPTS = Figure(
     key="grounding_prompts",
     section="grounding",
@@ -74,27 +94,13 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
         Column("p_holm", "p after Holm", "p"),
         Column("undefined", "why undefined"),
     ),
-    spec=panels(
-        "model",
-        points(
-            difference_x("gain", "relative gain in QUIP over the null prompt", 5),
-            names("grounding_prompt"),
-            fixed("grounding_kind", "kind", _KINDS),
-            tooltip(
-                *_HINTS,
-                *estimate("gain", "gain", "+.1%", of="gain"),
-                ("p_holm", "p after Holm", ".2g"),
-                ("quip", "mean QUIP", ".3f"),
-                ("n_paired", "pairs", ","),
-            ),
-            low="gain_ci_low",
-            high="gain_ci_high",
-            zero=True,
-        ),
-        least=340,
-        rows="grounding_prompt",
-        step=30,
-        axis=190,
+    spec=_by_prompt(
+        "gain",
+        "relative gain in QUIP over the null prompt",
+        *estimate("gain", "gain", "+.1%", of="gain"),
+        ("p_holm", "p after Holm", ".2g"),
+        ("quip", "mean QUIP", ".3f"),
+        ("n_paired", "pairs", ","),
     ),
     plot_on="fct_grounding_prompts",
 )
@@ -129,27 +135,13 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
         Column("score_p_value", "p", "p"),
         Column("score_p_holm", "p after Holm", "p"),
     ),
-    spec=panels(
-        "model",
-        points(
-            difference_x("score_difference", "difference of the score to the null prompt", 5),
-            names("grounding_prompt"),
-            fixed("grounding_kind", "kind", _KINDS),
-            tooltip(
-                *_HINTS,
-                ("end_task", "score"),
-                *estimate("score_difference", "difference", "+.3f", of="score_difference"),
-                ("score_p_holm", "p after Holm", ".2g"),
-                ("mean_score", "mean score", ".3f"),
-            ),
-            low="score_difference_ci_low",
-            high="score_difference_ci_high",
-            zero=True,
-        ),
-        least=340,
-        rows="grounding_prompt",
-        step=30,
-        axis=190,
+    spec=_by_prompt(
+        "score_difference",
+        "difference of the score to the null prompt",
+        ("end_task", "score"),
+        *estimate("score_difference", "difference", "+.3f", of="score_difference"),
+        ("score_p_holm", "p after Holm", ".2g"),
+        ("mean_score", "mean score", ".3f"),
     ),
     plot_on="fct_grounding_prompts",
 )
