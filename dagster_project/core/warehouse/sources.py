@@ -20,6 +20,8 @@ from dagster_project.core.tables import TABLES, Column, Table
 _STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"
 SOURCES_FILE = _STAGING / "_lake__sources.yml"
 DOCS_FILE = _STAGING / "_lake__docs.md"
+NOT_READ = frozenset({"passages"})
+"""Lake tables that may be too large for dbt: it reads cited_passages, the passages that a retriever found."""
 
 # The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled.
 _LOCATION = (
@@ -55,8 +57,9 @@ _TYPES = {
 
 
 def sources_yaml() -> str:
-    """The whole file: one source, `lake`, with every table and column of `core.tables`."""
-    return _HEAD.replace("{location}", _LOCATION) + "".join(_table(table) for table in TABLES.values())
+    """The whole file: one source, `lake`, with every table of `core.tables` that dbt may read, and its columns."""
+    read = (table for name, table in TABLES.items() if name not in NOT_READ)
+    return _HEAD.replace("{location}", _LOCATION) + "".join(map(_table, read))
 
 
 def lake_docs() -> str:

@@ -18,6 +18,7 @@ from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
 from dagster_project.core.warehouse.sources import (
     DOCS_FILE,
+    NOT_READ,
     SOURCES_FILE,
     docs_block,
     duckdb_type,
@@ -84,7 +85,7 @@ def test_every_table_maps_to_its_asset_and_lists_its_columns() -> None:
     (source,) = yaml.safe_load(SOURCES_FILE.read_text(encoding="utf-8"))["sources"]
     declared = {table["name"]: table for table in source["tables"]}
     assert source["name"] == "lake"
-    assert set(declared) == set(TABLES)
+    assert set(declared) == set(TABLES) - NOT_READ
     for name, table in declared.items():
         assert table["config"]["meta"]["dagster"]["asset_key"] == ["lake", name]
         assert [column["name"] for column in table["columns"]] == TABLES[name].schema.names

@@ -49,8 +49,7 @@ final as (
         avg(pairs.{{ measure }}) filter (where agreements.agree) as {{ measure }}_agreeing,
         avg(pairs.{{ measure }}) filter (where not agreements.agree) as {{ measure }}_disagreeing,
         {{ agreement_correlation('pairs.' ~ measure, 'agreements.agree') }} as {{ measure }}_correlation
-        {{- ',' if not loop.last }}
-        {%- endfor %}
+        {%- if not loop.last %},{% endif %}{% endfor %}
     from pairs
     inner join questions on pairs.dataset = questions.dataset and pairs.question_id = questions.question_id
     left join asked on pairs.dataset = asked.dataset
