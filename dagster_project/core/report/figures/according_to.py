@@ -96,7 +96,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
     ),
     spec=_by_prompt(
         "gain",
-        "relative gain in QUIP over the null prompt",
+        "relative gain in QUIP",
         *estimate("gain", "gain", "+.1%", of="gain"),
         ("p_holm", "p after Holm", ".2g"),
         ("quip", "mean QUIP", ".3f"),
@@ -137,7 +137,7 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
     ),
     spec=_by_prompt(
         "score_difference",
-        "difference of the score to the null prompt",
+        "difference of the score",
         ("end_task", "score"),
         *estimate("score_difference", "difference", "+.3f", of="score_difference"),
         ("score_p_holm", "p after Holm", ".2g"),
@@ -152,7 +152,7 @@ BY_SIZE = Figure(
     title="Size and instruction tuning",
     shows=f"{MEASURE}Mean QUIP of explanations against the number of parameters, by grounding prompt. Families of "
     f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
-    "unknown size are left out.",
+    "unknown size are left out, and so is a single model.",
     source="According-to prompting, Figures 2 and 4",
     tables=("fct_grounding_prompts", "dim_models"),
     sql="""select found.dataset, found.model, found.grounding_prompt, found.n_parameters,
@@ -165,6 +165,7 @@ BY_SIZE = Figure(
 from marts.fct_grounding_prompts as found
 left join marts.dim_models as models on found.model = models.model
 where found.n_parameters is not null and found.mean_quip is not null
+qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
 order by found.dataset, family, found.grounding_prompt, found.n_parameters""",
     columns=(
         *_KEY,
@@ -192,13 +193,15 @@ BY_POPULARITY = Figure(
     key="grounded_quip_by_popularity",
     section="grounding",
     title="Grounding prompts against popularity",
-    shows=f"{MEASURE}The same bins as in the figure before, for explanations under each grounding prompt. {INTERVALS} "
-    f"Bins with under {FEWEST} texts that have a QUIP are left out.",
+    shows=f"{MEASURE}Popularity is that of the subject, or the number of passages of the corpus that have the "
+    f"question's entity and an answer (co-occurrence). {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are "
+    "left out, and so is a single bin. The bin of questions without such a passage is in the table only.",
     source="According-to prompting, Figure 3",
     tables=("fct_grounding_by_popularity",),
     sql=f"""select dataset, model, grounding_prompt, {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 where n_quip >= {FEWEST} and grounding_prompt is not null
+qualify count(bin_center_log10) over (partition by dataset, model, grounding_prompt, measure) > 1
 order by dataset, model, grounding_prompt, measure, bin""",  # noqa: S608
     columns=(*_KEY, *BINS, *COUNTS, QUIP_COLUMN),
     spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *_HINTS), least=260),

@@ -31,7 +31,7 @@ SIZE_X = {
     "type": "quantitative",
     "title": "parameters of the model",
     "scale": {"type": "log", "nice": False, "padding": 14},
-    "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
+    "axis": {"format": ".3~s", "tickCount": 4, "labelOverlap": True},
 }
 SCALING = Figure(
     key="scaling_by_level",
