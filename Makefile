@@ -71,7 +71,7 @@ bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts,
 bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)
 
-bench-coverage: $(VENV)/.installed-bench ## how often the interval of the adaptive gain contains a known truth (BENCH_ARGS=--help)
+bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
 
 bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)

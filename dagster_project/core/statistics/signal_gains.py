@@ -6,8 +6,8 @@ The standard error is that of `adaptive_gains`: the mean of two variances. One i
 two deals of each resample of the questions, with models, thresholds and the better fixed method fitted each time. The
 other is the part from scoring, from the gain of each question when it is left out. There are fewer resamples, because
 each has eight fits of every model; half of the variance does not depend on them. In worlds of known truth (`--of signals`
-of `benchmarks/coverage.py`) 90 to 99.5 % of the intervals contain the true gain. The share is lowest where a signal
-that says little is compared with a policy that decides very differently.
+of `benchmarks/coverage.py`) 90 to 99.5 % of the intervals contain the true gain with 1,000 questions and more, 86 to 99 %
+with 300. The share is lowest where a signal that says little is compared with a policy that decides very differently.
 """
 
 from __future__ import annotations
