@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -70,6 +70,9 @@ bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts,
 
 bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)
+
+bench-wiki-dump: $(VENV)/.installed-bench ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.wiki_dump $(BENCH_ARGS)
 
 bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)

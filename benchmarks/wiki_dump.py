@@ -4,8 +4,8 @@
 
 The sandbox writes the dump (several articles a page, as sections), as multi-stream bzip2. Then the steps are those of a
 study: collection, sorted shards, index, search. `recall_at_1` and `recall_at_20`: how many of the world's questions find
-a passage with an answer. `peak_mb` is the most memory of this process, pages of mapped files
-included, and `peak_reader_mb` that of a process that reads wikitext.
+a passage with an answer. `peak_mb` is the most memory of this process, pages of mapped files included, and
+`peak_reader_mb` that of a process that reads wikitext.
 """
 
 from __future__ import annotations
