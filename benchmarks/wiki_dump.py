@@ -62,6 +62,8 @@ def main() -> None:
         "--folder", type=Path, help="where the dump, the lake and the index stand for a while"
     )
     chosen = parser.parse_args()
+    if chosen.folder:
+        chosen.folder.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     print(machine("mwxml", "mwparserfromhell", "bm25s"), f"{thread_count()} threads", flush=True)
     with tempfile.TemporaryDirectory(prefix="longtail-wiki-", dir=chosen.folder) as name:
