@@ -27,19 +27,28 @@ def _written(place: str, pattern: str) -> str:
     return found[1]
 
 
-def _measured(name: str) -> float:
-    """The newest value that benchmarks/RESULTS.md keeps under a name."""
-    kept = re.findall(r"^    (\{.*\})$", (PROJECT_ROOT / _RESULTS).read_text(encoding="utf-8"), re.MULTILINE)
-    return float([json.loads(line)[name] for line in kept if name in json.loads(line)][-1])
+def _measured(topic: str, name: str) -> float:
+    """The newest value under a name in the sections of benchmarks/RESULTS.md on one command, make bench-<topic>."""
+    sections = re.split(r"^## ", (PROJECT_ROOT / _RESULTS).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    of_topic = [section for section in sections if re.match(rf".*`make bench-{topic}[` ]", section)]
+    kept = [json.loads(line) for line in re.findall(r"^    (\{.*\})$", "\n".join(of_topic), re.MULTILINE)]
+    return float([values[name] for values in kept if name in values][-1])
 
 
 def _generation(_: duckdb.DuckDBPyConnection) -> Numbers:
-    return {"loop": round(_measured("loop_ratio")), "batched": round(_measured("batched_ratio"))}
+    return {
+        "loop": round(_measured("generation", "loop_ratio")),
+        "batched": round(_measured("generation", "batched_ratio")),
+    }
 
 
 def _warehouse(_: duckdb.DuckDBPyConnection) -> Numbers:
     n = _written(_RESULTS, r"questions, ([\d,]+) answers \(")
-    return {"n": n, "s": round(_measured("build_s")), "ratio": round(_measured("thresholds_ratio"))}
+    return {
+        "n": n,
+        "s": round(_measured("warehouse", "build_s")),
+        "ratio": round(_measured("warehouse", "thresholds_ratio")),
+    }
 
 
 def _row(section: str, row: str) -> list[str]:
