@@ -80,6 +80,12 @@ BACKENDS: dict[str, Backend] = {
         LOCAL_KEYS,
         check=f"{_HERE}.weights:check_folder",
     ),
+    "fusion_in_decoder": Backend(
+        f"{_HERE}.fusion_in_decoder:FusionInDecoder",
+        frozenset({GENERATE, SAMPLE, SCORE, PASSAGES}),
+        LOCAL_KEYS | {"passage_tokens"},
+        check=f"{_HERE}.fusion_in_decoder:check",
+    ),
     "openai": Backend(
         f"{_HERE}.openai:OpenAIBackend",
         frozenset({GENERATE, SAMPLE, STREAM}),

@@ -44,6 +44,7 @@ def read_model(read: Reader) -> Model:
         rambles=read.flag("rambles"),
         encoder_decoder=read.flag("encoder_decoder"),
         instruction_tuned=read.optional("instruction_tuned", read.flag),
+        passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )

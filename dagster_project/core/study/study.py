@@ -187,8 +187,8 @@ class Model:
     `dtype` and `quantisation` are `unknown` unless
     declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
     `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
-    prompts have another form then. `instruction_tuned` only describes it (None: not said). Backend `imported` loads no
-    model: its answers are the imported `results`.
+from dagster_project.core.methods import BACKGROUND, METHODS, Method
+from dagster_project.core.prompt_formats import CLOZE_FORMATS
     """
 
     name: str
@@ -206,6 +206,7 @@ class Model:
     rambles: bool = False
     encoder_decoder: bool = False
     instruction_tuned: bool | None = None
+    passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()
     study_folder: Path | None = None

@@ -57,10 +57,11 @@ VALID: dict[str, Any] = {
     ],
     "models": [
         {
-            "name": "tiny", "path": "sandbox:s", "backend": "transformers", "family": "f", "n_parameters": 7,
+            "name": "tiny", "path": "sandbox:s", "backend": "fusion_in_decoder", "family": "f", "n_parameters": 7,
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
             "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
             "instruction_tuned": False,
+            "passage_tokens": 200,
         },
         {
             "name": "served", "path": "some/name", "backend": "openai",
@@ -152,9 +153,9 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         Prompt("bare", "question", asks=("samples",)),
     )
     assert study.models[0] == Model(
-        name="tiny", path="sandbox:s", backend="transformers", family="f", n_parameters=7, revision="main",
+        name="tiny", path="sandbox:s", backend="fusion_in_decoder", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
-        device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False,
+        device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passage_tokens=200,
     )  # fmt: skip
     assert study.models[1].service == Service(
         base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,
@@ -282,7 +283,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("prompts", [{"name": "p", "asks": ["paraphrases"]}], "prompts: at least one must ask questions"),
         ("prompts.1.name", "plain", "prompts: 'plain' appears twice"),
         ("models.0.dtype", "fp16", "models[0].dtype: 'fp16' is not one of: float32, bfloat16, float16"),
-        ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, openai, fake"),
+        ("models.0.backend", "vllm", "models[0].backend: 'vllm' is not one of: transformers, fusion_in_decoder, openai"),
         ("models.0.path", ..., "models[0].path: is missing; it must be a text"),
         ("models.0.device_hour_usd", -1, "models[0].device_hour_usd: must be a number of at least 0 (dollars), not -1"),
         ("models.0.n_parameters", 1.5, "models[0].n_parameters: must be a whole number"),
@@ -298,6 +299,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("models.0.dtype", "unknown", "models[0].dtype: 'unknown' is not one of: float32, bfloat16, float16"),
         ("models.1.quantisation", "int8", "models[1].quantisation: 'int8' is not one of: none, 8bit, 4bit, unknown"),
         ("models.1.batch_tokens", 512, "models[1].batch_tokens: has no meaning for backend openai; leave it out"),
+        ("models.1.passage_tokens", 99, "models[1].passage_tokens: has no meaning for backend openai; leave it out"),
         ("models.1.device", "cpu", "models[1].device: has no meaning for backend openai; leave it out"),
         ("models.1.device_map", "auto", "models[1].device_map: has no meaning for backend openai; leave it out"),
         ("models.1.device_hour_usd", 1, "models[1].device_hour_usd: has no meaning for backend openai"),

@@ -33,6 +33,7 @@ from dagster_project.core.generation.backends.local.candidates import CandidateT
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.decode import Ending, decode_greedily, decode_samples
 from dagster_project.core.generation.backends.local.device_batches import DeviceBatches, Finished
+from dagster_project.core.generation.backends.local.fusion import tokens_of
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.rules import Rules
 from dagster_project.core.generation.backends.local.scoring import (
@@ -66,6 +67,10 @@ class _Row:
     tokens: Tokens
     n_truncated: int
     seeds: tuple[int, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        return len(tokens_of(self.tokens))
 
 
 @dataclass(frozen=True)
@@ -115,8 +120,7 @@ class TransformersBackend:
         A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
         does not fit alone is a `Failure`.
         """
-        found = self._generations(prompts, decoding, [_GREEDY] * len(prompts), is_sampled=False)
-        return [own if isinstance(own, Failure) else own[0] for own in found]
+        return self._greedy(self._loaded.encode(prompts), decoding)
 
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
@@ -125,20 +129,49 @@ class TransformersBackend:
 
         Errors: `BackendError` at temperature 0.
         """
-        if decoding.temperature <= 0:
-            raise BackendError(
-                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
-            )
-        return self._generations(prompts, decoding, seeds, is_sampled=True)
+        return self._sampled(self._loaded.encode(prompts), decoding, seeds)
 
     def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
         """Scores of each prompt's candidates; common beginnings of candidates are computed once.
 
         A prompt too long for its longest candidate loses its beginning.
         """
+        return self._scores(prompts, self._loaded.encode(prompts), candidates)
+
+    def forget(self) -> None:
+        """Drop the prefixes that are kept for later calls."""
+        self._running().forget()
+
+    def usage(self) -> Usage:
+        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
+        return self._gauge.usage()
+
+    def close(self) -> None:
+        """Free the weights."""
+        self._batches = None
+        self._loaded.close()
+
+    def _greedy(self, encoded: Sequence[Sequence[int]], decoding: Decoding) -> list[Generation | Failure]:
+        """One text for each encoded prompt."""
+        found = self._generations(encoded, decoding, [_GREEDY] * len(encoded), is_sampled=False)
+        return [own if isinstance(own, Failure) else own[0] for own in found]
+
+    def _sampled(
+        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[list[Generation] | Failure]:
+        """One text per seed for each encoded prompt."""
+        if decoding.temperature <= 0:
+            raise BackendError(
+                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
+            )
+        return self._generations(encoded, decoding, seeds, is_sampled=True)
+
+    def _scores(
+        self, prompts: Sequence[str], encoded: Sequence[Sequence[int]], candidates: Sequence[Sequence[str]]
+    ) -> list[Scored | Failure]:
+        """The scores of each encoded prompt's candidates; `prompts` are the texts before candidates."""
         results: list[Scored | Failure] = [_NO_TOKENS] * len(prompts)
         asked: dict[Tokens, list[_Candidates]] = {}
-        encoded = self._loaded.encode(prompts)
         for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, found = self._candidates.continuations(prompt, tokens, own)
             before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
@@ -158,29 +191,16 @@ class TransformersBackend:
                 results[i] = scored
         return results
 
-    def forget(self) -> None:
-        """Drop the prefixes that are kept for later calls."""
-        self._running().forget()
-
-    def usage(self) -> Usage:
-        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
-        return self._gauge.usage()
-
-    def close(self) -> None:
-        """Free the weights."""
-        self._batches = None
-        self._loaded.close()
-
     def _generations(
         self,
-        prompts: Sequence[str],
+        encoded: Sequence[Sequence[int]],
         decoding: Decoding,
         seeds: Sequence[Sequence[int]],
         *,
         is_sampled: bool,
     ) -> list[list[Generation] | Failure]:
-        """For each prompt its texts, or why there are none."""
-        rows = self._rows(prompts, decoding, seeds)
+        """For each encoded prompt its texts, or why there are none."""
+        rows = self._rows(encoded, decoding, seeds)
         copies: dict[Tokens, list[int]] = {}
         for i, row in enumerate(rows):
             if row.tokens and row.seeds:
@@ -190,7 +210,9 @@ class TransformersBackend:
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
-            adjust = self._rules.adjust([distinct[index] for index in batch], decoding.max_new_tokens)
+            adjust = self._rules.adjust(
+                [tokens_of(distinct[index]) for index in batch], decoding.max_new_tokens
+            )
             if is_sampled:
                 drawn = [wanted[index] for index in batch]
                 return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
@@ -230,7 +252,7 @@ class TransformersBackend:
                     own.append(
                         Generation(
                             text=texts[id(tokens)],
-                            prompt_tokens=len(row.tokens),
+                            prompt_tokens=row.n_tokens,
                             new_tokens=len(tokens),
                             n_truncated_tokens=row.n_truncated,
                             latency_ms=1000 * share,
@@ -239,7 +261,7 @@ class TransformersBackend:
                             device_seconds=share * len(self._loaded.devices),
                         )
                     )
-                    shared = len(row.tokens)
+                    shared = row.n_tokens
                 yield i, own
 
     def _scored(
@@ -254,6 +276,7 @@ class TransformersBackend:
         for place, index in enumerate(done.rows):
             sums = done.results[place] if done.results else None
             rest, shared = iter(sums or ()), done.shared_tokens[place]
+            n_tokens = len(tokens_of(distinct[index]))
             for own in rows[index]:
                 if sums is None:
                     yield own.row, _reason(done, distinct[index])
@@ -263,7 +286,7 @@ class TransformersBackend:
                     own.row,
                     Scored(
                         scores=tuple(CandidateScore(next(rest), n) for n in counts),
-                        prompt_tokens=len(distinct[index]),
+                        prompt_tokens=n_tokens,
                         new_tokens=sum(counts),
                         n_truncated_tokens=own.n_truncated,
                         latency_ms=1000 * share,
@@ -272,27 +295,32 @@ class TransformersBackend:
                         device_seconds=share * len(self._loaded.devices),
                     ),
                 )
-                shared = len(distinct[index])
+                shared = n_tokens
 
     def _text_of(self, written: Sequence[Written]) -> dict[int, str]:
         """Texts by the identity of their lists of tokens: equal samples share one list."""
         distinct = {id(tokens): tokens for texts in written for tokens in texts or ()}
         return dict(zip(distinct, self._texts.decode(list(distinct.values())), strict=True))
 
-    def _rows(self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]) -> list[_Row]:
-        room = self._loaded.room(decoding.max_new_tokens)
-        rows = []
-        for tokens, own in zip(self._loaded.encode(prompts), seeds, strict=True):
-            kept = tuple(tokens if room is None else tokens[-room:])
-            rows.append(_Row(kept, len(tokens) - len(kept), tuple(own)))
-        return rows
+    def _rows(
+        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[_Row]:
+        kept = [self._kept(tokens, decoding.max_new_tokens) for tokens in encoded]
+        return [
+            _Row(own, len(tokens) - len(own), tuple(drawn))
+            for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
+        ]
 
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
         """The prompt that fits before so many new tokens; None where none does."""
         try:
-            room = self._loaded.room(n_new)
+            return self._kept(tokens, n_new)
         except BackendError:
             return None
+
+    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+        """The end of a prompt that fits before so many new tokens. Errors: `BackendError` where none does."""
+        room = self._loaded.room(n_new)
         return tuple(tokens if room is None else tokens[-room:])
 
     def _checked_rules(self, start: Sequence[int]) -> Rules:

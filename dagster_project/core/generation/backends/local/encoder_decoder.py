@@ -1,10 +1,11 @@
-"""Encoder-decoder models: the encoder runs once per prompt, the decoder by states.
+"""Encoder-decoder models: the encoder runs once per prompt or part of one, the decoder by states.
 
 What belongs here: the encoder's batch, the decoder's first tokens, caches and their forks, the tokens forced on the
 decoder when a candidate is scored. What does not: decoder-only models, the decoding loop.
 
 A prompt's cross-attention keys and values are computed once, and all its states read the same ones
-(`cross_attention`). Where an architecture does not allow that, each state gets its own copy.
+(`cross_attention`). Where an architecture does not allow that, each state gets its own copy. The parts of a prompt are
+encoded apart (`fusion`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.cloze import SENTINEL, WORD_START
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.local import cross_attention
+from dagster_project.core.generation.backends.local import cross_attention, fusion
 from dagster_project.core.generation.backends.local.checks import find_difference
 from dagster_project.core.generation.backends.local.cross_attention import Groups, grouped
 from dagster_project.core.generation.backends.local.loading import LoadedModel
@@ -157,11 +158,11 @@ class EncoderDecoderStepper:
         import torch
 
         self.shared_tokens = [0] * len(prompts)
-        self._model = model
-        self._ids, self._mask = _padded(prompts, device)
+        self._model, self._prompts, self._device = model, prompts, device
         self._start = list(start)
         self._is_shared = is_shared
         self._encoded: Any = None
+        self._mask: Any = None
         self._cache: Any = None
         self._owners = torch.arange(len(prompts), device=device)
         """For each state the row of its prompt in `_mask`, `_encoded` and the cross-attention's cache."""
@@ -171,9 +172,9 @@ class EncoderDecoderStepper:
         import torch
         from transformers import DynamicCache, EncoderDecoderCache
 
-        self._encoded = self._model.get_encoder()(input_ids=self._ids, attention_mask=self._mask)
+        self._encoded, self._mask = fusion.encode(self._model.get_encoder(), self._prompts, self._device)
         self._cache = EncoderDecoderCache(_self_attention_cache(self._model.config), DynamicCache())
-        start = torch.tensor([self._start], device=self._mask.device)
+        start = torch.tensor([self._start], device=self._device)
         return self._forward(start.expand(len(self._mask), -1))
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
@@ -181,11 +182,11 @@ class EncoderDecoderStepper:
         import torch
 
         if list(parents) != list(range(len(self._owners))):
-            index = torch.tensor(parents, device=self._mask.device)
+            index = torch.tensor(parents, device=self._device)
             self._cache.self_attention_cache.reorder_cache(index)
             self._owners = self._owners[index]
             self._drop_prompts()
-        return self._forward(torch.tensor(tokens, device=self._mask.device)[:, None])
+        return self._forward(torch.tensor(tokens, device=self._device)[:, None])
 
     def _drop_prompts(self) -> None:
         """Give each state a row of its own where rows cannot be shared.
@@ -234,16 +235,3 @@ def _self_attention_cache(config: Any) -> Any:
     decoder = config.get_text_config(decoder=True)
     slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
     return DynamicCache(config=config) if slides else DynamicCache()
-
-
-def _padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and mask, both (n, longest prompt), padded on the right."""
-    import torch
-
-    longest = max(len(prompt) for prompt in prompts)
-    ids = torch.zeros((len(prompts), longest), dtype=torch.long)
-    mask = torch.zeros((len(prompts), longest), dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        ids[row, : len(prompt)] = torch.tensor(prompt)
-        mask[row, : len(prompt)] = 1
-    return ids.to(device), mask.to(device)

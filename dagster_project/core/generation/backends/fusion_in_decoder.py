@@ -1,0 +1,107 @@
+"""Fusion-in-Decoder readers (Izacard & Grave, 2021), as in Atlas: any T5 checkpoint whose decoder reads many passages.
+
+What belongs here: how a prompt meets its passages. What does not: the fused states (`local.fusion`), and everything
+that such a reader has in common with other models (`hf`).
+
+Each passage is encoded behind the prompt's text, alone, and the decoder attends to the states of all of them. A passage
+loses its end where prompt and passage have more than `passage_tokens` tokens. A prompt without passages is read as any
+encoder-decoder reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import (
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Scored,
+    Secret,
+)
+from dagster_project.core.generation.backends.hf import Tokens, TransformersBackend
+from dagster_project.core.generation.backends.local.fusion import joined, parts_of
+from dagster_project.core.generation.backends.weights import check_folder
+from dagster_project.core.study.backends import PASSAGES
+from dagster_project.core.study.study import Model
+
+
+def check(model: Model) -> None:
+    """Look at once for what a reader needs. Errors: `BackendError`."""
+    if not model.encoder_decoder:
+        raise BackendError(
+            f"model {model.name}: backend {model.backend} needs an encoder-decoder; set encoder_decoder: true"
+        )
+    check_folder(model)
+
+
+class FusionInDecoder(TransformersBackend):
+    """An encoder-decoder in memory that reads passages apart."""
+
+    capabilities = TransformersBackend.capabilities | {PASSAGES}
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        check(model)
+        super().__init__(model, secret)
+        self._passage_tokens = model.passage_tokens
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """As for any model; the length of a passage is one of the rules, since it decides the text."""
+        found = TransformersBackend.identify(model)
+        own = f"passage_tokens={model.passage_tokens}"
+        return dataclasses.replace(found, rules=f"{found.rules} {own}".strip())
+
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
+        """Greedy texts; `passages`: those of each prompt."""
+        return self._greedy(self._encoded(prompts, passages), decoding)
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[list[Generation] | Failure]:
+        """One text per seed for each prompt."""
+        return self._sampled(self._encoded(prompts, passages), decoding, seeds)
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[Scored | Failure]:
+        """The scores of each prompt's candidates."""
+        return self._scores(prompts, self._encoded(prompts, passages), candidates)
+
+    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
+        """Each prompt's parts as one list of tokens, not cut."""
+        owned = [tuple(own) for own in passages] or [()] * len(prompts)
+        texts = [
+            [f"{prompt} {passage}" for passage in own] or [prompt]
+            for prompt, own in zip(prompts, owned, strict=True)
+        ]
+        parts = iter(self._loaded.encode([text for own in texts for text in own]))
+        return [joined(next(parts) for _ in own) for own in texts]
+
+    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+        """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+        room = self._loaded.room(n_new)
+        limit = self._passage_tokens if room is None else min(room, self._passage_tokens)
+        return joined(_cut(part, limit, self._loaded.end_ids) for part in parts_of(tokens))
+
+
+def _cut(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:
+    """The first `limit` tokens; the end token stays the last."""
+    if len(part) <= limit:
+        return part
+    return [*part[: limit - 1], part[-1]] if part[-1] in ends else part[:limit]

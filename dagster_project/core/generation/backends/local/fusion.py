@@ -1,0 +1,70 @@
+"""Prompts of several parts: the encoder reads each part alone, the decoder reads all of them (Fusion-in-Decoder).
+
+What belongs here: several parts as one list of tokens, and the encoder's states of all parts behind one another. What
+does not: the decoder (`encoder_decoder`), and what the parts of a prompt say (`backends.fusion_in_decoder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+BREAK = -1
+"""Stands between the parts of a prompt. It is no token, and costs as much as one when batches are planned."""
+
+
+def joined(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Parts as one list of tokens. A prompt of one part is its own list."""
+    return tuple(chain.from_iterable((BREAK, *part) for part in parts))[1:]
+
+
+def parts_of(prompt: Sequence[int]) -> list[list[int]]:
+    """The parts of a prompt; at least one."""
+    parts: list[list[int]] = [[]]
+    for token in prompt:
+        if token == BREAK:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def tokens_of(prompt: Sequence[int]) -> Sequence[int]:
+    """The tokens of all parts."""
+    return [token for token in prompt if token != BREAK] if BREAK in prompt else prompt
+
+
+def encode(encoder: Any, prompts: Sequence[Sequence[int]], device: Any) -> tuple[Any, torch.Tensor]:
+    """The encoder's output for each prompt, its parts behind one another without padding, and the mask.
+
+    `last_hidden_state` is (n_prompts, longest, width), the mask (n_prompts, longest); `longest` is the length of the
+    longest prompt. Padding is at the end of a prompt, never between its parts.
+    """
+    from torch.nn.utils.rnn import pad_sequence
+
+    parts = [parts_of(prompt) for prompt in prompts]
+    ids, mask = padded([part for own in parts for part in own], device)
+    out = encoder(input_ids=ids, attention_mask=mask)
+    if len(ids) == len(prompts):
+        return out, mask
+    lengths = [sum(map(len, own)) for own in parts]
+    states = out.last_hidden_state[mask.bool()].split(lengths)
+    out.last_hidden_state = pad_sequence(list(states), batch_first=True)
+    return out, padded([[0] * length for length in lengths], device)[1]
+
+
+def padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask, both (n, longest row), padded on the right."""
+    import torch
+
+    longest = max(len(row) for row in rows)
+    ids = torch.zeros((len(rows), longest), dtype=torch.long)
+    mask = torch.zeros((len(rows), longest), dtype=torch.long)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = torch.tensor(row)
+        mask[place, : len(row)] = 1
+    return ids.to(device), mask.to(device)
