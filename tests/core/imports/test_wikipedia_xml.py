@@ -7,6 +7,7 @@ import gzip
 import random
 import urllib.request
 from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -132,10 +133,12 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "dump.xml"
     pages = (page(f"Title {number}", f"Article {number}. " * 5_000) for number in range(100))
     path.write_text(HEAD + "".join(pages) + END, encoding="utf-8")
+    monkeypatch.setattr(wikipedia_xml, "_PART_BYTES", 1 << 20)
     found = []
     for threads in ("1", "2"):
         monkeypatch.setenv("LONGTAIL_THREADS", threads)
         found.append(list(wikipedia_xml.read_articles(path, Aside("x"))))
+    assert active_children() == []  # none is left behind
     assert found[0] == found[1]
     assert [one.row for one in found[0]] == list(range(1, 101))
 

@@ -21,7 +21,10 @@ def ordered_map(
     threads: int,
     make_pool: Callable[[int], Executor] = ThreadPoolExecutor,
 ) -> Iterator[Result]:
-    """`function` of each item in order, in `threads` threads; the first error stops everything and drops the rest."""
+    """`function` of each item in order, in `threads` threads; the first error stops everything and drops the rest.
+
+    The pool has ended when this ends: a pool of processes leaves none behind.
+    """
     source = iter(items)
     with make_pool(threads) as pool:
         running: deque[Future[Result]] = deque(
@@ -33,4 +36,4 @@ def ordered_map(
                 running.extend(pool.submit(function, item) for item in islice(source, 1))
                 yield result
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
