@@ -31,7 +31,9 @@ class Method:
     `settings`: what the class is made with; None: it takes none, and no study can declare others.
     `cuts_last_sentence`: its passages lose their last sentence before the model reads them (SPEC §3).
     `may_find_nothing`: it may leave every question without a passage, and that is no fault.
-    `is_fusion`: it ranks what the study's other retrievers found. `is_seeded`: the study's seed decides its passages.
+    `is_fusion`: it ranks what the study's other retrievers found. `is_borrower`: it takes what one of them found.
+    `is_seeded`: the study's seed decides its passages.
+    `is_fixed`: its passages are chosen once a question, and hold for all its paraphrases.
     `is_bound`: its passage is chosen because it holds the answer: an upper bound, no method to use.
     `is_condition`: its passage is chosen without regard to the question: a condition to compare with, no method to use.
     `is_default`: a study that names no methods has it.
@@ -46,7 +48,9 @@ class Method:
     cuts_last_sentence: bool = False
     may_find_nothing: bool = False
     is_fusion: bool = False
+    is_borrower: bool = False
     is_seeded: bool = False
+    is_fixed: bool = False
     is_bound: bool = False
     is_condition: bool = False
     is_default: bool = False
@@ -57,9 +61,19 @@ class Method:
         return self.kind != RETRIEVAL
 
     @property
+    def is_dense(self) -> bool:
+        """It compares embeddings of questions and passages."""
+        return isinstance(self.settings, EncoderSettings)
+
+    @property
+    def reads_results(self) -> bool:
+        """It searches nothing itself, and needs what other retrievers of the study found."""
+        return self.is_fusion or self.is_borrower
+
+    @property
     def can_be_fused(self) -> bool:
         """A fusion takes its results: it is a retriever that could be used."""
-        return not (self.is_parametric or self.is_fusion or self.is_bound or self.is_condition)
+        return not (self.is_parametric or self.reads_results or self.is_bound or self.is_condition)
 
 
 _RETRIEVAL = "dagster_project.core.retrieval"
@@ -102,6 +116,7 @@ METHODS: dict[str, Method] = {
             RETRIEVAL,
             retriever=f"{_RETRIEVAL}.oracle:Oracle",
             may_find_nothing=True,
+            is_fixed=True,
             is_bound=True,
             is_default=True,
         ),
@@ -111,6 +126,28 @@ METHODS: dict[str, Method] = {
             RETRIEVAL,
             retriever=f"{_RETRIEVAL}.random_passages:RandomPassages",
             is_seeded=True,
+            is_fixed=True,
+            is_condition=True,
+        ),
+        Method(
+            "relevant",
+            "the best passage for one wording of the fact, drawn at random, stands before all its wordings",
+            RETRIEVAL,
+            retriever=f"{_RETRIEVAL}.fixed_passages:RelevantPassages",
+            is_borrower=True,
+            is_seeded=True,
+            is_fixed=True,
+            is_condition=True,
+        ),
+        Method(
+            "irrelevant_cohesive",
+            "the best passage for another fact of the same relation, drawn at random, stands before the question",
+            RETRIEVAL,
+            retriever=f"{_RETRIEVAL}.fixed_passages:CohesivePassages",
+            may_find_nothing=True,
+            is_borrower=True,
+            is_seeded=True,
+            is_fixed=True,
             is_condition=True,
         ),
     )

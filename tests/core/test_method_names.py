@@ -7,7 +7,7 @@ import re
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.methods import METHODS, RETRIEVAL
 
-ENGLISH = {"random"}  # words that a sentence may need: they count in quotes alone
+ENGLISH = {"random", "relevant"}  # words that a sentence may need: they count in quotes alone
 _QUOTES = "'\"`"
 FILES = [
     *(PROJECT_ROOT / "dbt").rglob("*.sql"),

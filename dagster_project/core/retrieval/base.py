@@ -22,8 +22,8 @@ from dagster_project.core.retrieval.stored_passages import StoredPassages
 
 @dataclass(frozen=True)
 class Query:
-    """One wording of a question to find passages for; paraphrase 0 is the question itself. Only an upper bound may read
-    `subject_id`, which may be unknown, and `gold_answers`."""
+    """One wording of a question to find passages for; paraphrase 0 is the question itself. Only bounds and conditions
+    may read `subject_id` and `relation`, which may be unknown, and only bounds `gold_answers`."""
 
     dataset: str
     question_id: str
@@ -31,6 +31,7 @@ class Query:
     subject_id: str | None
     gold_answers: tuple[str, ...]
     paraphrase_id: int = 0
+    relation: str | None = None
 
     @property
     def key(self) -> QueryKey:
@@ -58,7 +59,7 @@ class Context:
     `passages` are in the order of passage_id. `folder` holds its index, if it has one; `cache` is for parts of indexes
     that several studies of a home share. `k` is the number of passages wanted for each question, `seed` the study's.
     `device` is a torch device, or `auto`. `others` holds the results of the study's other retrievers by name: at most
-    `k` a question, without bounds and conditions, and only for a fusion.
+    `k` a wording, and only of the retrievers that this one reads (`Study.results_read_by`).
     """
 
     passages: StoredPassages
@@ -97,7 +98,8 @@ class Retriever(ABC):
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         """At most `k` hits for each query, best first, in the order of `queries`; ties by passage_id.
 
-        The hits of one query are distinct passages. They may not depend on the other queries.
+        The hits of one query are distinct passages. They may not depend on the other queries; only a condition may
+        take the other queries for the facts that there are.
         """
 
     def search_with_vectors(

@@ -7,8 +7,8 @@ questions nor the other questions matter. The same passages give the same draw o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 
 import numpy as np
 
@@ -21,19 +21,22 @@ class RandomPassages(Retriever):
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         n = len(context.passages)
         drawn = [
-            drawn_rows(context.seed, query.dataset, query.question_id, n, context.k) for query in queries
+            list(islice(draws(context.seed, query.dataset, query.question_id, n), context.k))
+            for query in queries
         ]
         ids = iter(context.passages.ids(np.array([row for rows in drawn for row in rows], dtype=np.int64)))
         return [[Hit(next(ids), None) for _ in rows] for rows in drawn]
 
 
-def drawn_rows(seed: int, dataset: str, question_id: str, n: int, k: int) -> list[int]:
-    """`k` distinct rows of `n` (all of them where k is larger), in the order of the draw."""
-    rows: dict[int, None] = {}
+def draws(seed: int, dataset: str, question_id: str, n: int) -> Iterator[int]:
+    """All `n` rows, one after the other, in the order of the draw."""
+    rows: set[int] = set()
     for number in count():
-        if len(rows) >= min(n, k):
-            break
+        if len(rows) == n:
+            return
         text = f"{seed}\n{dataset}\n{question_id}\n{number}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        rows.setdefault(int.from_bytes(digest[:8], "big") % n)
-    return list(rows)
+        row = int.from_bytes(digest[:8], "big") % n
+        if row not in rows:
+            rows.add(row)
+            yield row

@@ -32,19 +32,19 @@ from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.study.study import Study
 
 _TABLE = "retrieved_passages"
-_QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_answers"]
+_QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_answers", "relation"]
 
 
 def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> Outcome:
     """Write a retriever's partition of `retrieved_passages`: up to `top_k` passages a wording, ranks from 1.
 
-    Notes: recall@1 and recall@k (a question without a passage counts as not found) and n. Errors:
-    `IndexMissingError` where the retriever's index is not built over the present passages, `LakeError` where the
-    partition of a retriever that it fuses is missing.
+    Notes: recall@1 and recall@k (a question without a passage counts as not found), n, and how many questions have no
+    passage. Errors: `IndexMissingError` where the retriever's index is not built over the present passages, `LakeError`
+    where the partition of a retriever whose results it reads is missing.
     """
     method = study.method(retriever)
     tool = load_retriever(method)
-    needed = [lake.content(_TABLE, other) for other in study.fused(retriever)]
+    needed = [lake.content(_TABLE, other) for other in study.results_read_by(retriever)]
     if method.is_seeded:
         needed.append(str(study.seed))
     if study.reads_paraphrases(retriever):
@@ -73,7 +73,7 @@ def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: log
         k=study.top_k,
         seed=study.seed,
         device=study.embeddings.device,
-        others={other: _results(lake, other) for other in study.fused(retriever)},
+        others={other: _results(lake, other) for other in study.results_read_by(retriever)},
     )
     queries = list(_queries(lake, with_paraphrases=study.reads_paraphrases(retriever)))
     found, vectors = tool.search_with_vectors(context, queries)
@@ -101,6 +101,7 @@ def _queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
             question["question"],
             question["subject_id"],
             tuple(question["gold_answers"]),
+            relation=question["relation"],
         )
         yield own
         for paraphrase_id, text in wordings.get((own.dataset, own.question_id), ()):
@@ -120,25 +121,27 @@ def _results(lake: Lake, retriever: str) -> Results:
 
 
 class Recall:
-    """Counts, while rows are written, the questions with an answer in the first passage, and in the first `k`."""
+    """Counts, while rows are written, the questions with a passage, and those with an answer in the first passage and
+    in the first `k`."""
 
     def __init__(self, k: int) -> None:
         self.notes: dict[str, float] = {}
-        self._k, self._first, self._any = k, 0, set[QueryKey]()
+        self._k, self._found, self._first, self._any = k, 0, 0, set[QueryKey]()
 
     def counting(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """The rows as they are; those of paraphrases do not count."""
         for row in rows:
+            self._found += row["rank"] == 1 and not row["paraphrase_id"]
             if row["has_answer"] and not row["paraphrase_id"] and row["rank"] <= self._k:
                 self._first += row["rank"] == 1
                 self._any.add((row["dataset"], row["question_id"], 0))
             yield row
 
     def finish(self, n_questions: int) -> None:
-        """Set `notes`: the shares of `n_questions` questions."""
+        """Set `notes`: the shares of `n_questions` questions, and their number with and without a passage."""
         n = max(n_questions, 1)
         self.notes |= {"recall_at_1": self._first / n, f"recall_at_{self._k}": len(self._any) / n}
-        self.notes["n_questions"] = n_questions
+        self.notes |= {"n_questions": n_questions, "n_without_passage": n_questions - self._found}
 
 
 def _rows(

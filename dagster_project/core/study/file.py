@@ -121,11 +121,11 @@ def _check_whole(read: Reader, study: Study) -> None:
     if shared:
         raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     for method in study.methods:
-        if study.method(method).is_fusion and not study.fused(method):
+        if study.method(method).reads_results and not study.results_read_by(method):
             fusible = ", ".join(one.name for one in study.known_methods if one.can_be_fused)
             raise read.fail(
                 "methods",
-                f"{method!r} fuses the passages of other methods; name at least one of {fusible} beside it",
+                f"{method!r} takes the passages of other methods; name at least one of {fusible} beside it",
             )
     unused = [one.name for one in study.retrievers if one.name not in study.methods]
     if unused:

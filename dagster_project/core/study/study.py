@@ -317,20 +317,28 @@ class Study:
 
     @property
     def retrieval_methods(self) -> tuple[str, ...]:
-        """The methods that retrieve; a fusion comes after the methods that it fuses."""
+        """The methods that retrieve; one that reads others' results comes after them."""
         found = [method for method in self.methods if not self.method(method).is_parametric]
-        return tuple(sorted(found, key=lambda method: self.method(method).is_fusion))
+        return tuple(sorted(found, key=lambda method: self.method(method).reads_results))
 
     def reads_paraphrases(self, method: str) -> bool:
-        """Whether passages are found for paraphrases: not by bounds and conditions, which do not read the wording."""
+        """Whether passages are found for paraphrases: not by methods whose passages hold for all wordings."""
         own = self.method(method)
-        return self.retrieve_paraphrases and (own.can_be_fused or own.is_fusion)
+        return self.retrieve_paraphrases and not (own.is_parametric or own.is_fixed)
 
-    def fused(self, retriever: str) -> tuple[str, ...]:
-        """The study's retrievers whose results `retriever` fuses; empty if it is not a fusion."""
-        if not self.method(retriever).is_fusion:
+    def results_read_by(self, retriever: str) -> tuple[str, ...]:
+        """The study's retrievers whose results `retriever` reads; empty if it searches by itself.
+
+        A fusion reads all that can be fused. Other methods read one: the first dense retriever that the study names, or
+        the first retriever where none is dense.
+        """
+        own = self.method(retriever)
+        if not own.reads_results:
             return ()
-        return tuple(method for method in self.methods if self.method(method).can_be_fused)
+        others = [name for name in self.methods if self.method(name).can_be_fused]
+        if own.is_fusion:
+            return tuple(others)
+        return tuple(sorted(others, key=lambda name: not self.method(name).is_dense)[:1])
 
     @property
     def writes_background(self) -> bool:

@@ -22,7 +22,7 @@ from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, result
-from dagster_project.defs.retrieval.assets import passages, retrieved_passages
+from dagster_project.defs.retrieval.assets import cited_passages, passages, retrieved_passages
 
 _BY_MODEL: dict[str, Any] = {
     "key_prefix": "lake",
@@ -79,6 +79,7 @@ answers = generated_table(
     "answers",
     questions,
     passages,
+    cited_passages,
     *map(_all_partitions, (retrieved_passages, generated_passages, imported_answers)),
     partitions_def=model_by_method,
 )

@@ -61,7 +61,7 @@ indexes = [
     deps=[questions, paraphrases, passages, *indexes],
 )
 def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, wording, retriever, rank); a fusion comes after the retrievers that it fuses."""
+    """One row per (dataset, question, wording, retriever, rank); a fusion comes after the retrievers that it reads."""
     keys = sorted(context.partition_keys, key=study.study.retrieval_methods.index)
     with clear_errors():
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])

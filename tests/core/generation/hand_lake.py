@@ -66,7 +66,8 @@ def fill(lake: Lake, generated: Iterable[tuple[str, str, str]] = ()) -> None:
         fingerprint="f",
     )
     lake.write("paraphrases", [row for place in _places() for row in _paraphrases(*place)], fingerprint="f")
-    lake.write("passages", [_passage(*item) for item in PASSAGES.items()], fingerprint="f")
+    for table in ("passages", "cited_passages"):
+        lake.write(table, [_passage(*item) for item in PASSAGES.items()], fingerprint="f")
     for retriever in ("bm25", "dense", "oracle"):
         rows = [
             row

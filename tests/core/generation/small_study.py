@@ -77,7 +77,8 @@ def fill_lake(lake: Lake, n_questions: int, labels: Mapping[int, str] | None = N
             })  # fmt: skip
     lake.write("questions", questions, fingerprint="f")
     lake.write("paraphrases", paraphrases, fingerprint="f")
-    lake.write("passages", passages, fingerprint="f")
+    for table in ("passages", "cited_passages"):
+        lake.write(table, passages, fingerprint="f")
     for retriever in ("bm25", "dense", "oracle"):
         some = [row for i, row in enumerate(best) if retriever != "oracle" or i % 7]
         rows = [{**row, "retriever": retriever} for row in some]

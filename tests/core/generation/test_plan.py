@@ -198,10 +198,10 @@ def test_a_question_with_an_empty_background_text_appears_alone_and_keeps_its_id
 
 
 def test_a_missing_retrieved_passage_is_an_error(lake: Lake, tmp_path: Path) -> None:
-    passages = lake.read("passages").to_pylist()[1:]
-    lake.write("passages", passages, fingerprint="g")
+    passages = lake.read("cited_passages").to_pylist()[1:]
+    lake.write("cited_passages", passages, fingerprint="g")
     with pytest.raises(
-        LakeError, match=r"partition bm25: passage Q1-0 is not in lake table passages; materialise"
+        LakeError, match=r"partition bm25: passage Q1-0 is not in lake table cited_passages; materialise"
     ):
         answers(hand_study(tmp_path, ZERO), lake, "bm25")
 

@@ -85,7 +85,7 @@ def test_a_declared_retriever_has_its_own_index_and_rows_and_another_declaration
     declared = "retrievers: [{name: stemmed, kind: bm25, stemmer: english}]\n"
     text = rdf_text.replace("bm25, dense, oracle", "bm25, stemmed, hybrid") + declared
     study = make_study(text)
-    assert study.fused("hybrid") == ("bm25", "stemmed")
+    assert study.results_read_by("hybrid") == ("bm25", "stemmed")
     for name in study.retrieval_methods:
         if study.method(name).index:
             assert build_index(study, searchable, name, log).path.parent.name == name

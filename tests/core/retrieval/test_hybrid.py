@@ -68,10 +68,10 @@ def test_the_study_s_retrievers_are_fused_and_what_they_find_anew_makes_the_fusi
     study = dataclasses.replace(
         rdf_study, methods=("hybrid", "random", "closed_book", "bm25", "dense", "oracle")
     )
-    assert study.fused("hybrid") == ("bm25", "dense")
-    assert study.fused("bm25") == ()
+    assert study.results_read_by("hybrid") == ("bm25", "dense")
+    assert study.results_read_by("bm25") == ()
     assert study.retrieval_methods == ("random", "bm25", "dense", "oracle", "hybrid")
-    for name in study.fused("hybrid"):
+    for name in study.results_read_by("hybrid"):
         with pytest.raises(LakeError, match="retrieved_passages"):
             retrieve_passages(study, searchable, "hybrid", log)
         build_index(study, searchable, name, log)

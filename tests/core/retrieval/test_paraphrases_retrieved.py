@@ -13,6 +13,7 @@ from dagster_project.core.generation.prompts.inputs import read_first_passages, 
 from dagster_project.core.lake import Lake
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.retrieval.base import Context, Query, load_retriever
+from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.indexes import build_index, index_folder
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
@@ -37,6 +38,7 @@ def test_every_wording_has_its_passages_and_the_questions_keep_theirs(
 ) -> None:
     names = ("bm25", "dense", "oracle")
     before = {name: rows_of(rdf_study, asked, name, log) for name in names}
+    cite_passages(rdf_study, asked, log)
     first = {name: read_first_passages(asked, rdf_study.method(name)) for name in names}
     text = rdf_text.replace("bm25, dense, oracle", "bm25, dense, oracle, hybrid")
     study = make_study(text + "retrieve_paraphrases: true\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 from hypothesis import given
@@ -13,7 +14,7 @@ from scipy.stats import chisquare
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Context, Query
-from dagster_project.core.retrieval.random_passages import RandomPassages, drawn_rows
+from dagster_project.core.retrieval.random_passages import RandomPassages, draws
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 from dagster_project.core.study.study import Study
@@ -23,30 +24,29 @@ from dagster_project.core.study.study import Study
 def test_rows_are_distinct_and_as_many_as_wanted(
     seed: int, dataset: str, question: str, n: int, k: int
 ) -> None:
-    rows = drawn_rows(seed, dataset, question, n, k)
+    rows = list(islice(draws(seed, dataset, question, n), k))
     assert len(rows) == len(set(rows)) == min(n, k)
     assert set(rows) <= set(range(n))
-    assert drawn_rows(seed, dataset, question, n, k) == rows
-    assert drawn_rows(seed, dataset, question, n, max(k - 1, 1)) == rows[: max(k - 1, 1)]
+    assert list(islice(draws(seed, dataset, question, n), k)) == rows
 
 
 def test_every_passage_is_as_likely_at_every_rank() -> None:
-    draws = [drawn_rows(0, "facts", f"Q{number}", 20, 3) for number in range(6_000)]
+    drawn = [list(islice(draws(0, "facts", f"Q{number}", 20), 3)) for number in range(6_000)]
     for rank in range(3):
-        counts = Counter(rows[rank] for rows in draws)
+        counts = Counter(rows[rank] for rows in drawn)
         assert chisquare([counts[row] for row in range(20)]).pvalue > 1e-4
-    pairs = Counter(tuple(rows[:2]) for rows in draws)
+    pairs = Counter(tuple(rows[:2]) for rows in drawn)
     assert len(pairs) == 20 * 19
 
 
 def test_seed_dataset_and_question_each_decide_the_draw() -> None:
-    draws = {
-        tuple(drawn_rows(seed, dataset, question, 10**6, 3))
+    drawn = {
+        tuple(islice(draws(seed, dataset, question, 10**6), 3))
         for seed in range(3)
         for dataset in ("d", "e")
         for question in ("Q1", "Q2")
     }
-    assert len(draws) == 12
+    assert len(drawn) == 12
 
 
 def test_the_order_of_the_questions_does_not_matter(tmp_path: Path, log: logging.Logger) -> None:

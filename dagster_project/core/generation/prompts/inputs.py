@@ -66,7 +66,7 @@ def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
 def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Passage]]:
     """Dataset → question_id → the retriever's best passage, as the model reads it.
 
-    Errors: `LakeError` where lake table passages lacks one that was retrieved.
+    Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
     """
     columns = ["dataset", "question_id", "passage_id"]
     best = lake.read(
@@ -82,16 +82,16 @@ def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Pa
         if passage is None:
             raise LakeError(
                 f"lake table retrieved_passages, partition {retriever.name}: passage {row['passage_id']} is not in lake"
-                " table passages; materialise lake/retrieved_passages again"
+                " table cited_passages; materialise lake/cited_passages again"
             )
         found.setdefault(row["dataset"], {})[row["question_id"]] = passage
     return found
 
 
 def _texts_as_read(lake: Lake, retriever: Method, passage_ids: list[str]) -> dict[str, Passage]:
-    """From passage_id to the passage as the model reads it, where lake table passages holds it."""
+    """From passage_id to the passage as the model reads it, where lake table cited_passages holds it."""
     only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
-    table = lake.read("passages", columns=["passage_id", "text", "source"], only=only)
+    table = lake.read("cited_passages", columns=["passage_id", "text", "source"], only=only)
     return {
         row["passage_id"]: Passage(row["passage_id"], text_as_read(row["text"], row["source"], retriever))
         for row in records(table)
