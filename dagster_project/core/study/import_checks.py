@@ -20,7 +20,8 @@ def check(read: Reader, study: Study) -> None:
     if kind == "none" and study.datasets_of_source:
         name = study.datasets_of_source[0].name
         raise read.fail("source", f"is missing; dataset {name} is no import and needs one")
-    if kind == "sandbox" and study.datasets_of_files:
+    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
+    if kind == "sandbox" and naming:
         raise read.fail(
             "source.kind",
             "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
@@ -32,7 +33,6 @@ def check(read: Reader, study: Study) -> None:
             "the sandbox has its own articles, and other texts say nothing about its entities; leave source out, or use"
             " wikidata or rdf_file",
         )
-    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
     if study.popularity.measure == "imported" and not naming and kind != "none":
         raise read.fail(
             "popularity.measure",
