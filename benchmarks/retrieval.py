@@ -38,7 +38,7 @@ from benchmarks.harness import Contestant, last_line, machine, race, say, spread
 from benchmarks.retrieval_process import K, search
 from dagster_project.core.embedding.encoder import load_encoder, model_folder
 from dagster_project.core.retrieval.bm25 import tokens_of
-from dagster_project.core.retrieval.dense import Flat, Nearest, nearest
+from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import PART_ROWS, read_vectors
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
 from dagster_project.core.retrieval.whole_files import write_array

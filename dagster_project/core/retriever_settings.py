@@ -23,6 +23,7 @@ STEMMERS = (
 POOLINGS = ("mean", "cls")
 VECTOR_DTYPES = ("float32", "float16")
 PACKAGE = "package:"
+CODES = ("float16", "int8")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,33 @@ class Bm25Settings:
 
 
 @dataclass(frozen=True)
+class IvfPq:
+    """Vectors in `nlist` lists by the nearest of as many centres, of which a question looks at `nprobe`; a vector is
+    stored as `sub_vectors` codes of `bits` bits (faiss's IVF-PQ). None: what suits the number of passages and of
+    dimensions."""
+
+    nlist: int | None = None
+    nprobe: int | None = None
+    sub_vectors: int | None = None
+    bits: int = 8
+
+
+@dataclass(frozen=True)
+class Hnsw:
+    """Graphs of neighbours, one for each 250,000 passages (faiss's HNSW): each vector has `links` neighbours (twice as
+    many in the lowest level), which are chosen from `ef_construction` candidates; a question keeps `ef_search`. The
+    graphs hold the vectors, as `codes`."""
+
+    links: int = 32
+    ef_construction: int = 80
+    ef_search: int = 128
+    codes: str = "float16"
+
+
+SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq": IvfPq, "hnsw": Hnsw}
+
+
+@dataclass(frozen=True)
 class EncoderSettings:
     """A text encoder of transformers or sentence-transformers.
 
@@ -49,7 +77,7 @@ class EncoderSettings:
     unit length, so that scores are cosines; otherwise they are dot products. The prefixes stand before each question and
     each passage. Texts are cut at `max_tokens`; None: at what the encoder reads. Vectors are stored in `dtype`; with
     float16 a GPU also computes in it, and a CPU in float32. `device` is a torch device or `auto`; None: the study's. A
-    batch has at most `batch_tokens`; None: what suits the device.
+    batch has at most `batch_tokens`; None: what suits the device. Search is exact unless `search` says otherwise.
     """
 
     path: str
@@ -62,3 +90,4 @@ class EncoderSettings:
     dtype: str = "float32"
     device: str | None = None
     batch_tokens: int | None = None
+    search: IvfPq | Hnsw | None = None

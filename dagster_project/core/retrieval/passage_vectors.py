@@ -80,10 +80,14 @@ def counts_of(folder: Path) -> Mapping[str, int]:
     return dict(found)
 
 
-def read_vectors(folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Part after part: rows of the passages, and their vectors. Passages whose vector is not finite are left out."""
-    start = 0
-    for path in sorted(folder.glob("*.npy")):
+def read_vectors(
+    folder: Path, first: int = 0, last: int | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Part after part, from `first` to before `last`: rows of the passages, and their vectors. Passages whose vector is
+    not finite are left out."""
+    paths = sorted(folder.glob("*.npy"))
+    start = sum(len(np.load(path, mmap_mode="r")) for path in paths[:first])
+    for path in paths[first:last]:
         vectors = np.load(path)
         is_finite = finite_rows(vectors)
         rows = start + np.flatnonzero(is_finite)

@@ -7,10 +7,13 @@ What belongs here: the keys of a retriever, and which exclude each other. What d
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from dagster_project.core.methods import METHODS, Method
 from dagster_project.core.retriever_settings import (
+    CODES,
     POOLINGS,
+    SEARCHES,
     STEMMERS,
     STOP_WORDS,
     VARIANTS,
@@ -18,6 +21,8 @@ from dagster_project.core.retriever_settings import (
     WITH_DELTA,
     Bm25Settings,
     EncoderSettings,
+    Hnsw,
+    IvfPq,
 )
 from dagster_project.core.study.reader import Reader
 
@@ -60,7 +65,8 @@ def _bm25(read: Reader) -> Bm25Settings:
 
 
 def _encoder(read: Reader) -> EncoderSettings:
-    _only(read, EncoderSettings)
+    search = SEARCHES[read.choice("search", tuple(SEARCHES), "exact")]
+    _only(read, EncoderSettings, *([search] if search else []))
     return EncoderSettings(
         path=read.text("path"),
         revision=read.optional("revision", read.text),
@@ -72,8 +78,28 @@ def _encoder(read: Reader) -> EncoderSettings:
         dtype=read.choice("dtype", VECTOR_DTYPES, EncoderSettings.dtype),
         device=read.optional("device", read.text),
         batch_tokens=read.optional("batch_tokens", lambda key: read.number(key, 0, 64)),
+        search=_ivf_pq(read) if search is IvfPq else _hnsw(read) if search is Hnsw else None,
     )
 
 
-def _only(read: Reader, settings: type[Bm25Settings | EncoderSettings]) -> None:
-    read.only("name", "kind", *(field.name for field in dataclasses.fields(settings)))
+def _ivf_pq(read: Reader) -> IvfPq:
+    return IvfPq(
+        nlist=read.optional("nlist", lambda key: read.number(key, 0, 1, 1 << 24)),
+        nprobe=read.optional("nprobe", lambda key: read.number(key, 0, 1, 1 << 24)),
+        sub_vectors=read.optional("sub_vectors", lambda key: read.number(key, 0, 1, 4_096)),
+        bits=read.number("bits", IvfPq.bits, 4, 12),
+    )
+
+
+def _hnsw(read: Reader) -> Hnsw:
+    return Hnsw(
+        links=read.number("links", Hnsw.links, 4, 256),
+        ef_construction=read.number("ef_construction", Hnsw.ef_construction, 8, 4_096),
+        ef_search=read.number("ef_search", Hnsw.ef_search, 1, 16_384),
+        codes=read.choice("codes", CODES, Hnsw.codes),
+    )
+
+
+def _only(read: Reader, *settings: type[Any]) -> None:
+    names = (field.name for one in settings for field in dataclasses.fields(one))
+    read.only("name", "kind", *names)

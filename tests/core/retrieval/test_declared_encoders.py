@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pytest
 
@@ -18,10 +19,11 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval import passage_vectors
 from dagster_project.core.retrieval.base import Context, Query, Retriever, load_retriever
-from dagster_project.core.retrieval.dense import Flat, Nearest, nearest
+from dagster_project.core.retrieval.dense import Dense
+from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
-from dagster_project.core.retriever_settings import EncoderSettings
+from dagster_project.core.retriever_settings import EncoderSettings, Hnsw, IvfPq
 
 LOG = logging.getLogger("longtail-tests")
 WORDS = [
@@ -165,6 +167,27 @@ def test_half_precision_is_stored_and_finds_the_same(folder: Path, tmp_path: Pat
         found[dtype] = retriever.search(context, queries())
     for whole, half in zip(found["float32"], found["float16"], strict=True):
         np.testing.assert_allclose([h.score for h in whole], [h.score for h in half], rtol=2e-3)
+
+
+@pytest.mark.parametrize("search", [IvfPq(nlist=2, nprobe=2, sub_vectors=32), Hnsw()])
+def test_approximate_search_shares_the_vectors_and_finds_most_of_the_same(
+    folder: Path, tmp_path: Path, search: IvfPq | Hnsw
+) -> None:
+    retriever, context = retriever_of(folder, search=search), context_of(tmp_path)
+    assert isinstance(retriever, Dense)
+    retriever.build(context)
+    assert len(list(context.cache.rglob("*.npy"))) == 1
+    assert f"of faiss {faiss.__version__}: " in retriever.version()
+    exact = retriever_of(folder)
+    assert retriever.version().startswith(exact.version())
+    assert retriever.version() != exact.version()
+    best = exact.search(context, queries())
+    assert retriever.exact_hits(context, queries()) == best
+    shared = [
+        len({hit.passage_id for hit in own} & {hit.passage_id for hit in others})
+        for own, others in zip(retriever.search(context, queries()), best, strict=True)
+    ]
+    assert np.mean(shared) / 5 > 0.8
 
 
 def test_vectors_that_are_not_finite_are_never_found_and_counted(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dagster_project.core.embedding.encoder import load_encoder
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import Context, Query, load_retriever
-from dagster_project.core.retrieval.dense import nearest
+from dagster_project.core.retrieval.nearest import nearest
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")

@@ -22,7 +22,7 @@ from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.methods import METHODS
 from dagster_project.core.months import newest_complete_month
 from dagster_project.core.relations.sets import relation_names
-from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings
+from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings, Hnsw, IvfPq
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Place
@@ -82,6 +82,7 @@ VALID: dict[str, Any] = {
             "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "pooling": "cls",
             "normalise": False, "query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 64,
             "dtype": "float16", "device": "cpu", "batch_tokens": 512,
+            "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6,
         },
     ],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
@@ -167,7 +168,17 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     stemmed, nearest = study.retrievers
     assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter")
     assert nearest.settings == EncoderSettings(
-        "encoder", "main", "cls", False, "query: ", "passage: ", 64, "float16", "cpu", 512
+        "encoder",
+        "main",
+        "cls",
+        False,
+        "query: ",
+        "passage: ",
+        64,
+        "float16",
+        "cpu",
+        512,
+        IvfPq(64, 9, 8, 6),
     )
     assert (stemmed.retriever, stemmed.index, stemmed.can_be_fused) == (
         METHODS["bm25"].retriever,
@@ -181,6 +192,14 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum")
     (reference,) = study.reference_questions
     assert (reference.name, reference.place, reference.tagme) == ("nq", Place("nq.jsonl"), TagMe(min_rho=0.3))
+
+
+def test_a_graph_of_neighbours_is_declared(load: Callable[[object], Study]) -> None:
+    raw = changed("retrievers.1", {"name": "nearest", "kind": "dense", "path": "encoder", "search": "hnsw", "links": 8,
+                                   "ef_construction": 20, "ef_search": 30, "codes": "int8"})  # fmt: skip
+    settings = load(raw).retrievers[1].settings
+    assert isinstance(settings, EncoderSettings)
+    assert settings.search == Hnsw(8, 20, 30, "int8")
 
 
 def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
@@ -205,6 +224,7 @@ def test_valid_names_every_key() -> None:
     for kind, raw in kinds.items():
         keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder", "is_quick"} - OF_IMPORTS
         named_apart = {"name", "kind"} if kind in (Bm25Settings, EncoderSettings) else set()
+        named_apart |= {f.name for f in dataclasses.fields(IvfPq)} if kind is EncoderSettings else set()
         assert keys == set(raw) - {"path"} - named_apart, kind.__name__
 
 
@@ -348,6 +368,10 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("retrievers.1.normalise", "no", "retrievers[1].normalise: must be true or false, not 'no'"),
         ("retrievers.1.dtype", "bfloat16", "retrievers[1].dtype: 'bfloat16' is not one of: float32, float16"),
         ("retrievers.1.max_tokens", 1, "retrievers[1].max_tokens: must be a whole number of 4 to 100000, not 1"),
+        ("retrievers.1.search", "flat", "retrievers[1].search: 'flat' is not one of: exact, ivf_pq, hnsw"),
+        ("retrievers.1.search", "hnsw", "retrievers[1].bits: unknown key; allowed: batch_tokens, codes, device"),
+        ("retrievers.1.search", "exact", "retrievers[1].bits: unknown key"),
+        ("retrievers.1.bits", 3, "retrievers[1].bits: must be a whole number of 4 to 12, not 3"),
         ("retrievers.1.trust_remote_code", True, "retrievers[1].trust_remote_code: unknown key"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),
