@@ -240,6 +240,7 @@ def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
         "quantisation": "none",
         "is_encoder_decoder": False,
         "is_instruction_tuned": None,
+        "n_passages": 0,
         "device_hour_usd": 3.6 if name in plan.priced else None,
     }
 

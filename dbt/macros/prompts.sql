@@ -16,6 +16,7 @@
     (
         select
             models.model,
+            models.n_passages,
             prompts.prompt,
             prompts.format,
             if(models.is_encoder_decoder, prompts.encoder_decoder_template, prompts.template) as template
@@ -54,6 +55,33 @@
         when {{ row }}.passage_id is null or trim({{ text }}, ' ') = '' then ''
         else {{ text }} || chr(10) || chr(10)
     end || {{ filled(row ~ '.template', question) }}
+{%- endmacro %}
+
+{#- The passages of a row as a model reads them apart from the question; null if one of them is missing. -#}
+{% macro passages_apart(row) -%}
+    (
+        select if(count(*) = count(texts.text), list(texts.text order by texts.i), null)
+        from (
+            select
+                own.i,
+                'title: ' || passages.title || ' context: '
+                || if({{ row }}.cuts_last_sentence, passages.cut_text, passages.text) as text
+            from (
+                select
+                    unnest({{ row }}.passage_ids) as passage_id,
+                    generate_subscripts({{ row }}.passage_ids, 1) as i
+            ) as own
+            left join passages on own.passage_id = passages.passage_id
+        ) as texts
+    )
+{%- endmacro %}
+
+{#- The hash of a text and of passages apart from it: see `ModelInput.hash`. Null without passages. -#}
+{% macro hash_of_texts(text, passages) -%}
+    sha256(
+        sha256({{ text }}) || chr(10)
+        || array_to_string(list_transform({{ passages }}, lambda passage: sha256(passage)), chr(10))
+    )
 {%- endmacro %}
 
 {#-

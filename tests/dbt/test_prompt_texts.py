@@ -57,6 +57,7 @@ PROMPTS = (
     {"name": "popqa_tp", "format": "popqa_tp", "asks": ["paraphrases", "samples"]},
     {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
 )
+READER = "reads_apart"
 CLOZE = Prompt("cloze", format="cloze_t5", asks=("candidates",))
 pytestmark = pytest.mark.xdist_group("prompt_texts")
 PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
@@ -70,7 +71,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Study, dic
         make_study(folder, PLAN)
         path = folder / "study.yaml"
         declared = yaml.safe_load(path.read_text(encoding="utf-8"))
-        models = [{**model, "encoder_decoder": True} for model in declared["models"]]
+        (m,) = [{**model, "encoder_decoder": True} for model in declared["models"]]
+        models = [m, {**m, "name": READER, "passages": 2}]
         path.write_text(
             yaml.safe_dump({**declared, "prompts": list(PROMPTS), "models": models}), encoding="utf-8"
         )
@@ -119,8 +121,8 @@ def _make_cloze_queries(lake: Lake) -> None:
 def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
     """Write what the tasks plan, with its hashes, as if it had been generated."""
 
-    def plan(table: str, method: str | None = None) -> Plan[Any]:
-        return TASKS[table].plan(Scope(study, lake, study.model("m"), method))
+    def plan(table: str, method: str | None = None, model: str = "m") -> Plan[Any]:
+        return TASKS[table].plan(Scope(study, lake, study.model(model), method))
 
     plans = {"generated_passages": Plan(plan("generated_passages").items[:-3])}
     texts = cycle(BACKGROUNDS)
@@ -137,6 +139,9 @@ def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
         plans[method] = plan("answers", method)
         rows = [row | {"method": method} for row in _rows("answers", plans[method])]
         lake.write("answers", rows, fingerprint="awkward", partition=f"m|{method}")
+    plans[READER] = plan("answers", "dense", READER)
+    rows = [row | {"model": READER, "method": "dense"} for row in _rows("answers", plans[READER])]
+    lake.write("answers", rows, fingerprint="awkward", partition=f"{READER}|dense")
     return plans
 
 
@@ -163,15 +168,34 @@ def test_every_prompt_is_rebuilt(asked: tuple[Study, dict[str, Plan[Any]]]) -> N
     assert built.is_exact.all()
     assert len(built) == sum(len(_texts(plan)) for plan in plans.values())
     for name, plan in plans.items():
-        of_method = built[(built.method == name) & (built.table_name == "answers")]
-        rows = of_method if name in METHODS else built[built.table_name == name]
+        of_method = built[(built.method == name) & (built.table_name == "answers") & (built.model == "m")]
+        rows = of_method if name in METHODS else built[(built.table_name == name) | (built.model == name)]
         assert sorted(rows.prompt_text) == sorted(_texts(plan))
         assert len(rows) > 0
 
 
+def test_passages_apart_are_rebuilt_beside_a_text_without_passages(
+    asked: tuple[Study, dict[str, Plan[Any]]],
+) -> None:
+    study, plans = asked
+    built = mart(study, "fct_prompts")
+    rows = built[built.model == READER]
+    read = [item.prompt() for item in plans[READER].items]
+    assert sorted((row.prompt_text, *row.passages_apart) for row in rows.itertuples()) == sorted(
+        (one.text, *one.passages) for one in read
+    )
+    assert {len(one.passages) for one in read} == {2}
+    assert any(one.passages[0].startswith("title: ") and " context: " in one.passages[0] for one in read)
+    assert built[built.model == "m"].passages_apart.isna().all()
+
+
 def test_the_texts_were_awkward(asked: tuple[Study, dict[str, Plan[Any]]]) -> None:
     study, _ = asked
-    built = mart(study, "fct_prompts").query("table_name == 'answers'").set_index(["method", "prompt"])
+    built = (
+        mart(study, "fct_prompts")
+        .query("table_name == 'answers' and model == 'm'")
+        .set_index(["method", "prompt"])
+    )
     answers = mart(study, "fct_answers")
     few = answers[answers.prompt.str.startswith("15_shot")]
     assert set(few.demonstration_ids.map(len)) == {15}
@@ -193,7 +217,9 @@ def test_what_a_prompt_was_made_of_may_be_gone(asked: tuple[Study, dict[str, Pla
         found = connection.execute("select * from marts.fct_prompts").df()
         connection.execute("rollback")
     lost = found[found.method.isin(["bm25", "dense", "oracle"]) & (found.table_name == "answers")]
-    assert lost.prompt_text.isna().all()
+    is_apart = lost.model == READER
+    assert lost[~is_apart].prompt_text.isna().all()
+    assert lost[is_apart].passages_apart.isna().all()
     assert not lost.is_exact.any()
     rest = found.drop(lost.index)
     assert rest.is_exact.all()

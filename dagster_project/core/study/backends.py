@@ -41,7 +41,8 @@ class Backend:
     `check` is a function, as `module:name`, that finds out at once whether all that a model needs is there: its `path`,
     a key, a package. `keys` are the
     model's keys that only some backends understand and this one does. The key `needs` is required; `because` says what
-    it holds. `dtype` and `quantisation` are the default values of these keys.
+    it holds. `dtype` and `quantisation` are the default values of these keys; so is `passages`, but for studies that
+    retrieve fewer.
     """
 
     import_string: str | None
@@ -54,6 +55,7 @@ class Backend:
     quantisations: tuple[str, ...] = QUANTISATIONS
     dtype: str = DTYPES[0]
     quantisation: str = QUANTISATIONS[0]
+    passages: int = 0
 
     @property
     def generates(self) -> bool:
@@ -83,8 +85,9 @@ BACKENDS: dict[str, Backend] = {
     "fusion_in_decoder": Backend(
         f"{_HERE}.fusion_in_decoder:FusionInDecoder",
         frozenset({GENERATE, SAMPLE, SCORE, PASSAGES}),
-        LOCAL_KEYS | {"passage_tokens"},
+        LOCAL_KEYS | {"passages", "passage_tokens"},
         check=f"{_HERE}.fusion_in_decoder:check",
+        passages=20,
     ),
     "openai": Backend(
         f"{_HERE}.openai:OpenAIBackend",
@@ -101,7 +104,7 @@ BACKENDS: dict[str, Backend] = {
     "fake": Backend(
         f"{_HERE}.fake:FakeBackend",
         CAPABILITIES,
-        LOCAL_KEYS - {"device", "device_map", "quantisation"},
+        LOCAL_KEYS - {"device", "device_map", "quantisation"} | {"passages"},
         check=f"{_HERE}.fake_script:read_script",
     ),
     IMPORTED: Backend(

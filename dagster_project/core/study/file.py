@@ -82,7 +82,8 @@ def _study(read: Reader) -> Study:
     collections = _each(read, "collections", read_collection, is_required=False)
     of_collections = tuple(one.name for one in collections)
     datasets = _each(read, "datasets", _dataset)
-    models = _each(read, "models", read_model)
+    top_k = read.number("top_k", 5, 1, 100)
+    models = _each(read, "models", lambda one: read_model(one, top_k))
     of_grounding = (of_collections, *(tuple(one.name for one in some) for some in (datasets, models)))
     retrievers = _each(read, "retrievers", read_retriever, is_required=False)
     known = (*METHODS, *(method.name for method in retrievers))
@@ -98,7 +99,7 @@ def _study(read: Reader) -> Study:
         ),
         popularity=_popularity(read.child("popularity")),
         path=read.path,
-        top_k=read.number("top_k", 5, 1, 100),
+        top_k=top_k,
         max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
         background_tokens=read.number("background_tokens", 150, 1, 4096),
         sampling=_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),

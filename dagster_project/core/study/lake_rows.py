@@ -78,6 +78,7 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
             "quantisation": header.quantisation if header else model.quantisation,
             "is_encoder_decoder": model.encoder_decoder,
             "is_instruction_tuned": model.instruction_tuned,
+            "n_passages": model.passages,
             "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
             "device_hour_usd": model.device_hour_usd,

@@ -21,8 +21,8 @@ _NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.
 """Each key that only one backend has and needs → that backend."""
 
 
-def read_model(read: Reader) -> Model:
-    """One entry of `models`. Errors: `StudyError`."""
+def read_model(read: Reader, top_k: int) -> Model:
+    """One entry of `models`, in a study that retrieves `top_k` passages. Errors: `StudyError`."""
     read.only(*(f.name for f in dataclasses.fields(Model) if f.name != "study_folder"))
     name = read.slug("name")
     name_of_backend = read.choice("backend", tuple(BACKENDS), "transformers")
@@ -44,6 +44,7 @@ def read_model(read: Reader) -> Model:
         rambles=read.flag("rambles"),
         encoder_decoder=read.flag("encoder_decoder"),
         instruction_tuned=read.optional("instruction_tuned", read.flag),
+        passages=_passages(read, backend.passages, top_k),
         passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
@@ -53,6 +54,14 @@ def read_model(read: Reader) -> Model:
     if model.quantisation != "none":
         raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
     return dataclasses.replace(model, study_folder=read.path.parent)
+
+
+def _passages(read: Reader, default: int, top_k: int) -> int:
+    """How many passages the model reads apart from the question."""
+    found = read.number("passages", min(default, top_k), min(default, 1))
+    if found > top_k:
+        raise read.fail("passages", f"the study retrieves {top_k} for a question, not {found}; raise top_k")
+    return found
 
 
 def _check_keys(read: Reader, name: str) -> None:

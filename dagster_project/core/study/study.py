@@ -184,11 +184,11 @@ class Model:
     to the study file, in `study_folder`), `package:<package>/<file>` for one that an installed package carries, or the
     model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device or `auto`;
     `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
-    `dtype` and `quantisation` are `unknown` unless
-    declared; they distinguish its rows. `device_hour_usd` is the price of one hour of one local device. If a model
-    `rambles`, only the first sentence of its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some
-from dagster_project.core.methods import BACKGROUND, METHODS, Method
-from dagster_project.core.prompt_formats import CLOZE_FORMATS
+    `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
+    price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
+    §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
+    retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
+    with 0 it reads the first passage before the question.
     """
 
     name: str
@@ -206,6 +206,7 @@ from dagster_project.core.prompt_formats import CLOZE_FORMATS
     rambles: bool = False
     encoder_decoder: bool = False
     instruction_tuned: bool | None = None
+    passages: int = 0
     passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()

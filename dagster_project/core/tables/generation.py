@@ -121,6 +121,13 @@ GENERATION = (
     *ACCOUNTS,
 )
 
+PASSAGE_IDS = column(
+    "passage_ids",
+    TEXTS,
+    "all passages that the model read for the question, best first; null if there are none or they are not known",
+    null=True,
+)
+
 DEMONSTRATION_IDS = column(
     "demonstration_ids",
     TEXTS,
@@ -141,9 +148,11 @@ GENERATION_TABLES = (
             column(
                 "passage_id",
                 pa.string(),
-                "passage before the question; null if there is none or it is not known",
+                "passage before the question, or the first of those apart from it; null if there is none or it is not"
+                " known",
                 null=True,
             ),
+            PASSAGE_IDS,
             DEMONSTRATION_IDS,
             column(
                 "demonstration_passage_ids",

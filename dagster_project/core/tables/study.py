@@ -50,6 +50,12 @@ STUDY_TABLES = (
                 "the study calls the model instruction-tuned; null = it does not say",
                 null=True,
             ),
+            column(
+                "n_passages",
+                pa.int32(),
+                "passages that the model reads apart from a question, if so many are retrieved; 0 = it reads the first"
+                " one before the question",
+            ),
             column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
             column(
                 "sentence_splitter",

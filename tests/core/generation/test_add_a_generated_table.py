@@ -134,7 +134,7 @@ def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path)
 def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Study) -> None:
     service = with_model(study, backend="openai", path="m")
     assert (
-        "models[0]: model tiny: backend openai cannot score; backends that can: fake, transformers"
+        "models[0]: model tiny: backend openai cannot score; backends that can: fake, fusion_in_decoder, transformers"
         in misses(service)
     )
     with pytest.raises(BackendError, match="backend openai cannot score"):

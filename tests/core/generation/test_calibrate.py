@@ -12,6 +12,7 @@ from small_study import LOG, answer, calibrate, fill_lake, small_study, with_mod
 
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.backends.fake import FakeBackend
+from dagster_project.core.generation.engine.items import ModelInput
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.latency import calibrate as module
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
@@ -286,5 +287,5 @@ def test_what_earlier_calls_left_is_dropped_before_each_question() -> None:
             return [object()]
 
     backend = Remembers()
-    module._milliseconds(backend, (("a", None), ("b", None)))  # type: ignore[arg-type]
+    module._milliseconds(backend, ((ModelInput("a"), None), (ModelInput("b"), None)))  # type: ignore[arg-type]
     assert backend.calls == ["forget", "a", "forget", "b"]

@@ -111,7 +111,7 @@ def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
     assert found.n_without_passage == 0
     row = find(found.items, dataset="one", prompt="zero", question_id="Q1-P36")
     assert columns(row) == {
-        "dataset": "one", "question_id": "Q1-P36", "prompt": "zero", "passage_id": None,
+        "dataset": "one", "question_id": "Q1-P36", "prompt": "zero", "passage_id": None, "passage_ids": None,
         "demonstration_ids": [], "demonstration_passage_ids": [],
     }  # fmt: skip
     assert row.prompt().text == "Q: What is the capital of Utopia? A:"

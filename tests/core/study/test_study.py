@@ -61,7 +61,7 @@ VALID: dict[str, Any] = {
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
             "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
             "instruction_tuned": False,
-            "passage_tokens": 200,
+            "passages": 1, "passage_tokens": 200,
         },
         {
             "name": "served", "path": "some/name", "backend": "openai",
@@ -156,7 +156,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.models[0] == Model(
         name="tiny", path="sandbox:s", backend="fusion_in_decoder", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
-        device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passage_tokens=200,
+        device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passages=1,
+        passage_tokens=200,
     )  # fmt: skip
     assert study.models[1].service == Service(
         base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,

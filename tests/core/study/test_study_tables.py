@@ -34,7 +34,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
         {
             "model": "tiny", "family": "tiny", "n_parameters": None, "backend": "fake", "path": "nowhere",
             "revision": None, "dtype": "float32", "quantisation": "none",
-            "is_encoder_decoder": False, "is_instruction_tuned": None, "rambles": False,
+            "is_encoder_decoder": False, "is_instruction_tuned": None, "n_passages": 0, "rambles": False,
             "sentence_splitter": None, "device_hour_usd": None,
         }
     ]  # fmt: skip

@@ -4,8 +4,8 @@ What belongs here: how a prompt meets its passages. What does not: the fused sta
 that such a reader has in common with other models (`hf`).
 
 Each passage is encoded behind the prompt's text, alone, and the decoder attends to the states of all of them. A passage
-loses its end where prompt and passage have more than `passage_tokens` tokens. A prompt without passages is read as any
-encoder-decoder reads it.
+loses its end where prompt and passage have more than `passage_tokens` tokens; a prompt that leaves a passage no room is
+a `Failure`. A prompt without passages is read as any encoder-decoder reads it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import TypeVar
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
@@ -28,6 +29,9 @@ from dagster_project.core.generation.backends.local.fusion import joined, parts_
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
 from dagster_project.core.study.study import Model
+
+Found = TypeVar("Found")
+_NO_ROOM = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")
 
 
 def check(model: Model) -> None:
@@ -60,7 +64,8 @@ class FusionInDecoder(TransformersBackend):
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
         """Greedy texts; `passages`: those of each prompt."""
-        return self._greedy(self._encoded(prompts, passages), decoding)
+        encoded = self._encoded(prompts, passages)
+        return _explained(self._greedy(encoded, decoding), encoded)
 
     def sample(
         self,
@@ -71,7 +76,8 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
         """One text per seed for each prompt."""
-        return self._sampled(self._encoded(prompts, passages), decoding, seeds)
+        encoded = self._encoded(prompts, passages)
+        return _explained(self._sampled(encoded, decoding, seeds), encoded)
 
     def score(
         self,
@@ -81,23 +87,35 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[Scored | Failure]:
         """The scores of each prompt's candidates."""
-        return self._scores(prompts, self._encoded(prompts, passages), candidates)
+        encoded = self._encoded(prompts, passages)
+        return _explained(self._scores(prompts, encoded, candidates), encoded)
 
     def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
-        """Each prompt's parts as one list of tokens, not cut."""
+        """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
         owned = [tuple(own) for own in passages] or [()] * len(prompts)
         texts = [
             [f"{prompt} {passage}" for passage in own] or [prompt]
             for prompt, own in zip(prompts, owned, strict=True)
         ]
         parts = iter(self._loaded.encode([text for own in texts for text in own]))
-        return [joined(next(parts) for _ in own) for own in texts]
+        found = [joined(next(parts) for _ in own) for own in texts]
+        with_passages = [place for place, own in enumerate(owned) if own]
+        alone = self._loaded.encode([prompts[place] for place in with_passages])
+        for place, tokens in zip(with_passages, alone, strict=True):
+            if len(tokens) >= self._passage_tokens:
+                found[place] = ()
+        return found
 
     def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
         room = self._loaded.room(n_new)
         limit = self._passage_tokens if room is None else min(room, self._passage_tokens)
         return joined(_cut(part, limit, self._loaded.end_ids) for part in parts_of(tokens))
+
+
+def _explained(results: list[Found], encoded: Sequence[Tokens]) -> list[Found | Failure]:
+    """The results, with the reason where a prompt is too long: it has no tokens then."""
+    return [own if tokens else _NO_ROOM for own, tokens in zip(results, encoded, strict=True)]
 
 
 def _cut(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:

@@ -7,8 +7,7 @@ What belongs here: the three requests, and what a prompt consists of. What does 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -32,8 +31,19 @@ class ModelInput:
     passages: tuple[str, ...] = ()
 
     def hash(self) -> str:
-        """SHA-256 of the text as hexadecimal digits; with passages, of the list of the text and them."""
-        return prompt_hash(json.dumps([self.text, *self.passages]) if self.passages else self.text)
+        """SHA-256 of the text as hexadecimal digits.
+
+        With passages, that of a list of such digits, one a line: the text's, then each passage's. SQL does the same.
+        """
+        if not self.passages:
+            return prompt_hash(self.text)
+        return prompt_hash("\n".join(map(prompt_hash, (self.text, *self.passages))))
+
+
+def passages_of(prompts: Sequence[ModelInput]) -> dict[str, Any]:
+    """The argument `passages` of a `PassageBackend`, one list per prompt; empty where no prompt has any."""
+    apart = [prompt.passages for prompt in prompts]
+    return {"passages": apart} if any(apart) else {}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
@@ -26,7 +25,7 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.batching import Distinct, Work, batches, distinct_works
-from dagster_project.core.generation.engine.items import Item
+from dagster_project.core.generation.engine.items import Item, passages_of
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
@@ -119,9 +118,7 @@ def _ask(
 ) -> list[Sequence[Result] | Failure]:
     prompts = [missing.prompt(items) for missing in batch]
     texts = [prompt.text for prompt in prompts]
-    more: dict[str, Any] = {}
-    if any(prompt.passages for prompt in prompts):
-        more = {"passages": [prompt.passages for prompt in prompts]}
+    more = passages_of(prompts)
     results: Sequence[Sequence[Result] | Result | Failure]
     if decoding is None:
         results = backend.score(texts, [missing.candidates(items) for missing in batch], **more)

@@ -38,6 +38,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.items import passages_of
 from dagster_project.core.generation.engine.partition import one_at_a_time
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope, without_rows
@@ -229,7 +230,7 @@ def _milliseconds(backend: Backend, steps: Steps) -> float | None:
     for prompt, decoding in steps:
         backend.forget()
         started = time.perf_counter()
-        (result,) = backend.generate([prompt], decoding)
+        (result,) = backend.generate([prompt.text], decoding, **passages_of([prompt]))
         total += 1000 * (time.perf_counter() - started)
         if isinstance(result, Failure):
             return None

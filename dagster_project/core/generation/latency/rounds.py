@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.engine.items import ModelInput
 from dagster_project.core.generation.prompts.build import bare_prompt
 from dagster_project.core.generation.tasks.answers import AskedQuestion
 from dagster_project.core.methods import BACKGROUND
@@ -29,7 +30,7 @@ Place = tuple[str, str]
 """Dataset and question id."""
 Way = tuple[str, str]
 """Method and prompt: a way of asking."""
-Steps = tuple[tuple[str, Decoding], ...]
+Steps = tuple[tuple[ModelInput, Decoding], ...]
 """What is generated for one answer, in order: prompts with their decoding."""
 
 
@@ -88,8 +89,8 @@ def _digest(*parts: str | int) -> bytes:
 
 
 def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
-    answer = (row.prompt().text, Decoding(study.max_new_tokens))
+    answer = (row.prompt(), Decoding(study.max_new_tokens))
     if study.method(method).kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
-    return ((background, Decoding(study.background_tokens)), answer)
+    return ((ModelInput(background), Decoding(study.background_tokens)), answer)

@@ -12,7 +12,7 @@ more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dagster_project.core.methods import VERBALISED, Method
 
@@ -40,10 +40,19 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """One method's passages by question_id: before a question that is asked, and before a demonstration."""
+    """One method's passages by question_id: before a question that is asked, and before a demonstration.
+
+    `apart`: those that the model reads apart from the question, best first; the others are then empty.
+    """
 
     asked: Mapping[str, Passage]
     shown: Mapping[str, Passage]
+    apart: Mapping[str, Sequence[Passage]] = field(default_factory=dict)
+
+    def of(self, question_id: str) -> Sequence[Passage]:
+        """All that the model reads for a question, best first."""
+        own = self.asked.get(question_id)
+        return self.apart.get(question_id, ()) if own is None else (own,)
 
 
 def build_prompt(
@@ -91,6 +100,11 @@ def text_as_read(text: str, source: str, method: Method) -> str:
         return text
     kept = text.rpartition(". ")[0]
     return text if is_blank(kept) else f"{kept}."
+
+
+def text_apart(title: str, text: str) -> str:
+    """A passage as a model reads it that reads passages apart from the question (Atlas)."""
+    return f"title: {title} context: {text}"
 
 
 def background_passage_id(model_name: str, question_id: str) -> str:

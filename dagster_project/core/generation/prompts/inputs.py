@@ -13,7 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.generation.prompts.build import Passage, Passages, Question, text_as_read
+from dagster_project.core.generation.prompts.build import (
+    Passage,
+    Passages,
+    Question,
+    text_apart,
+    text_as_read,
+)
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import Method
 from dagster_project.core.study.study import Study
@@ -64,19 +70,36 @@ def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
 
 
 def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the retriever's best passage, as the model reads it.
+    """Dataset → question_id → the retriever's best passage, as the model reads it before the question.
 
     Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
     """
-    columns = ["dataset", "question_id", "passage_id"]
-    best = lake.read(
-        "retrieved_passages",
-        retriever.name,
-        columns,
-        (pc.field("rank") == 1) & (pc.field("paraphrase_id") == 0),
-    )
-    texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist())
     found: dict[str, dict[str, Passage]] = {}
+    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, 0):
+        found.setdefault(row["dataset"], {})[row["question_id"]] = passage
+    return found
+
+
+def read_passages_apart(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, list[Passage]]]:
+    """Dataset → question_id → the retriever's `n` best passages, as the model reads them apart from the question.
+
+    Errors: as `read_first_passages`.
+    """
+    found: dict[str, dict[str, list[Passage]]] = {}
+    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, n):
+        found.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
+    return found
+
+
+def _read(
+    lake: Lake, retriever: Method, only: pc.Expression, n: int
+) -> Iterator[tuple[dict[str, Any], Passage]]:
+    """Rows of what was retrieved with their passages, best first: `n` that are read apart, or with 0 the first."""
+    columns = ["dataset", "question_id", "paraphrase_id", "rank", "passage_id"]
+    best = lake.read(
+        "retrieved_passages", retriever.name, columns, only & (pc.field("rank") <= max(n, 1))
+    ).sort_by("rank")
+    texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist(), are_apart=n > 0)
     for row in records(best):
         passage = texts.get(row["passage_id"])
         if passage is None:
@@ -84,18 +107,22 @@ def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Pa
                 f"lake table retrieved_passages, partition {retriever.name}: passage {row['passage_id']} is not in lake"
                 " table cited_passages; materialise lake/cited_passages again"
             )
-        found.setdefault(row["dataset"], {})[row["question_id"]] = passage
-    return found
+        yield row, passage
 
 
-def _texts_as_read(lake: Lake, retriever: Method, passage_ids: list[str]) -> dict[str, Passage]:
+def _texts_as_read(
+    lake: Lake, retriever: Method, passage_ids: list[str], *, are_apart: bool
+) -> dict[str, Passage]:
     """From passage_id to the passage as the model reads it, where lake table cited_passages holds it."""
     only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
-    table = lake.read("cited_passages", columns=["passage_id", "text", "source"], only=only)
-    return {
-        row["passage_id"]: Passage(row["passage_id"], text_as_read(row["text"], row["source"], retriever))
-        for row in records(table)
-    }
+    table = lake.read("cited_passages", columns=["passage_id", "title", "text", "source"], only=only)
+    found = {}
+    for row in records(table):
+        text = text_as_read(row["text"], row["source"], retriever)
+        found[row["passage_id"]] = Passage(
+            row["passage_id"], text_apart(row["title"], text) if are_apart else text
+        )
+    return found
 
 
 def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:

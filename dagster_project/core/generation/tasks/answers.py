@@ -5,7 +5,7 @@ What belongs here: the table's task. What does not: drawing demonstrations and b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,13 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import Passage, Passages
+from dagster_project.core.generation.prompts.build import Passages, Question
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
 from dagster_project.core.generation.prompts.inputs import (
     passages_of_questions,
     read_first_passages,
     read_generated_passages,
+    read_passages_apart,
     read_questions,
 )
 from dagster_project.core.generation.tasks.imported import score_answers
@@ -46,10 +47,11 @@ class AskedQuestion(QuestionItem):
     def ingredients(self) -> dict[str, Any]:
         """The ids of the passages and demonstrations in the prompt."""
         passages = self.group.passages or Passages({}, {})
-        own = passages.asked.get(self.question.question_id)
+        read = [passage.passage_id for passage in passages.of(self.question.question_id)]
         before = [passages.shown.get(question.question_id) for question in self.shown]
         return {
-            "passage_id": own.passage_id if own else None,
+            "passage_id": read[0] if read else None,
+            "passage_ids": read or None,
             "demonstration_ids": self.demonstration_ids(),
             "demonstration_passage_ids": [passage.passage_id if passage else None for passage in before],
         }
@@ -83,6 +85,7 @@ class Answers(Task):
             *prompts,
             max_new_tokens=scope.study.max_new_tokens,
             cuts_last_sentence=method.cuts_last_sentence,
+            passages=_n_apart(scope),
         )
 
     def plan(self, scope: Scope) -> Plan[AskedQuestion]:
@@ -102,15 +105,12 @@ class Answers(Task):
             asked = [question for question in questions if found is None or question.question_id in found]
             pool = Demonstrations(dataset, questions, study.seed)
             for prompt in prompts:
-                passages = None
-                if found is not None:
-                    passages = passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
                 group = Group(
                     dataset,
                     prompt.name,
                     template_of(prompt, scope.model),
                     Generate(study.max_new_tokens),
-                    passages,
+                    _passages_of(prompt, questions, found, are_apart=_n_apart(scope) > 0),
                 )
                 for question in asked:
                     items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
@@ -142,9 +142,27 @@ def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
     return [*decisive_prompt(prompt, model), *looked_up]
 
 
-def _passages(scope: Scope) -> Mapping[str, Mapping[str, Passage]] | None:
-    """Dataset → question_id → the method's passage; None for a method without passages."""
+def _n_apart(scope: Scope) -> int:
+    """How many passages the model reads apart from the question by the partition's method."""
+    return scope.model.passages if _method(scope).kind == RETRIEVAL else 0
+
+
+def _passages_of(
+    prompt: Prompt, questions: Sequence[Question], found: Mapping[str, Any] | None, *, are_apart: bool
+) -> Passages | None:
+    """The passages of a prompt. Where they are apart from the question, demonstrations have none (chosen)."""
+    if found is None:
+        return None
+    if are_apart:
+        return Passages({}, {}, found)
+    return passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
+
+
+def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
+    """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
     method = _method(scope)
+    if _n_apart(scope):
+        return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:
         return read_first_passages(scope.lake, method)
     if method.kind == BACKGROUND:

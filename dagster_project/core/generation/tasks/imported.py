@@ -99,11 +99,12 @@ def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, An
     passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
+    own = None if passage_id is None else [passage_id]
     columns = answer_columns(row["text"], gold_answers, scope.model)
     asked = {
         name: row[name] for name in ("prompt", "prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
     }
-    return {**_of_file(row), **asked, "passage_id": passage_id, **columns}
+    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns}
 
 
 def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:

@@ -49,7 +49,10 @@ class QuestionItem:
 
     def prompt(self) -> ModelInput:
         """Demonstrations, then the question, each in the template and behind its passage, if it has one."""
-        return ModelInput(build_prompt(self.question, self.group.template, self.shown, self.group.passages))
+        passages = self.group.passages
+        text = build_prompt(self.question, self.group.template, self.shown, passages)
+        apart = passages.apart.get(self.question.question_id, ()) if passages else ()
+        return ModelInput(text, tuple(passage.text for passage in apart))
 
     def demonstration_ids(self) -> list[str]:
         """question_ids of the demonstrations, in the prompt's order."""

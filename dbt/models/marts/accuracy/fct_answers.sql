@@ -22,6 +22,7 @@ final as (
         method,
         {{ scored_columns() }},
         passage_id,
+        passage_ids,
         has_answer,
         demonstration_ids,
         demonstration_passage_ids,

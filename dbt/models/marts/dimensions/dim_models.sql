@@ -38,6 +38,7 @@ final as (
         seen.engine,
         models.is_encoder_decoder,
         models.is_instruction_tuned,
+        models.n_passages,
         models.rambles,
         models.sentence_splitter,
         models.device_hour_usd,

@@ -13,7 +13,8 @@ with passages as (
 answers as (
 
     select
-        answers.*,
+        answers.* replace (if(prompts.n_passages > 0 and methods.kind = 'retrieval', null, passage_id) as passage_id),
+        prompts.n_passages > 0 and methods.kind = 'retrieval' as reads_apart,
         prompts.template,
         methods.cuts_last_sentence,
         {{ demonstration_blocks() }} as demonstrations
@@ -34,7 +35,9 @@ built as (
         answers.method,
         answers.prompt,
         answers.prompt_hash,
-        answers.demonstrations || {{ prompt_block('answers', 'answers.question') }} as prompt_text
+        answers.demonstrations || {{ prompt_block('answers', 'answers.question') }} as prompt_text,
+        answers.reads_apart,
+        if(answers.reads_apart, {{ passages_apart('answers') }}, null) as passages_apart
     from answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
@@ -75,6 +78,10 @@ built as (
 )
 
 select
-    *,
-    if(prompt_hash is not null, coalesce(sha256(prompt_text) = prompt_hash, false), null) as is_exact
+    * exclude (reads_apart),
+    case
+        when prompt_hash is null then null
+        when reads_apart then coalesce({{ hash_of_texts('prompt_text', 'passages_apart') }} = prompt_hash, false)
+        else coalesce(sha256(prompt_text) = prompt_hash, false)
+    end as is_exact
 from built

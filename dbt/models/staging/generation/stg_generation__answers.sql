@@ -14,6 +14,7 @@ final as (
         method,
         prompt,
         passage_id,
+        passage_ids,
         demonstration_ids,
         demonstration_passage_ids,
         {{ scored_columns() }},

@@ -17,6 +17,7 @@ final as (
         quantisation,
         is_encoder_decoder,
         is_instruction_tuned,
+        n_passages,
         rambles,
         sentence_splitter,
         device_hour_usd

@@ -116,6 +116,24 @@ def test_a_long_passage_loses_its_end_and_the_row_says_so(model: Model) -> None:
     assert short.identity.rules != FusionInDecoder.identify(model).rules
 
 
+def test_a_prompt_that_leaves_a_passage_no_room_fails_alone(model: Model) -> None:
+    short = FusionInDecoder(dataclasses.replace(model, passage_tokens=16))
+    prompts, passages = ["gh " * 40, "Q: ab A:"], [["a"], ["a"]]
+    decoding, reason = Decoding(4, end=END), "the prompt leaves no room for a passage; raise passage_tokens"
+    found = [
+        short.generate(prompts, decoding, passages=passages),
+        short.score(prompts, [CANDIDATES] * 2, passages=passages),
+        short.sample(prompts, dataclasses.replace(decoding, temperature=1.0), [[1]] * 2, passages=passages),
+    ]
+    for refused, answered in found:
+        assert isinstance(refused, Failure)
+        assert refused.reason.startswith(reason)
+        assert not isinstance(answered, Failure)
+    (alone,) = short.generate(prompts[:1], decoding)
+    assert not isinstance(alone, Failure)
+    assert alone.n_truncated_tokens > 0
+
+
 def test_the_order_of_parts_stays_and_a_break_is_no_token() -> None:
     parts = [[1, 2], [3], [4, 5, 6]]
     assert joined(parts) == (1, 2, BREAK, 3, BREAK, 4, 5, 6)
