@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,6 +79,9 @@ bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain con
 
 bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
 	@$(PY) -m benchmarks.consistency $(BENCH_ARGS)
+
+bench-pararel: $(VENV)/.installed-bench ## cloze queries: scoring candidates, Fusion-in-Decoder, the measures of ParaRel (BENCH_ARGS=--full, --help)
+	@$(PY) -m benchmarks.pararel $(BENCH_ARGS)
 
 bench-prediction: $(VENV)/.installed-bench ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.prediction $(BENCH_ARGS)

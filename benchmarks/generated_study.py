@@ -105,7 +105,7 @@ def write_lake(study: Study, times: float, seed: int = 0) -> dict[str, int]:
         tables += list(_model_tables(world, model.name, skill, rng))
         while tables:
             name, partition, columns = tables.pop()
-            lake.write(name, _table(name, columns), fingerprint="generated", partition=partition)
+            lake.write(name, lake_table(name, columns), fingerprint="generated", partition=partition)
     return {name: lake.read_all(name, ["question_id"]).num_rows
             for name in ("questions", "answers", "paraphrase_answers")}  # fmt: skip
 
@@ -214,7 +214,7 @@ def _model_tables(
             "dataset": DATASET, "question_id": questions, "model": model, "method": method, "prompt": PROMPT,
             "passage_id": passage_ids, "demonstration_ids": nothing, "demonstration_passage_ids": nothing,
             "prompt_hash": [prompt_hash(p) for p in prompts],
-            **_scored(world, world.gold, chance, rng), **_accounts(len(world), rng),
+            **_scored(world, world.gold, chance, rng), **accounts(len(world), rng),
         }  # fmt: skip
     ways = len(ASKED_BY)
     yield "single_latencies", model, {
@@ -230,7 +230,7 @@ def _model_tables(
         "passage_id": [f"genread:{model}:{q}" for q in questions], "text": world.passage_texts,
         "has_answer": rng.random(len(world)) < 0.3, "has_answer_popqa": rng.random(len(world)) < 0.3,
         "prompt_hash": [prompt_hash(BACKGROUND_TEMPLATE.replace("{question}", row["question"])) for row in world.rows],
-        "raw_text": world.passage_texts, **_accounts(len(world), rng),
+        "raw_text": world.passage_texts, **accounts(len(world), rng),
     }  # fmt: skip
     counts = np.array([row["n_paraphrases"] + 1 for row in world.rows])
     of = np.repeat(np.arange(len(world)), counts)
@@ -247,7 +247,7 @@ def _model_tables(
     yield "paraphrase_answers", model, {
         "dataset": DATASET, "question_id": pa.array(questions).take(pa.array(of)), "paraphrase_id": number,
         "model": model, "prompt": PARAPHRASED, "prompt_hash": hashes,
-        **_scored(world, world.gold[of], 0.1 + 0.6 * skill * world.fame[of], rng), **_accounts(len(of), rng),
+        **_scored(world, world.gold[of], 0.1 + 0.6 * skill * world.fame[of], rng), **accounts(len(of), rng),
     }  # fmt: skip
 
 
@@ -277,7 +277,7 @@ def _scored(world: World, gold: Values, chance: Values, rng: np.random.Generator
     }  # fmt: skip
 
 
-def _accounts(n: int, rng: np.random.Generator) -> dict[str, Any]:
+def accounts(n: int, rng: np.random.Generator) -> dict[str, Any]:
     seconds = rng.uniform(0.001, 0.01, n)
     return {
         "prompt_tokens": rng.integers(10, 200, n), "shared_tokens": rng.integers(0, 10, n),
@@ -288,7 +288,7 @@ def _accounts(n: int, rng: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(name: str, columns: dict[str, Any]) -> pa.Table:
+def lake_table(name: str, columns: dict[str, Any]) -> pa.Table:
     """A lake table from columns: arrays, or one value for all rows; columns left out are null."""
     n = next(len(value) for value in columns.values() if not isinstance(value, str | int | float))
     arrays = []

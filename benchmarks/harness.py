@@ -25,11 +25,17 @@ class Contestant:
     run: Callable[[], Sequence[Any]]
     n: int
     seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
         """Median seconds of the rounds."""
         return statistics.median(self.seconds)
+
+    @property
+    def processor_median(self) -> float:
+        """Median seconds of the processor, summed over its cores: other work on the machine does not count."""
+        return statistics.median(self.processor_seconds)
 
 
 def race(contestants: Sequence[Contestant], rounds: int, check: Callable[[str, Sequence[Any]], None]) -> None:
@@ -37,11 +43,12 @@ def race(contestants: Sequence[Contestant], rounds: int, check: Callable[[str, S
     for number in range(1, rounds + 1):
         for contestant in contestants:
             say(f"round {number} of {rounds}: {contestant.name}, {contestant.n:,} rows …")
-            started = time.perf_counter()
+            started, processor = time.perf_counter(), time.process_time()
             made = contestant.run()
-            seconds = time.perf_counter() - started
+            seconds, processor = time.perf_counter() - started, time.process_time() - processor
             check(contestant.name, made)
             contestant.seconds.append(seconds)
+            contestant.processor_seconds.append(processor)
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -1,4 +1,4 @@
-"""The shapes of OPT-6.7B and GPT-NeoX-20B with random weights on a CUDA device, for speed only: the texts mean nothing.
+"""The shapes of OPT-6.7B, GPT-NeoX-20B and T5-small with random weights, for speed only: the texts mean nothing.
 
 What belongs here: making such a model, and the limits of its chip. What does not: the comparison (`gpu`).
 """
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.cloze import SENTINEL
+from dagster_project.core.reference_models import ENCODER_DECODER, reference_model_path
 
 PEAKS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """By part of a chip's name: dense bf16 operations per second and bytes of memory per second (data sheets)."""
@@ -40,6 +41,14 @@ NEOX_20B = Shape(
         "max_position_embeddings": 2048, "vocab_size": 50432, "rotary_pct": 0.25,
     },
 )  # fmt: skip
+T5_SMALL = Shape(
+    "T5-small",
+    "t5",
+    {
+        "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "vocab_size": 32128,
+        "n_positions": 512, "decoder_start_token_id": 0,
+    },
+)  # fmt: skip
 TINY = Shape(
     "tiny OPT",
     "opt",
@@ -56,20 +65,28 @@ def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:
     The tokenizer has 2,048 of the vocabulary's entries: prompts are real, but generated texts have no meaning.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     config = AutoConfig.for_model(shape.model_type, **shape.keys, dtype=dtype)
+    tokenizer = AutoTokenizer.from_pretrained(
+        reference_model_path(ENCODER_DECODER if config.is_encoder_decoder else "l")
+    )
     config.bos_token_id = config.pad_token_id = 0
     config.eos_token_id = shape.keys["vocab_size"] - 1
+    auto = AutoModelForCausalLM
+    if config.is_encoder_decoder:
+        auto, config.eos_token_id = AutoModelForSeq2SeqLM, tokenizer.eos_token_id
+        tokenizer.add_tokens([SENTINEL])
     torch.manual_seed(0)
     with torch.device(device):
-        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+        model = auto.from_config(config, dtype=getattr(torch, dtype))
     for parameter in model.parameters():
-        if parameter.dim() > 1:
+        # T5 does not scale its attention, so it keeps the weights that it begins with
+        if parameter.dim() > 1 and not config.is_encoder_decoder:
             parameter.data.normal_(0, 0.05)
     model.generation_config.eos_token_id = config.eos_token_id
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(reference_model_path("l")).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return int(sum(parameter.numel() for parameter in model.parameters()))
 
 

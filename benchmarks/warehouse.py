@@ -58,15 +58,16 @@ class Step:
 
 def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
     """Generate a study in `folder`, build its warehouse and write its report."""
-    yield _step("generate the lake", generate, folder, times, n_models)
-    yield _step("dbt, first pass", build, folder, ["--exclude", AFTER_GAINS])
-    yield _step("bootstraps", bootstrap, folder)
-    yield _step("dbt, second pass", build, folder, ["--select", AFTER_GAINS])
-    yield _step("publish", publish, folder)
-    yield _step("report", report, folder)
+    yield timed_step("generate the lake", generate, folder, times, n_models)
+    yield timed_step("dbt, first pass", build, folder, ["--exclude", AFTER_GAINS])
+    yield timed_step("bootstraps", bootstrap, folder)
+    yield timed_step("dbt, second pass", build, folder, ["--select", AFTER_GAINS])
+    yield timed_step("publish", publish, folder)
+    yield timed_step("report", report, folder)
 
 
-def _step(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
+def timed_step(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
+    """Do `work(folder, *arguments)` in a process of its own, whose home is in `folder`."""
     say(f"{name} …")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_measured, name, work, folder, *arguments).result()
@@ -174,7 +175,7 @@ def main() -> None:
         options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="longtail-warehouse-", dir=options.folder) as folder:
         done = {step.name: step for step in _shown(Path(folder, "one"), options.times, options.models)}
-        raced = _step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
+        raced = timed_step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
         grown = None
         if options.growth > 1:
             grown = {
