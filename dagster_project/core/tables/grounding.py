@@ -23,11 +23,12 @@ _PLACES = pa.list_(pa.int32())
 GROUNDING_TABLES = (
     Table(
         "grounded_answers",
-        "One row per (dataset, question, model): the answer that a model which is asked in two steps gives first.",
+        "One row per (dataset, question, model, method): the answer that a model asked in two steps gives first.",
         (
             DATASET,
             QUESTION_ID,
             MODEL,
+            METHOD,
             column(
                 "answer", pa.string(), "the first line of the generation, without white space at its ends"
             ),
@@ -39,7 +40,7 @@ GROUNDING_TABLES = (
     ),
     Table(
         "grounded_generations",
-        "One row per (dataset, question, model, method, grounding_prompt): an answer and its explanation, from memory.",
+        "One row per (dataset, question, model, method, grounding_prompt): an answer and its explanation.",
         (
             DATASET,
             QUESTION_ID,
