@@ -141,6 +141,8 @@ GROUNDING_TABLES = (
                 " 25-grams that occur in the corpus",
             ),
             column("span_ends", _PLACES, "where each quoted span ends: the character after its last one"),
+            column("span_first_grams", _PLACES, "number of the 25-gram with which each span begins, from 0"),
+            column("span_grams", _PLACES, "25-grams of each span"),
         ),
         partitioned_by=("model",),
     ),

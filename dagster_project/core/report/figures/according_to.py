@@ -32,11 +32,11 @@ from dagster_project.core.report.marks import (
 )
 
 _PROMPT = Column("grounding_prompt", "grounding prompt")
-_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
+PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
 _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, method, position_in_study"
-_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
+PROMPT_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
 _PAIRED = (
     "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
     "over questions."
@@ -51,7 +51,7 @@ def _by_prompt(difference: str, title: str, *hints: tuple[str, str] | tuple[str,
             difference_x(difference, title, 5),
             names("grounding_prompt"),
             fixed("grounding_kind", "kind", _KINDS),
-            tooltip(*_HINTS, *hints),
+            tooltip(*PROMPT_HINTS, *hints),
             low=f"{difference}_ci_low",
             high=f"{difference}_ci_high",
             zero=True,
@@ -81,7 +81,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
     using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("grounding_kind", "kind"),
         Column("text", "its words"),
         Column("n", "generations", "count"),
@@ -122,7 +122,7 @@ from marts.fct_grounding_prompts
 left join (select grounding_prompt, position_in_study from marts.dim_grounding_prompts) using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("steps", "steps", "count"),
         Column("end_task", "score"),
         Column("mean_score", "mean score", "share", ("score_ci_low", "score_ci_high")),
@@ -170,7 +170,7 @@ where found.n_parameters is not null and found.mean_quip is not null
 qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
 order by found.dataset, found.method, family, found.grounding_prompt, found.n_parameters""",
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("family", "family"),
         Column("n_parameters", "parameters", "count"),
         *COUNTS,
@@ -184,7 +184,7 @@ order by found.dataset, found.method, family, found.grounding_prompt, found.n_pa
             "quip_ci_low",
             "quip_ci_high",
             series("grounding_prompt", "grounding prompt"),
-            tooltip(*_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
+            tooltip(*PROMPT_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
         ),
         least=300,
     ),
@@ -206,8 +206,10 @@ from marts.fct_grounding_by_popularity as scores
 where n_quip >= {FEWEST} and grounding_prompt is not null
 qualify count(bin_center_log10) over (partition by dataset, model, method, grounding_prompt, measure) > 1
 order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S608
-    columns=(*_KEY, *BINS, *COUNTS, QUIP_COLUMN),
-    spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *_HINTS), least=260),
+    columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels(
+        "model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *PROMPT_HINTS), least=260
+    ),
     choose=("method", "measure"),
     plot_on="fct_grounding_by_popularity",
 )
@@ -237,7 +239,7 @@ left join marts.dim_questions as questions
     on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
 where drawn.place <= {EXAMPLES_EACH}
 order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
-    columns=(*_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
+    columns=(*PROMPT_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
     choose=("model", "method", "grounding_prompt"),
     kind="quotes",
 )

@@ -33,6 +33,8 @@ final as (
         scores.quip,
         scores.span_starts,
         scores.span_ends,
+        scores.span_first_grams,
+        scores.span_grams,
         {{ parts_of('generations.explanation', 'scores.span_starts', 'scores.span_ends') }} as quotes
     from generations
     left join first_steps
