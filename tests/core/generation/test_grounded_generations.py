@@ -181,7 +181,7 @@ def retrieve(lake: Lake, name: str, question_ids: list[str]) -> None:
         }
         for one in question_ids
     ]  # fmt: skip
-    lake.write("passages", passages, fingerprint="f")
+    lake.write("cited_passages", passages, fingerprint="f")
     lake.write("retrieved_passages", found, fingerprint="f", partition="bm25")
 
 

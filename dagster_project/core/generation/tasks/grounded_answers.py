@@ -141,7 +141,7 @@ def content_of_asked(scope: Scope) -> list[str]:
     """Content hashes of the lake tables that `asked_of` reads."""
     retrievers = [method for method in _methods(scope) if not scope.study.method(method).is_parametric]
     content = scope.lake.content
-    passages = [content("passages")] if retrievers else []
+    passages = [content("cited_passages")] if retrievers else []
     return [content("questions"), *(content("retrieved_passages", one) for one in retrievers), *passages]
 
 
