@@ -98,10 +98,17 @@ def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator
 def _columns(quotes: Quotes) -> dict[str, pa.Array]:
     n = len(quotes.n_grams)
     offsets = pa.array(quotes.texts.searchsorted(range(n + 1)), pa.int32())
-    starts, ends = (pa.array(places, pa.int32()) for places in (quotes.starts, quotes.ends))
+    spans = {
+        "span_starts": quotes.starts,
+        "span_ends": quotes.ends,
+        "span_first_grams": quotes.first_grams,
+        "span_grams": quotes.span_grams,
+    }
     return {
         "n_grams": pa.array(quotes.n_grams),
         "quip": pa.array(quotes.scores, from_pandas=True),
-        "span_starts": pa.ListArray.from_arrays(offsets, starts),
-        "span_ends": pa.ListArray.from_arrays(offsets, ends),
+        **{
+            name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()))
+            for name, values in spans.items()
+        },
     }

@@ -270,6 +270,15 @@ def sketch(registers: np.ndarray, hashes: np.ndarray) -> None:
 
 
 @compiled
+def _close_run(open_run: np.ndarray, text: int, spans: np.ndarray, n: int) -> int:
+    """Write the run that ends before the present gram as span n; returns how many spans there are."""
+    spans[0, n], spans[1, n], spans[2, n], spans[3, n] = text, open_run[0], open_run[1], open_run[2]
+    spans[4, n] = open_run[3] - open_run[2]
+    open_run[0] = -1
+    return n + 1
+
+
+@compiled
 def runs(
     found: np.ndarray,
     counts: np.ndarray,
@@ -277,29 +286,29 @@ def runs(
     lasts: np.ndarray,
     open_run: np.ndarray,
     is_last_open: bool,
-    texts: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
+    spans: np.ndarray,
 ) -> int:
-    """Maximal runs of member grams: text, first character, character after the last. Returns how many were found.
+    """Maximal runs of member grams, one a column of `spans`; returns how many were found.
 
-    `counts`: int64[n], the grams of each text in `found`. `open_run`: int64[2], the start and end of a run that may go
-    on in the first text (start -1: none); where `is_last_open`, the last text's last run is left there in turn.
+    `spans`: int64[5, room]: text, first character, character after the last, number of the first gram in its text, and
+    how many grams. `counts`: int64[n], the grams of each text in `found`. `open_run`: int64[4], the start, end and first
+    gram of a run that may go on in the first text (start -1: none), and the grams of this text that came before; where
+    `is_last_open`, the last text's are left there in turn.
     """
     n, gram = 0, 0
     for text in range(len(counts)):
+        is_last = text == len(counts) - 1
         for _ in range(counts[text]):
             if found[gram]:
                 if open_run[0] < 0:
-                    open_run[0] = firsts[gram]
+                    open_run[0], open_run[2] = firsts[gram], open_run[3]
                 open_run[1] = lasts[gram] + 1
             elif open_run[0] >= 0:
-                texts[n], starts[n], ends[n] = text, open_run[0], open_run[1]
-                open_run[0] = -1
-                n += 1
+                n = _close_run(open_run, text, spans, n)
+            open_run[3] += 1
             gram += 1
-        if open_run[0] >= 0 and not (is_last_open and text == len(counts) - 1):
-            texts[n], starts[n], ends[n] = text, open_run[0], open_run[1]
-            open_run[0] = -1
-            n += 1
+        if not (is_last_open and is_last):
+            if open_run[0] >= 0:
+                n = _close_run(open_run, text, spans, n)
+            open_run[3] = 0
     return n

@@ -20,7 +20,8 @@ class Quotes:
     """Of n texts: `n_grams` and `n_quoted`, int64[n]; a text under 25 characters has no gram.
 
     Span i is the characters `starts[i]` to before `ends[i]` of text `texts[i]`, as it was before normalisation: a
-    maximal run of grams that the portrait has. Spans are in the order of the texts.
+    maximal run of grams that the portrait has: the text's grams from number `first_grams[i]`, as many as
+    `span_grams[i]`. Spans are in the order of the texts.
     """
 
     n_grams: np.ndarray
@@ -28,6 +29,8 @@ class Quotes:
     texts: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    first_grams: np.ndarray
+    span_grams: np.ndarray
 
     @property
     def scores(self) -> np.ndarray:
@@ -42,24 +45,24 @@ class Scorer:
     def __init__(self, portrait: Portrait, room: int = _ROOM) -> None:
         self._hasher = Hasher(portrait.plan.seed, room, has_places=True)
         self._find = portrait.finder(room)
-        self._spans = tuple(np.empty(room, np.int64) for _ in range(3))
+        self._spans = np.empty((5, room), np.int64)
 
     def quotes(self, texts: Texts) -> Quotes:
         """Scores and spans of all texts."""
         from dagster_project.core.grounding import kernels
 
         n_grams, n_quoted = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
-        spans = [np.empty((3, 0), np.int64)]
-        open_run = np.array([-1, -1])
+        spans = [np.empty((5, 0), np.int64)]
+        open_run = np.array([-1, -1, 0, 0])
         for piece in self._hasher.pieces(texts):
             found = self._find(piece.hashes)
             own = slice(piece.first_text, piece.first_text + len(piece.counts))
             n_grams[own] += piece.counts
             n_quoted[own] += _sums(found, piece.counts)
             n = kernels.runs(
-                found, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, *self._spans
+                found, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
             )
-            some = np.array([column[:n] for column in self._spans])
+            some = self._spans[:, :n].copy()
             some[0] += piece.first_text
             spans.append(some)
         return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))

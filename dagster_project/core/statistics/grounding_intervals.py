@@ -1,12 +1,13 @@
-"""Does a model quote more when it is asked to? Every grounding prompt against the null prompt, question by question.
+"""Does a model quote more when it is asked to, or with a passage in front? Compared question by question.
 
 What belongs here: lake table grounding_intervals (SPEC §9): a paired bootstrap over questions, and a test. What does not:
-the means and their ratios, which are dbt models (int_grounding_gains), and Holm's correction (fct_grounding_prompts).
+the means and their ratios, which are dbt models (int_grounding_gains), and Holm's correction (int_grounding_comparisons).
 
-All measures are ratios of sums over questions: the two prompts' QUIP over questions where both are defined, and the sum
-of differences over the number of questions. All models and prompts share the draws of a dataset's questions.
+Every grounding prompt is compared with the null prompt, and every method with a passage with the one without. All
+measures are ratios of sums over questions: both texts' QUIP over questions where both are defined, and the sum of
+differences over the number of questions. All models, methods and prompts share the draws of a dataset's questions.
 
-The test asks how often the mean difference would be as large if the names of the two prompts were exchanged at random
+The test asks how often the mean difference would be as large if the names of the two texts were exchanged at random
 for each question: a change of the difference's sign. It assumes no distribution.
 """
 
@@ -29,12 +30,19 @@ N_RESAMPLES = 1_000
 N_SIGNS = 10_000
 FEWEST = 5
 """With fewer questions there is neither interval nor test."""
-RATIO, DIFFERENCE, SCORE = "quip_ratio", "quip_difference", "score_difference"
 _TABLE = "grounding_intervals"
 _CHUNK = 4_000_000
 """Signs that are drawn at once."""
-_KEY = ("dataset", "model", "method", "grounding_prompt")
-_LISTS = ("question_id", "quip", "null_quip", "score", "null_score")
+_KEY = ("dataset", "model", "method", "grounding_prompt", "compared_with")
+_RATIOS = {"quip_ratio": "quip", "same_length_ratio": "same_length_quip"}
+_DIFFERENCES = {
+    "quip_difference": "quip",
+    "same_length_difference": "same_length_quip",
+    "score_difference": "score",
+}
+MEASURES = (*_RATIOS, *_DIFFERENCES)
+_COMPARED = tuple(_DIFFERENCES.values())
+_LISTS = ("question_id", *_COMPARED, *(f"base_{one}" for one in _COMPARED))
 _QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
     "from intermediate.int_grounding_pairs group by all order by all"
@@ -47,10 +55,10 @@ Row = Mapping[str, Any]
 def compare_prompts(
     tables: Sequence[pa.Table], seed: int, log: logging.Logger
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table grounding_intervals. `tables`: each prompt of each model, with lists of its questions."""
+    """The rows of lake table grounding_intervals. `tables`: each comparison, with lists of its questions."""
     groups = tables[0].to_pylist()
     found: list[dict[str, Any]] = []
-    with Progress(log, "bootstrap of grounding prompts: prompts compared", len(groups)) as progress:
+    with Progress(log, "bootstrap of grounding prompts: comparisons", len(groups)) as progress:
         for dataset, own in itertools.groupby(groups, key=lambda group: group["dataset"]):
             together = list(own)
             found += _of_dataset(together, seed_of(seed, [_TABLE, dataset]))
@@ -62,14 +70,14 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
     numerators, denominators, has_both = _sums(groups)
     ratios = resampled_ratios(numerators, denominators, seed, N_RESAMPLES)
     p_values = sign_flip_p(numerators, seed)
-    for place, (group, measure) in enumerate(itertools.product(groups, (RATIO, DIFFERENCE, SCORE))):
+    for place, (group, measure) in enumerate(itertools.product(groups, MEASURES)):
         n = int(has_both[:, place].sum())
         ends = percentiles(ratios[:, place]) if n >= FEWEST else None
         reason = "fewer than five questions" if n < FEWEST else "too few resamples with a value"
         yield {
             **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": n, "n_resamples": N_RESAMPLES,
             "value_low": ends[0] if ends else None, "value_high": ends[1] if ends else None,
-            "p_value": float(p_values[place]) if n >= FEWEST and measure != RATIO else None,
+            "p_value": float(p_values[place]) if n >= FEWEST and measure in _DIFFERENCES else None,
             "undefined": None if ends else reason,
         }  # fmt: skip
 
@@ -79,12 +87,13 @@ def _sums(groups: Sequence[Row]) -> tuple[Values, Values, Values]:
     places = {
         one: i for i, one in enumerate(sorted({one for group in groups for one in group["question_id"]}))
     }
-    above, below = np.full((2, len(places), len(groups), 3), np.nan)
+    above, below = np.full((2, len(places), len(groups), len(MEASURES)), np.nan)
     for number, group in enumerate(groups):
         rows = [places[one] for one in group["question_id"]]
-        quip, null_quip, score, null_score = (np.array(group[name], dtype=float) for name in _LISTS[1:])
-        above[rows, number] = np.stack([quip, quip - null_quip, score - null_score], axis=1)
-        below[rows, number] = np.stack([null_quip, np.ones_like(quip), np.ones_like(quip)], axis=1)
+        own = {name: np.array(group[name], dtype=float) for name in _LISTS[1:]}
+        ratios = [(own[one], own[f"base_{one}"]) for one in _RATIOS.values()]
+        differences = [(own[one] - own[f"base_{one}"], np.ones(len(rows))) for one in _COMPARED]
+        above[rows, number], below[rows, number] = np.array([*ratios, *differences]).transpose(1, 2, 0)
     flat = above.reshape(len(places), -1), below.reshape(len(places), -1)
     has_both = ~np.isnan(flat[0])
     numerators, denominators = (np.where(has_both, one, 0) for one in flat)

@@ -80,23 +80,28 @@ def _study(read: Reader) -> Study:
             "name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another"
         )
     collections = _each(read, "collections", read_collection, is_required=False)
-    of_collections = tuple(one.name for one in collections)
     datasets = _each(read, "datasets", _dataset)
     top_k = read.number("top_k", 5, 1, 100)
     models = _each(read, "models", lambda one: read_model(one, top_k))
-    of_grounding = (of_collections, *(tuple(one.name for one in some) for some in (datasets, models)))
     retrievers = _each(read, "retrievers", read_retriever, is_required=False)
-    known = (*METHODS, *(method.name for method in retrievers))
+    known = {method.name: method for method in (*METHODS.values(), *retrievers)}
+    methods = read.choices(
+        "methods", tuple(known), tuple(name for name, method in METHODS.items() if method.is_default)
+    )
+    of_grounding = {
+        "collections": _names(collections),
+        "datasets": _names(datasets),
+        "models": _names(models),
+        "retrievers": tuple(method for method in methods if not known[method].is_parametric),
+    }
     study = Study(
         name=name,
         description=read.text("description"),
         source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
         datasets=datasets,
-        prompts=_each(read, "prompts", lambda one: _prompt(one, known)),
+        prompts=_each(read, "prompts", lambda one: _prompt(one, tuple(known))),
         models=models,
-        methods=read.choices(
-            "methods", known, tuple(name for name, method in METHODS.items() if method.is_default)
-        ),
+        methods=methods,
         popularity=_popularity(read.child("popularity")),
         path=read.path,
         top_k=top_k,
@@ -108,13 +113,17 @@ def _study(read: Reader) -> Study:
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=collections,
-        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), *of_grounding)),
+        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), **of_grounding)),
         retrievers=retrievers,
         retrieve_paraphrases=read.flag("retrieve_paraphrases"),
     )
     import_checks.check(read, study)
     _check_whole(read, study)
     return study
+
+
+def _names(some: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(one.name for one in some)
 
 
 def _check_whole(read: Reader, study: Study) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.study.reader import Reader
 
@@ -35,7 +36,9 @@ class Grounding:
     for an answer and an explanation of at most `max_new_tokens` tokens. `steps`: 1 asks for both at once; 2, which is
     for small models, asks for the answer first. It is a number for all models, or a number by model, and 1 for others.
     `turns`, by model: for a model that was tuned on the turns of a chat, the text around {prompt} that its chat template
-    writes.
+    writes. `methods`: each question is asked under each prompt by each of them, from memory or with the first passage of
+    a retriever in front. The questions of the datasets in `long_answers` are asked for a long answer alone, as ELI5's
+    are, and scored like them.
     """
 
     portrait: PortraitOf = PortraitOf()
@@ -44,6 +47,8 @@ class Grounding:
     max_new_tokens: int = 200
     datasets: tuple[str, ...] = ()
     turns: tuple[tuple[str, str], ...] = ()
+    methods: tuple[str, ...] = (memory_method().name,)
+    long_answers: tuple[str, ...] = ()
 
     def steps_of(self, model: str) -> int:
         """In how many steps a model is asked: 1 or 2."""
@@ -59,29 +64,39 @@ class Grounding:
 
 
 def read_grounding(
-    read: Reader, collections: tuple[str, ...], datasets: tuple[str, ...], models: tuple[str, ...]
+    read: Reader,
+    *,
+    collections: tuple[str, ...],
+    datasets: tuple[str, ...],
+    models: tuple[str, ...],
+    retrievers: tuple[str, ...],
 ) -> Grounding:
-    """The mapping under `grounding`; `collections`, `datasets` and `models` are the names of those of the study."""
+    """The mapping under `grounding`; the others are the names of what the study has, `retrievers` among its methods."""
     read.only(*(f.name for f in dataclasses.fields(Grounding)))
     return Grounding(
         portrait=_portrait(read.child("portrait"), collections),
         prompts=_prompts(read) if read.raw.get("prompts") else (),
         steps=_steps(read, models),
         max_new_tokens=read.number("max_new_tokens", Grounding.max_new_tokens, 1, 4096),
-        datasets=read.choices("datasets", datasets, ()) if read.raw.get("datasets") is not None else (),
+        datasets=_some_of(read, "datasets", datasets),
         turns=_turns(read.child("turns"), models) if read.raw.get("turns") is not None else (),
+        methods=read.choices("methods", (*Grounding.methods, *retrievers), Grounding.methods),
+        long_answers=_some_of(read, "long_answers", datasets),
     )
 
 
 def _portrait(read: Reader, collections: tuple[str, ...]) -> PortraitOf:
     read.only(*(f.name for f in dataclasses.fields(PortraitOf)))
-    named = read.raw.get("collections") is not None
-    if named and not collections:
+    if read.raw.get("collections") is not None and not collections:
         raise read.fail("collections", "goes with the study's collections: it has none")
     return PortraitOf(
-        collections=read.choices("collections", collections, ()) if named else (),
+        collections=_some_of(read, "collections", collections),
         false_positive_rate=read.real("false_positive_rate", PortraitOf.false_positive_rate, 1e-9, 0.5),
     )
+
+
+def _some_of(read: Reader, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    return read.choices(key, allowed, ()) if read.raw.get(key) is not None else ()
 
 
 def _prompts(read: Reader) -> tuple[str, ...]:

@@ -217,6 +217,7 @@ def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
             "position_in_study": position,
             "text": GROUNDING_PROMPTS[name].text,
             "datasets": [dataset.name for dataset in study.grounded_datasets],
+            "methods": list(study.grounding.methods) if study.grounding else [],
         }
         for position, name in enumerate(study.grounding_prompts)
     ]

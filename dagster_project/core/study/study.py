@@ -17,7 +17,15 @@ from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
 from dagster_project.core.study.grounding import Grounding
-from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, Place, Results, load_format
+from dagster_project.core.study.imports import (
+    EXACT_MATCH,
+    ROUGE_L,
+    Collection,
+    Import,
+    Place,
+    Results,
+    load_format,
+)
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
@@ -188,7 +196,8 @@ class Model:
     price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
     §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
     retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
-    with 0 it reads the first passage before the question.
+    with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
+    Backend `imported` loads no model: its answers are the imported `results`.
     """
 
     name: str
@@ -377,6 +386,11 @@ class Study:
         """The datasets that are asked under grounding prompts, in the order of their names."""
         asked = [one for one in self.datasets if self.grounding and self.grounding.asks(one.name)]
         return tuple(sorted(asked, key=lambda dataset: dataset.name))
+
+    def end_task_of(self, dataset: Dataset) -> str:
+        """The score of a dataset's grounded answers: its own, or that of long answers where the study asks for them."""
+        asks_long = self.grounding is not None and dataset.name in self.grounding.long_answers
+        return ROUGE_L if asks_long else dataset.end_task
 
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:

@@ -23,11 +23,12 @@ _PLACES = pa.list_(pa.int32())
 GROUNDING_TABLES = (
     Table(
         "grounded_answers",
-        "One row per (dataset, question, model): the answer that a model which is asked in two steps gives first.",
+        "One row per (dataset, question, model, method): the answer that a model asked in two steps gives first.",
         (
             DATASET,
             QUESTION_ID,
             MODEL,
+            METHOD,
             column(
                 "answer", pa.string(), "the first line of the generation, without white space at its ends"
             ),
@@ -39,7 +40,7 @@ GROUNDING_TABLES = (
     ),
     Table(
         "grounded_generations",
-        "One row per (dataset, question, model, method, grounding_prompt): an answer and its explanation, from memory.",
+        "One row per (dataset, question, model, method, grounding_prompt): an answer and its explanation.",
         (
             DATASET,
             QUESTION_ID,
@@ -140,6 +141,8 @@ GROUNDING_TABLES = (
                 " 25-grams that occur in the corpus",
             ),
             column("span_ends", _PLACES, "where each quoted span ends: the character after its last one"),
+            column("span_first_grams", _PLACES, "number of the 25-gram with which each span begins, from 0"),
+            column("span_grams", _PLACES, "25-grams of each span"),
         ),
         partitioned_by=("model",),
     ),

@@ -137,18 +137,26 @@ STATISTICS_TABLES = (
     ),
     Table(
         "grounding_intervals",
-        "One row per (dataset, model, method, grounding_prompt, measure): a grounding prompt against the null prompt.",
+        "One row per (dataset, model, method, grounding_prompt, compared_with, measure): two texts about each question.",
         (
             DATASET,
             MODEL,
             METHOD,
             GROUNDING_PROMPT,
             column(
+                "compared_with",
+                pa.string(),
+                "null_prompt: the text under the null prompt, by the same method; no_passage: the text from memory, under"
+                " the same grounding prompt",
+            ),
+            column(
                 "measure",
                 pa.string(),
-                "quip_ratio, quip_difference or score_difference, as in fct_grounding_prompts",
+                "quip_ratio, quip_difference: of the means; same_length_ratio, same_length_difference: of the means over"
+                " as many 25-grams of both texts, from the start, as the shorter one has; score_difference: of the end"
+                " task's score",
             ),
-            column("n_paired", pa.int64(), "questions with the score under both prompts"),
+            column("n_paired", pa.int64(), "questions for which both texts have the score"),
             N_RESAMPLES,
             *_ends("value", "the measure"),
             column(

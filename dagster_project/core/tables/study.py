@@ -255,6 +255,7 @@ STUDY_TABLES = (
             _POSITION,
             column("text", pa.string(), "what stands behind the question; empty for the null prompt"),
             column("datasets", TEXTS, "datasets whose questions are asked under it"),
+            column("methods", TEXTS, "methods by which they are asked"),
         ),
     ),
 )

@@ -86,8 +86,11 @@ answers = generated_table(
 paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
 sampled_answers = generated_table("sampled_answers", questions)
 candidate_answers = generated_table("candidate_answers", paraphrases, dg.AssetKey(["lake", CANDIDATES]))
-grounded_answers = generated_table("grounded_answers", questions)
-grounded_generations = generated_table("grounded_generations", questions, grounded_answers)
+_passages_in_front = (cited_passages, _all_partitions(retrieved_passages))
+grounded_answers = generated_table("grounded_answers", questions, *_passages_in_front)
+grounded_generations = generated_table(
+    "grounded_generations", questions, grounded_answers, *_passages_in_front
+)
 
 
 @dg.asset(**_GENERATED, deps=[_all_partitions(answers)])

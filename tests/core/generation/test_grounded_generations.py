@@ -95,9 +95,9 @@ def test_prompts_are_those_of_the_paper(study: Study) -> None:
         scope = Scope(study, Lake(study.home.lake), study.models[0])
         items = TASKS["grounded_generations"].plan(scope).items
         return {
-            (item.dataset.name, item.grounding_prompt): item.prompt().text
+            (item.asked.dataset, item.grounding_prompt): item.prompt().text
             for item in items
-            if item.question.question_id == "q1"
+            if item.asked.question.question_id == "q1"
         }
 
     once = prompts(study)
@@ -133,6 +133,67 @@ def test_two_steps_keep_the_first_answer_under_every_prompt(study: Study) -> Non
         assert (row["explanation"], row["is_parsed"]) == (row["generation"], True)
 
 
+def test_a_passage_stands_in_front_in_both_steps_and_a_question_without_one_is_not_asked(
+    study: Study,
+) -> None:
+    """Its text is the retriever's first passage, in the turns of the model, under every prompt."""
+    base = dataclasses.replace(study, methods=("closed_book", "bm25"))
+    two = in_two_steps(
+        base, methods=("bm25", "closed_book"), datasets=("nq",), turns=(("tiny", "<u>{prompt}<m>"),)
+    )
+    retrieve(Lake(study.home.lake), "nq", ["q0", "q2"])
+    outcome = generate(two)
+    assert outcome.notes["without_passage"] == len(NAMES)
+    rows = rows_of(two)
+    asked = [
+        (method, f"q{i}") for method, some in (("bm25", (0, 2)), ("closed_book", (0, 1, 2))) for i in some
+    ]
+    assert [(row["method"], row["question_id"]) for row in rows if row["grounding_prompt"] == "null"] == asked
+    assert len(rows) == len(NAMES) * len(asked)
+    first = {(row["question_id"], row["method"]): row["answer"] for row in rows_of(two, "grounded_answers")}
+    assert set(first) == {(question, method) for method, question in asked}
+    assert {(row["question_id"], row["method"]): row["answer"] for row in rows} == first
+    items = [
+        item
+        for table in ("grounded_answers", "grounded_generations")
+        for item in TASKS[table].plan(Scope(two, Lake(two.home.lake), two.models[0])).items
+    ]
+    assert len(items) == (1 + len(NAMES)) * len(asked)
+    for item in items:
+        key = item.key(0)
+        front = f"<u>Passage of {key['question_id']}.\n\n"
+        assert item.prompt().text.startswith(front) is (key["method"] == "bm25")
+
+
+def retrieve(lake: Lake, name: str, question_ids: list[str]) -> None:
+    """A passage for each of these questions, found by bm25."""
+    passages = [
+        {
+            "passage_id": one, "entity_id": "Q1", "title": "t", "position": 0, "text": f"Passage of {one}.",
+            "source": "sandbox",
+        }
+        for one in question_ids
+    ]  # fmt: skip
+    found = [
+        {
+            "dataset": name, "question_id": one, "retriever": "bm25", "paraphrase_id": 0, "rank": 1,
+            "passage_id": one, "score": 1.0, "has_answer": True, "has_answer_popqa": True,
+        }
+        for one in question_ids
+    ]  # fmt: skip
+    lake.write("cited_passages", passages, fingerprint="f")
+    lake.write("retrieved_passages", found, fingerprint="f", partition="bm25")
+
+
+def test_a_dataset_may_be_asked_for_long_answers_alone(study: Study) -> None:
+    """In two steps too; the score is then that of long answers."""
+    generate(in_two_steps(study, long_answers=("nq",)))
+    rows = [row for row in rows_of(study) if row["dataset"] == "nq"]
+    assert {(row["steps"], row["answer"], row["is_parsed"]) for row in rows} == {(1, None, True)}
+    assert all(row["rouge_l"] is not None and row["exact_match"] is None for row in rows)
+    assert {row["dataset"] for row in rows_of(study, "grounded_answers")} == {"hotpot"}
+
+
 @pytest.mark.parametrize(
     ("text", "answer", "explanation"),
     [
@@ -162,7 +223,7 @@ def test_the_first_steps_answer_is_scored_and_an_empty_explanation_is_kept(study
 def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Mapping[str, Any]:
     task = TASKS["grounded_generations"]
     scope = Scope(study, Lake(study.home.lake), study.models[0])
-    (item, *_) = [one for one in task.plan(scope).items if one.dataset.name == name]
+    (item, *_) = [one for one in task.plan(scope).items if one.asked.dataset == name]
     asked: GroundedQuestion = dataclasses.replace(item, answer=answer)
     return task.row(scope, asked, 0, dataclasses.replace(_BLANK, text=text))
 

@@ -180,6 +180,11 @@ def test_missing_generations_are_named(study: Study, lake: Lake, log: logging.Lo
         ("grounding: {portrait: {}, steps: 3}", r"grounding.steps: must be a whole number of 1 to 2"),
         ("grounding: {portrait: {}, steps: {other: 2}}", r"grounding.steps.other: unknown key"),
         ("grounding: {portrait: {}, turns: {tiny: go}}", r"grounding.turns.tiny: must hold {prompt} once"),
+        (
+            "grounding: {portrait: {}, methods: [genread]}",
+            r"grounding.methods: 'genread' is not one of: closed",
+        ),
+        ("grounding: {portrait: {}, long_answers: [x]}", r"grounding.long_answers: 'x' is not one of"),
         ("grounding: {portrait: {}, datasets: [other]}", r"grounding.datasets: 'other' is not one of"),
     ],
 )

@@ -81,11 +81,17 @@ def test_spans_are_the_quoted_places_of_the_raw_text(tmp_path: Path, room: int) 
     known = "It is a truth universally acknowledged, that a single man"
     other = "nothing of this is in the corpus, not one part"
     text = f"😀{other}|{known[3:40]}  {other}\n\n {known}."
-    quotes = Scorer(portrait_of(tmp_path, [known]), room).quotes(Texts.of(["", text, known, other]))
+    texts = ["", text, known, other]
+    quotes = Scorer(portrait_of(tmp_path, [known]), room).quotes(Texts.of(texts))
     spans = [
         (int(i), int(a), int(b)) for i, a, b in zip(quotes.texts, quotes.starts, quotes.ends, strict=True)
     ]
     assert [i for i, _, _ in spans] == [1, 1, 2]
+    for i, first, n in zip(quotes.texts, quotes.first_grams, quotes.span_grams, strict=True):
+        found = [gram in grams(known) for gram in grams(texts[i])]
+        assert all(found[first : first + n])
+        assert not any(found[place] for place in (first - 1, first + n) if 0 <= place < len(found))
+    assert np.bincount(quotes.texts, quotes.span_grams, len(texts)).tolist() == quotes.n_quoted.tolist()
     assert [text[a:b] for i, a, b in spans if i == 1] == [known[3:40] + "  ", known]
 
 
@@ -120,6 +126,7 @@ def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     assert max(*peaks, peak) - min(peaks) < 50_000
     assert (quotes.n_grams[0], quotes.scores[0]) == (len(line) - 24, 1)
     assert (quotes.starts.tolist(), quotes.ends.tolist()) == ([0], [len(line)])
+    assert (quotes.first_grams.tolist(), quotes.span_grams.tolist()) == ([0], quotes.n_grams.tolist())
 
 
 @needs_real_data

@@ -13,23 +13,31 @@ from scipy import stats
 from dagster_project.core.statistics.grounding_intervals import compare_prompts, sign_flip_p
 
 LOG = logging.getLogger("test")
+COMPARED = ("quip", "same_length_quip", "score")
 SCHEMA = pa.schema([
-    *((name, pa.string()) for name in ("dataset", "model", "method", "grounding_prompt")),
+    *((name, pa.string()) for name in ("dataset", "model", "method", "grounding_prompt", "compared_with")),
     ("question_id", pa.list_(pa.string())),
-    *((name, pa.list_(pa.float64())) for name in ("quip", "null_quip", "score", "null_score")),
+    *((f"{base}{name}", pa.list_(pa.float64())) for name in COMPARED for base in ("", "base_")),
 ])  # fmt: skip
 
 
 def group(
-    quip: Any, null_quip: Any, score: Any = None, null_score: Any = None, **more: Any
+    quip: Any, base_quip: Any, score: Any = None, base_score: Any = None, **more: Any
 ) -> dict[str, Any]:
+    """The first part of each text has half its QUIP."""
     n = len(quip)
     return {
         "dataset": "d", "model": "m", "method": "closed_book", "grounding_prompt": "g",
-        "question_id": [f"q{i:04}" for i in range(n)], "quip": list(quip), "null_quip": list(null_quip),
+        "compared_with": "null_prompt", "question_id": [f"q{i:04}" for i in range(n)],
+        "quip": list(quip), "base_quip": list(base_quip), "same_length_quip": halves(quip),
+        "base_same_length_quip": halves(base_quip),
         "score": [None] * n if score is None else list(score),
-        "null_score": [None] * n if null_score is None else list(null_score), **more,
+        "base_score": [None] * n if base_score is None else list(base_score), **more,
     }  # fmt: skip
+
+
+def halves(scores: Any) -> list[float | None]:
+    return [None if one is None else one / 2 for one in scores]
 
 
 def compared(*groups: dict[str, Any], seed: int = 0) -> dict[tuple[str, str], dict[str, Any]]:
@@ -47,6 +55,8 @@ def test_intervals_equal_a_bootstrap_that_draws_question_by_question() -> None:
     expected = {
         "quip_ratio": quip[drawn].mean(axis=1) / null[drawn].mean(axis=1),
         "quip_difference": (quip - null)[drawn].mean(axis=1),
+        "same_length_ratio": quip[drawn].mean(axis=1) / null[drawn].mean(axis=1),
+        "same_length_difference": (quip - null)[drawn].mean(axis=1) / 2,
         "score_difference": (right[0] - right[1])[drawn].mean(axis=1),
     }
     for measure, values in expected.items():

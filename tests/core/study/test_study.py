@@ -97,6 +97,7 @@ VALID: dict[str, Any] = {
     "grounding": {
         "portrait": {"false_positive_rate": 0.01}, "prompts": [None, "expert_editor"], "steps": {"tiny": 2},
         "max_new_tokens": 300, "datasets": ["facts"], "turns": {"tiny": "<user>{prompt}<model>"},
+        "methods": ["closed_book"], "long_answers": ["facts"],
     },
     "seed": 3,
 }  # fmt: skip
@@ -142,7 +143,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.nli == Nli("nli", "main", "cpu")
     assert study.grounding == Grounding(
         PortraitOf((), 0.01), ("null", "expert_editor"), (("tiny", 2),), 300, ("facts",),
-        (("tiny", "<user>{prompt}<model>"),),
+        (("tiny", "<user>{prompt}<model>"),), ("closed_book",), ("facts",),
     )  # fmt: skip
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)

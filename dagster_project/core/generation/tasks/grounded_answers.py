@@ -6,56 +6,80 @@ second step, and models that are asked once (`tasks.grounded_generations`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate, ModelInput
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import Question
+from dagster_project.core.generation.prompts.build import Passage, Question, block
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
 from dagster_project.core.generation.prompts.grounded import first_step_prompt
-from dagster_project.core.generation.prompts.inputs import read_questions
+from dagster_project.core.generation.prompts.inputs import read_first_passages, read_questions
 from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.prompt_formats import FORMATS
 from dagster_project.core.study.grounding import PROMPT_PLACE
 from dagster_project.core.study.imports import ROUGE_L
 from dagster_project.core.study.study import Dataset, Study
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A question by one method, with its passage: blank where it is asked from memory."""
+
+    dataset: str
+    method: str
+    question: Question
+    passage: str
+
+    def key(self) -> dict[str, Any]:
+        """Dataset, question and method."""
+        return {
+            "dataset": self.dataset,
+            "question_id": self.question.question_id,
+            "method": self.method,
+        }
+
+    def input(self, prompt: str, turns: str) -> ModelInput:
+        """What the model reads: its passage and the prompt, in the turns of its chat template if the study gives any."""
+        return ModelInput(turns.replace(PROMPT_PLACE, block(FORMATS["question"], prompt, self.passage)))
+
+
+@dataclass(frozen=True, slots=True)
 class FirstStep:
     """A question that is asked for its answer alone."""
 
-    dataset: str
-    question: Question
+    asked: Asked
     request: Generate
     turns: str
 
     def key(self, part: int) -> dict[str, Any]:
-        """Dataset and question."""
-        return {"dataset": self.dataset, "question_id": self.question.question_id}
+        """Dataset, question and method."""
+        return self.asked.key()
 
     def prompt(self) -> ModelInput:
         """The question in the prompt of the first step."""
-        return in_turns(first_step_prompt(self.question.question), self.turns)
+        return self.asked.input(first_step_prompt(self.asked.question.question), self.turns)
 
 
 class GroundedAnswers(Task):
-    """Empty for models that are asked in one step."""
+    """Empty for models that are asked in one step. A question without a passage of the method gets no row."""
 
     table = "grounded_answers"
-    keys = ("dataset", "question_id")
+    keys = ("dataset", "question_id", "method")
 
     def is_asked(self, study: Study) -> bool:
         return any(has_first_step(study, model.name) for model in study.models)
 
     def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content("questions")]
+        return content_of_asked(scope)
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         return {
             "datasets": [dataset.name for dataset in _of_two_steps(scope)],
+            "methods": decisive_methods(scope),
             "seed": scope.study.seed,
             "max_new_tokens": scope.study.max_new_tokens,
             "prompt": first_step_prompt("{question}"),
@@ -63,14 +87,10 @@ class GroundedAnswers(Task):
         }
 
     def plan(self, scope: Scope) -> Plan[FirstStep]:
-        """Ordered by dataset and question_id."""
-        request = Generate(scope.study.max_new_tokens)
-        questions, turns = read_questions(scope.study, scope.lake), turns_of(scope)
-        return Plan([
-            FirstStep(dataset.name, question, request, turns)
-            for dataset in _of_two_steps(scope)
-            for question in questions.get(dataset.name, ())
-        ])  # fmt: skip
+        """Ordered by dataset, method (as in the study) and question_id."""
+        request, turns = Generate(scope.study.max_new_tokens), turns_of(scope)
+        asked, n_without = asked_of(scope, _of_two_steps(scope))
+        return Plan([FirstStep(one, request, turns) for one in asked], n_without)
 
     def row(self, scope: Scope, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(result.text)
@@ -79,7 +99,8 @@ class GroundedAnswers(Task):
 
 def has_first_step(study: Study, model: str) -> bool:
     """Whether a model is asked for short answers first: it needs two steps, and some questions want short answers."""
-    return bool(steps_of(study, model) == 2 and any(map(wants_short_answers, study.grounded_datasets)))
+    has_short = any(wants_short_answers(study, dataset) for dataset in study.grounded_datasets)
+    return steps_of(study, model) == 2 and has_short
 
 
 def steps_of(study: Study, model: str) -> int:
@@ -92,16 +113,53 @@ def turns_of(scope: Scope) -> str:
     return scope.study.grounding.turns_of(scope.model.name) if scope.study.grounding else PROMPT_PLACE
 
 
-def in_turns(prompt: str, turns: str) -> ModelInput:
-    """What the model reads: the prompt in the turns of its chat template, if the study gives any."""
-    return ModelInput(turns.replace(PROMPT_PLACE, prompt))
-
-
-def wants_short_answers(dataset: Dataset) -> bool:
+def wants_short_answers(study: Study, dataset: Dataset) -> bool:
     """Whether its questions are asked for an answer and an explanation; others get one long answer."""
-    return dataset.end_task != ROUGE_L
+    return study.end_task_of(dataset) != ROUGE_L
+
+
+def asked_of(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], int]:
+    """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
+    have no passage of a method."""
+    questions = read_questions(scope.study, scope.lake)
+    found = {method: _passages(scope, method) for method in _methods(scope)}
+    asked: list[Asked] = []
+    n_without = 0
+    for dataset, (method, passages) in itertools.product(datasets, found.items()):
+        own = None if passages is None else passages.get(dataset.name, {})
+        for question in questions.get(dataset.name, ()):
+            if own is None:
+                asked.append(Asked(dataset.name, method, question, ""))
+            elif question.question_id in own:
+                asked.append(Asked(dataset.name, method, question, own[question.question_id].text))
+            else:
+                n_without += 1
+    return asked, n_without
+
+
+def content_of_asked(scope: Scope) -> list[str]:
+    """Content hashes of the lake tables that `asked_of` reads."""
+    retrievers = [method for method in _methods(scope) if not scope.study.method(method).is_parametric]
+    content = scope.lake.content
+    passages = [content("cited_passages")] if retrievers else []
+    return [content("questions"), *(content("retrieved_passages", one) for one in retrievers), *passages]
+
+
+def decisive_methods(scope: Scope) -> list[list[Any]]:
+    """Each grounding method, and whether it cuts its passages."""
+    return [[name, scope.study.method(name).cuts_last_sentence] for name in _methods(scope)]
+
+
+def _methods(scope: Scope) -> tuple[str, ...]:
+    return scope.study.grounding.methods if scope.study.grounding else ()
+
+
+def _passages(scope: Scope, method: str) -> Mapping[str, Mapping[str, Passage]] | None:
+    """Dataset → question_id → the method's passage; None from memory."""
+    own = scope.study.method(method)
+    return None if own.is_parametric else read_first_passages(scope.lake, own)
 
 
 def _of_two_steps(scope: Scope) -> Iterator[Dataset]:
     if steps_of(scope.study, scope.model.name) == 2:
-        yield from filter(wants_short_answers, scope.study.grounded_datasets)
+        yield from (one for one in scope.study.grounded_datasets if wants_short_answers(scope.study, one))

@@ -1,4 +1,4 @@
-"""Lake table `grounded_generations`: every question under every grounding prompt, closed-book (SPEC §9).
+"""Lake table `grounded_generations`: every question under every grounding prompt, by each grounding method (SPEC §9).
 
 What belongs here: the table's task. What does not: the texts of prompts (`prompts.grounded`), the first of two steps
 (`tasks.grounded_answers`), and the comparison with a corpus (`core.grounding`).
@@ -6,14 +6,14 @@ What belongs here: the table's task. What does not: the texts of prompts (`promp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate, ModelInput
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.endings import END
 from dagster_project.core.generation.prompts.grounded import (
     long_form_prompt,
@@ -21,46 +21,46 @@ from dagster_project.core.generation.prompts.grounded import (
     second_step_prompt,
     split_answer,
 )
-from dagster_project.core.generation.prompts.inputs import read_questions, records
+from dagster_project.core.generation.prompts.inputs import records
 from dagster_project.core.generation.tasks.grounded_answers import (
+    Asked,
+    asked_of,
+    content_of_asked,
+    decisive_methods,
     has_first_step,
-    in_turns,
     steps_of,
     turns_of,
-    wants_short_answers,
 )
 from dagster_project.core.generation.tasks.rows import storable
-from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, rouge_l
 from dagster_project.core.study.imports import EXACT_MATCH, F1, ROUGE_L
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedQuestion:
     """A question under a grounding prompt. `answer`: that of the first step, None where there is one step."""
 
-    dataset: Dataset
+    asked: Asked
     grounding_prompt: str
+    end_task: str
     request: Generate
-    question: Question
     is_small: bool
     turns: str
     answer: str | None = None
 
     def key(self, part: int) -> dict[str, Any]:
-        """Dataset, question and grounding prompt."""
-        own = {"dataset": self.dataset.name, "question_id": self.question.question_id}
-        return own | {"grounding_prompt": self.grounding_prompt}
+        """Dataset, question, method and grounding prompt."""
+        return self.asked.key() | {"grounding_prompt": self.grounding_prompt}
 
     def prompt(self) -> ModelInput:
         """For a long answer, for an explanation of the first step's answer, or for answer and explanation."""
-        return in_turns(self._asked(), self.turns)
+        return self.asked.input(self._prompt(), self.turns)
 
-    def _asked(self) -> str:
-        text, name = self.question.question, self.grounding_prompt
-        if not wants_short_answers(self.dataset):
+    def _prompt(self) -> str:
+        text, name = self.asked.question.question, self.grounding_prompt
+        if self.end_task == ROUGE_L:
             return long_form_prompt(text, name, is_small=self.is_small)
         if self.answer is None:
             return one_step_prompt(text, name)
@@ -68,21 +68,23 @@ class GroundedQuestion:
 
 
 class GroundedGenerations(Task):
-    """Without a grounding prompt the table is empty. The texts end where the model ends them."""
+    """Without a grounding prompt the table is empty. The texts end where the model ends them. A question without a
+    passage of the method gets no row and is counted."""
 
     table = "grounded_generations"
-    keys = ("dataset", "question_id", "grounding_prompt")
+    keys = ("dataset", "question_id", "method", "grounding_prompt")
 
     def is_asked(self, study: Study) -> bool:
         return bool(study.grounding_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
         answers = [scope.lake.content("grounded_answers", scope.model.name)] if _has_first_step(scope) else []
-        return [scope.lake.content("questions"), *answers]
+        return [*content_of_asked(scope), *answers]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         return {
-            "datasets": [[one.name, one.end_task] for one in scope.study.grounded_datasets],
+            "datasets": [[one.name, scope.study.end_task_of(one)] for one in scope.study.grounded_datasets],
+            "methods": decisive_methods(scope),
             "seed": scope.study.seed,
             "prompts": [[name, GROUNDING_PROMPTS[name].text] for name in scope.study.grounding_prompts],
             "steps": steps_of(scope.study, scope.model.name),
@@ -96,17 +98,17 @@ class GroundedGenerations(Task):
         }
 
     def plan(self, scope: Scope) -> Plan[GroundedQuestion]:
-        """Ordered by dataset, grounding prompt (as in the study) and question_id.
+        """Ordered by dataset, method, grounding prompt (both as in the study) and question_id.
 
         A question whose first step failed is left out: the quarantine of grounded_answers has it.
         """
-        return Plan(list(_items(scope)))
+        asked, n_without = asked_of(scope, scope.study.grounded_datasets)
+        return Plan(list(_items(scope, asked)), n_without * len(scope.study.grounding_prompts))
 
     def row(self, scope: Scope, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(result.text)
         answer, explanation = _parts(item, text)
         return {
-            "method": memory_method().name,
             "grounding_kind": GROUNDING_PROMPTS[item.grounding_prompt].kind,
             "steps": 1 if item.answer is None else 2,
             "generation": text,
@@ -117,37 +119,35 @@ class GroundedGenerations(Task):
         }
 
 
-def _items(scope: Scope) -> Iterator[GroundedQuestion]:
-    study, request = scope.study, _request(scope.study)
-    questions = read_questions(study, scope.lake)
-    turns = turns_of(scope)
+def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
+    study, request, turns = scope.study, _request(scope.study), turns_of(scope)
     first = _first_answers(scope) if _has_first_step(scope) else {}
     is_small = steps_of(study, scope.model.name) == 2
-    for dataset in study.grounded_datasets:
-        needs_answer = is_small and wants_short_answers(dataset)
-        for name in study.grounding_prompts:
-            for question in questions.get(dataset.name, ()):
-                answer = first.get((dataset.name, question.question_id))
-                if answer is not None or not needs_answer:
-                    yield GroundedQuestion(dataset, name, request, question, is_small, turns, answer)
+    end_tasks = {dataset.name: study.end_task_of(dataset) for dataset in study.grounded_datasets}
+    for (dataset, _), some in itertools.groupby(asked, key=lambda one: (one.dataset, one.method)):
+        together, end_task = list(some), end_tasks[dataset]
+        needs_answer = is_small and end_task != ROUGE_L
+        for name, one in itertools.product(study.grounding_prompts, together):
+            answer = first.get(tuple(one.key().values()))
+            if answer is not None or not needs_answer:
+                yield GroundedQuestion(one, name, end_task, request, is_small, turns, answer)
 
 
 def _parts(item: GroundedQuestion, text: str) -> tuple[str | None, str | None]:
     """The answer, None where a long one is wanted; and the explanation, None where it cannot be told apart."""
-    if not wants_short_answers(item.dataset):
+    if item.end_task == ROUGE_L:
         return None, text
     return split_answer(text) if item.answer is None else (item.answer, text)
 
 
 def _scores(item: GroundedQuestion, text: str | None) -> dict[str, float]:
     """The one score by which the dataset is judged (SPEC §9)."""
-    scored, golds = text or "", item.question.gold_answers
-    score = item.dataset.end_task
-    if score == ROUGE_L:
+    scored, golds = text or "", item.asked.question.gold_answers
+    if item.end_task == ROUGE_L:
         return {ROUGE_L: rouge_l(scored, golds)}
-    return (
-        {F1: hotpot_f1(scored, golds)} if score == F1 else {EXACT_MATCH: float(is_exact_match(scored, golds))}
-    )
+    if item.end_task == F1:
+        return {F1: hotpot_f1(scored, golds)}
+    return {EXACT_MATCH: float(is_exact_match(scored, golds))}
 
 
 def _request(study: Study) -> Generate:
@@ -158,8 +158,8 @@ def _has_first_step(scope: Scope) -> bool:
     return has_first_step(scope.study, scope.model.name)
 
 
-def _first_answers(scope: Scope) -> dict[tuple[str, str], str]:
-    """From (dataset, question_id) to the answer of the first step."""
-    columns = ["dataset", "question_id", "answer"]
+def _first_answers(scope: Scope) -> dict[tuple[str, ...], str]:
+    """From (dataset, question_id, method) to the answer of the first step."""
+    columns = ["dataset", "question_id", "method", "answer"]
     rows = records(scope.lake.read("grounded_answers", scope.model.name, columns))
-    return {(row["dataset"], row["question_id"]): row["answer"] for row in rows}
+    return {(row["dataset"], row["question_id"], row["method"]): row["answer"] for row in rows}

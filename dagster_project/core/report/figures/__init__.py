@@ -15,6 +15,7 @@ from dagster_project.core.report.figures import (
     correlation,
     costs,
     grounding,
+    grounding_comparisons,
     memory,
     overview,
     passages,
@@ -79,6 +80,7 @@ FIGURES: tuple[Figure, ...] = (
     *prediction.FIGURES,
     *grounding.FIGURES,
     *according_to.FIGURES,
+    *grounding_comparisons.FIGURES,
     *questions.FIGURES,
     *audit.FIGURES,
 )

@@ -32,11 +32,11 @@ from dagster_project.core.report.marks import (
 )
 
 _PROMPT = Column("grounding_prompt", "grounding prompt")
-_KEY = (KEY[0], KEY[2], _PROMPT)
+PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
 _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
-_ORDER = "order by dataset, model, position_in_study"
-_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
+_ORDER = "order by dataset, model, method, position_in_study"
+PROMPT_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
 _PAIRED = (
     "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
     "over questions."
@@ -51,7 +51,7 @@ def _by_prompt(difference: str, title: str, *hints: tuple[str, str] | tuple[str,
             difference_x(difference, title, 5),
             names("grounding_prompt"),
             fixed("grounding_kind", "kind", _KINDS),
-            tooltip(*_HINTS, *hints),
+            tooltip(*PROMPT_HINTS, *hints),
             low=f"{difference}_ci_low",
             high=f"{difference}_ci_high",
             zero=True,
@@ -73,7 +73,7 @@ PROMPTS = Figure(
     "model's prompts.",
     source="According-to prompting, Tables 1 and 2",
     tables=("fct_grounding_prompts", "dim_grounding_prompts"),
-    sql=f"""select dataset, model, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
+    sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
     mean_quip as quip, quip_ci_low, quip_ci_high, n_paired, quip_ratio - 1 as gain,
     quip_ratio_ci_low - 1 as gain_ci_low, quip_ratio_ci_high - 1 as gain_ci_high, p_value, p_holm, undefined
 from marts.fct_grounding_prompts
@@ -81,7 +81,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
     using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("grounding_kind", "kind"),
         Column("text", "its words"),
         Column("n", "generations", "count"),
@@ -102,6 +102,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
         ("quip", "mean QUIP", ".3f"),
         ("n_paired", "pairs", ","),
     ),
+    choose=("method",),
     plot_on="fct_grounding_prompts",
 )
 
@@ -114,14 +115,14 @@ END_TASK = Figure(
     "comes before the grounding prompt and is the same under all of them.",
     source="According-to prompting, Tables 1 and 2",
     tables=("fct_grounding_prompts", "dim_grounding_prompts"),
-    sql=f"""select dataset, model, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
+    sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
     mean_score, score_ci_low, score_ci_high, n_scores_paired, score_difference, score_difference_ci_low,
     score_difference_ci_high, score_p_value, score_p_holm
 from marts.fct_grounding_prompts
 left join (select grounding_prompt, position_in_study from marts.dim_grounding_prompts) using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("steps", "steps", "count"),
         Column("end_task", "score"),
         Column("mean_score", "mean score", "share", ("score_ci_low", "score_ci_high")),
@@ -143,6 +144,7 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
         ("score_p_holm", "p after Holm", ".2g"),
         ("mean_score", "mean score", ".3f"),
     ),
+    choose=("method",),
     plot_on="fct_grounding_prompts",
 )
 
@@ -155,7 +157,7 @@ BY_SIZE = Figure(
     "unknown size are left out, and so is a single model.",
     source="According-to prompting, Figures 2 and 4",
     tables=("fct_grounding_prompts", "dim_models"),
-    sql="""select found.dataset, found.model, found.grounding_prompt, found.n_parameters,
+    sql="""select found.dataset, found.model, found.method, found.grounding_prompt, found.n_parameters,
     models.family || case
         when found.is_instruction_tuned then ', instruction-tuned'
         when not found.is_instruction_tuned then ', base'
@@ -166,9 +168,9 @@ from marts.fct_grounding_prompts as found
 left join marts.dim_models as models on found.model = models.model
 where found.n_parameters is not null and found.mean_quip is not null
 qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
-order by found.dataset, family, found.grounding_prompt, found.n_parameters""",
+order by found.dataset, found.method, family, found.grounding_prompt, found.n_parameters""",
     columns=(
-        *_KEY,
+        *PROMPT_KEY,
         Column("family", "family"),
         Column("n_parameters", "parameters", "count"),
         *COUNTS,
@@ -182,10 +184,11 @@ order by found.dataset, family, found.grounding_prompt, found.n_parameters""",
             "quip_ci_low",
             "quip_ci_high",
             series("grounding_prompt", "grounding prompt"),
-            tooltip(*_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
+            tooltip(*PROMPT_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
         ),
         least=300,
     ),
+    choose=("method",),
     plot_on="fct_grounding_prompts",
 )
 
@@ -198,14 +201,16 @@ BY_POPULARITY = Figure(
     "left out, and so is a single bin. The bin of questions without such a passage is in the table only.",
     source="According-to prompting, Figure 3",
     tables=("fct_grounding_by_popularity",),
-    sql=f"""select dataset, model, grounding_prompt, {by_bin("scores")}
+    sql=f"""select dataset, model, method, grounding_prompt, {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 where n_quip >= {FEWEST} and grounding_prompt is not null
-qualify count(bin_center_log10) over (partition by dataset, model, grounding_prompt, measure) > 1
-order by dataset, model, grounding_prompt, measure, bin""",  # noqa: S608
-    columns=(*_KEY, *BINS, *COUNTS, QUIP_COLUMN),
-    spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *_HINTS), least=260),
-    choose=("measure",),
+qualify count(bin_center_log10) over (partition by dataset, model, method, grounding_prompt, measure) > 1
+order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S608
+    columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels(
+        "model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *PROMPT_HINTS), least=260
+    ),
+    choose=("method", "measure"),
     plot_on="fct_grounding_by_popularity",
 )
 
@@ -214,28 +219,28 @@ EXPLANATIONS = Figure(
     section="grounding",
     title="Explanations with their quotations marked",
     shows="What stands in the corpus is marked, as in the texts above. At most "
-    f"{EXAMPLES_EACH} texts per model and grounding prompt, among those with a QUIP. A hash of the question's id draws "
-    f"them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
+    f"{EXAMPLES_EACH} texts per model, method and grounding prompt, among those with a QUIP. A hash of the question's id "
+    f"draws them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
     "`marts.fct_grounded_generations` has all of them.",
     source="According-to prompting, Table 5",
     tables=("fct_grounded_generations", "dim_questions"),
     sql=f"""with drawn as (
     select *, row_number() over (
-        partition by dataset, model, grounding_prompt order by md5(question_id), question_id
+        partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
     ) as place
     from marts.fct_grounded_generations
     where quip is not null
 )
-select drawn.dataset, drawn.model, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip, drawn.n_grams,
-    drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
+select drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip,
+    drawn.n_grams, drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
     length(drawn.explanation) > {TEXT_CHARACTERS} as is_cut, len(drawn.quotes) as n_quotes
 from drawn
 left join marts.dim_questions as questions
     on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
 where drawn.place <= {EXAMPLES_EACH}
-order by drawn.dataset, drawn.model, drawn.grounding_prompt, drawn.place""",  # noqa: S608
-    columns=(*_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
-    choose=("model", "grounding_prompt"),
+order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
+    columns=(*PROMPT_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
+    choose=("model", "method", "grounding_prompt"),
     kind="quotes",
 )
 

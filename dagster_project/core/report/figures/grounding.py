@@ -96,7 +96,7 @@ QUIP = Figure(
     scores.n, scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_quip as scores
 {_OF_PROMPTS}
-where scores.mean_quip is not null
+where scores.mean_quip is not null and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
     columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *COUNTS, QUIP_COLUMN),
     spec=panels(

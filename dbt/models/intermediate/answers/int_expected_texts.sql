@@ -33,11 +33,11 @@ final as (
         questions.question_id,
         prompts.grounding_prompt as prompt,
         models.model,
-        {{ method_of('memory') }} as method
-    from questions
+        questions.method
+    from {{ ref('int_askable_questions') }} as questions
     cross join models
     inner join {{ ref('stg_study__grounding_prompts') }} as prompts
-        on list_contains(prompts.datasets, questions.dataset)
+        on list_contains(prompts.datasets, questions.dataset) and list_contains(prompts.methods, questions.method)
 
 )
 

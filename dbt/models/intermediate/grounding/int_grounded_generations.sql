@@ -12,7 +12,7 @@ with generations as (
 first_steps as (
 
     {{ without_doubles(
-        ref('stg_generation__grounded_answers'), 'dataset, question_id, model', 'raw_text'
+        ref('stg_generation__grounded_answers'), 'dataset, question_id, model, method', 'raw_text'
     ) }}
 
 ),
@@ -33,6 +33,8 @@ final as (
         scores.quip,
         scores.span_starts,
         scores.span_ends,
+        scores.span_first_grams,
+        scores.span_grams,
         {{ parts_of('generations.explanation', 'scores.span_starts', 'scores.span_ends') }} as quotes
     from generations
     left join first_steps
@@ -40,6 +42,7 @@ final as (
             generations.dataset = first_steps.dataset
             and generations.question_id = first_steps.question_id
             and generations.model = first_steps.model
+            and generations.method = first_steps.method
     left join scores
         on
             generations.dataset = scores.dataset

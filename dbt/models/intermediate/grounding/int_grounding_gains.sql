@@ -1,25 +1,30 @@
+{%- set key = 'dataset, model, method, grounding_prompt, compared_with' -%}
 with pairs as (
 
     select * from {{ ref('int_grounding_pairs') }}
 
 ),
 
+-- Ratios are those of macro means (SPEC §9), undefined where the other texts quote nothing.
 final as (
-
+    {% for measure, score, is_ratio in [
+        ('quip_ratio', 'quip', true),
+        ('quip_difference', 'quip', false),
+        ('same_length_ratio', 'same_length_quip', true),
+        ('same_length_difference', 'same_length_quip', false),
+        ('score_difference', 'score', false),
+    ] %}
     select
-        dataset,
-        model,
-        method,
-        grounding_prompt,
-        count(quip) as n_paired,
-        avg(null_quip) as null_quip,
-        -- Ratio of macro means (SPEC §9), undefined where nothing is quoted under the null prompt.
-        avg(quip) / nullif(avg(null_quip), 0) as quip_ratio,
-        avg(quip) - avg(null_quip) as quip_difference,
-        count(score - null_score) as n_scores_paired,
-        avg(score - null_score) as score_difference
+        {{ key }},
+        '{{ measure }}' as measure,
+        count({{ score }} - base_{{ score }}) as n_paired,
+        avg({{ score }}) as mean_value,
+        avg(base_{{ score }}) as base_value,
+        {{ 'mean_value / nullif(base_value, 0)' if is_ratio else 'mean_value - base_value' }} as value
     from pairs
-    group by dataset, model, method, grounding_prompt
+    group by {{ key }}
+    {{ 'union all' if not loop.last }}
+    {%- endfor %}
 
 )
 

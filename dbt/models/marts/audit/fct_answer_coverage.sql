@@ -10,7 +10,8 @@ answered as (
 
 ),
 
--- Their rows in the quarantine, by the key that generation wrote: dataset/question/…/prompt.
+-- Their rows in the quarantine, by the key that generation wrote: dataset/question/…/prompt. Grounded generations have
+-- their method before the prompt.
 failed as (
 
     select
@@ -20,6 +21,7 @@ failed as (
         split_part(partition, '|', 1) as model,
         coalesce(
             nullif(split_part(partition, '|', 2), ''),
+            case when table_name = 'grounded_generations' then split_part(row_key, '/', -2) end,
             if(table_name = 'generated_passages', {{ method_of('background') }}, {{ method_of('memory') }})
         ) as method,
         count(*) as n

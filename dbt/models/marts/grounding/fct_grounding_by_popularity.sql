@@ -1,39 +1,7 @@
 {%- set key = 'dataset, prompt, grounding_prompt, model, method, text_from, measure, bin' -%}
-with grounded as (
+with scores as (
 
-    select * from {{ ref('int_grounded_generations') }}
-
-),
-
-quip_scores as (
-
-    select * from {{ ref('int_quip_scores') }}
-
-),
-
-scores as (
-
-    select
-        dataset,
-        question_id,
-        prompt,
-        null as grounding_prompt,
-        model,
-        method,
-        text_from,
-        quip
-    from quip_scores
-    union all by name
-    select
-        dataset,
-        question_id,
-        null as prompt,
-        grounding_prompt,
-        model,
-        method,
-        'grounded_generations' as text_from,
-        quip
-    from grounded
+    select * from {{ ref('int_all_quips') }}
 
 ),
 

@@ -1,13 +1,7 @@
-{%- set one = 'dataset, model, method' -%}
+{%- set key = 'dataset, model, method, grounding_prompt' -%}
 with means as (
 
     select * from {{ ref('int_grounding_means') }}
-
-),
-
-gains as (
-
-    select * from {{ ref('int_grounding_gains') }}
 
 ),
 
@@ -17,63 +11,66 @@ models as (
 
 ),
 
-tested as (
+compared as (
 
-    select * from {{ ref('stg_study__grounding_intervals') }}
-
-),
-
-joined as (
-
-    select
-        means.*,
-        models.n_parameters,
-        models.is_instruction_tuned,
-        gains.* exclude (dataset, model, method, grounding_prompt),
-        ratio.value_low as quip_ratio_ci_low,
-        ratio.value_high as quip_ratio_ci_high,
-        difference.value_low as quip_difference_ci_low,
-        difference.value_high as quip_difference_ci_high,
-        difference.p_value,
-        score.value_low as score_difference_ci_low,
-        score.value_high as score_difference_ci_high,
-        score.p_value as score_p_value,
-        case
-            when means.grounding_kind = 'null' then 'null prompt'
-            when coalesce(gains.n_paired, 0) = 0 then 'no question with both'
-            when difference.measure is null then 'not computed'
-            else coalesce(difference.undefined, ratio.undefined)
-        end as undefined
-    from means
-    left join gains using ({{ one }}, grounding_prompt)
-    left join models on means.model = models.model
-    -- Also by the number of questions: an interval over others does not belong to this row.
-    left join tested as ratio
-        on {{ is_interval_of('ratio', 'quip_ratio', 'n_paired') }}
-    left join tested as difference
-        on {{ is_interval_of('difference', 'quip_difference', 'n_paired') }}
-    left join tested as score
-        on {{ is_interval_of('score', 'score_difference', 'n_scores_paired') }}
+    select * from {{ ref('int_grounding_comparisons') }}
+    where compared_with = 'null_prompt'
 
 ),
 
-stepped as (
+ratios as (
 
-    select
-        *,
-        {{ holm_stepped('p_value', one) }} as p_stepped,
-        {{ holm_stepped('score_p_value', one) }} as score_p_stepped
-    from joined
+    select * from compared
+    where measure = 'quip_ratio'
+
+),
+
+differences as (
+
+    select * from compared
+    where measure = 'quip_difference'
+
+),
+
+scores as (
+
+    select * from compared
+    where measure = 'score_difference'
 
 ),
 
 final as (
 
     select
-        * exclude (p_stepped, score_p_stepped),
-        {{ holm('p_value', 'p_stepped', one) }} as p_holm,
-        {{ holm('score_p_value', 'score_p_stepped', one) }} as score_p_holm
-    from stepped
+        means.*,
+        models.n_parameters,
+        models.is_instruction_tuned,
+        differences.n_paired,
+        differences.base_value as null_quip,
+        ratios.value as quip_ratio,
+        ratios.value_ci_low as quip_ratio_ci_low,
+        ratios.value_ci_high as quip_ratio_ci_high,
+        differences.value as quip_difference,
+        differences.value_ci_low as quip_difference_ci_low,
+        differences.value_ci_high as quip_difference_ci_high,
+        differences.p_value,
+        differences.p_holm,
+        scores.n_paired as n_scores_paired,
+        scores.value as score_difference,
+        scores.value_ci_low as score_difference_ci_low,
+        scores.value_ci_high as score_difference_ci_high,
+        scores.p_value as score_p_value,
+        scores.p_holm as score_p_holm,
+        case
+            when means.grounding_kind = 'null' then 'null prompt'
+            when differences.measure is null then 'no question with both'
+            else coalesce(differences.undefined, ratios.undefined)
+        end as undefined
+    from means
+    left join ratios using ({{ key }})
+    left join differences using ({{ key }})
+    left join scores using ({{ key }})
+    left join models on means.model = models.model
 
 )
 

@@ -1,6 +1,6 @@
 with scores as (
 
-    select * from {{ ref('int_quip_scores') }}
+    select * from {{ ref('int_all_quips') }}
 
 ),
 
@@ -9,17 +9,18 @@ final as (
     select
         dataset,
         prompt,
+        grounding_prompt,
         model,
         method,
         text_from,
         count(*) as n,
         count(quip) as n_quip,
         count(*) - count(quip) as n_undefined,
-        sum(n_grams)::bigint as total_grams,
+        coalesce(sum(n_grams), 0)::bigint as total_grams,
         avg(quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }}
     from scores
-    group by dataset, prompt, model, method, text_from
+    group by dataset, prompt, grounding_prompt, model, method, text_from
 
 )
 

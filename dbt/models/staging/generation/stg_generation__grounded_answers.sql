@@ -11,6 +11,7 @@ final as (
         dataset,
         question_id,
         model,
+        method,
         answer,
         raw_text,
         {{ account_columns() }},

@@ -17,7 +17,9 @@ final as (
         n_grams,
         quip,
         span_starts,
-        span_ends
+        span_ends,
+        span_first_grams,
+        span_grams
     from source
 
 )

@@ -12,6 +12,7 @@ final as (
         model,
         method,
         grounding_prompt,
+        compared_with,
         measure,
         n_paired,
         n_resamples,

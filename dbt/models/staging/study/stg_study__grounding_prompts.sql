@@ -11,7 +11,8 @@ final as (
         grounding_kind,
         position_in_study,
         text,
-        datasets
+        datasets,
+        methods
     from source
 
 )
