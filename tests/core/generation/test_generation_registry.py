@@ -57,7 +57,10 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
 
 
 def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
-    with pytest.raises(BackendError, match="unknown backend 'vllm'; use one of: fake, openai, transformers"):
+    with pytest.raises(
+        BackendError,
+        match="unknown backend 'vllm'; use one of: fake, fusion_in_decoder, openai, transformers",
+    ):
         load_backend(Model(name="m", path="/no/such", backend="vllm"))
     with pytest.raises(
         BackendError, match="backend transformers cannot stream; backends that can: fake, openai"
