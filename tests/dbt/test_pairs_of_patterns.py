@@ -43,7 +43,8 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
     """Fill the lake; returns the object of each fact and the predictions for its patterns."""
     rng = np.random.default_rng(15)
     linked = [row["subject_id"] for row in lake.read("questions").to_pylist()]
-    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"], "methods": []}
+    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"]}
+    prompt["methods"] = ["closed_book"]
     lake.write("prompts", [prompt], fingerprint="cloze")
     questions, paraphrases, answers = [], [], defaultdict(list)
     facts: dict[Fact, tuple[str, dict[int, str]]] = {}
@@ -94,7 +95,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
         fingerprint="cloze",
     )  # fmt: skip
     for model, rows in answers.items():
-        lake.write("candidate_answers", rows, fingerprint="cloze", partition=model)
+        lake.write("candidate_answers", rows, fingerprint="cloze", partition=f"{model}|closed_book")
     return facts
 
 

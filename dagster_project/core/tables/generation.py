@@ -204,6 +204,7 @@ GENERATION_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
+            PASSAGE_IDS,
             column(
                 "prediction",
                 pa.string(),
@@ -234,7 +235,7 @@ GENERATION_TABLES = (
             PROMPT_HASH,
             *ACCOUNTS,
         ),
-        partitioned_by=("model",),
+        partitioned_by=("model", "method"),
     ),
     Table(
         "generated_passages",

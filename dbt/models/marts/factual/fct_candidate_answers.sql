@@ -17,6 +17,7 @@ final as (
         subject_popularity,
         model,
         method,
+        passage_ids,
         prediction,
         is_correct,
         gold_rank,
