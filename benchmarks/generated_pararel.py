@@ -127,7 +127,8 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
         "prompt": PROMPT, "prediction": said, "is_correct": correct, "gold_rank": [2 - one for one in correct],
         "log_likelihood": rng.uniform(-9, 0, len(asked)), "prediction_tokens": 2,
         "mean_log_likelihood": rng.uniform(-4, 0, len(asked)), "margin": rng.uniform(0, 2, len(asked)),
-        "n_candidates": 20, "prompt_hash": [prompt_hash(with_sentinel(row["paraphrase"])) for row in asked],
+        "free_generation": said, "is_mismatch": False, "n_candidates": 20,
+        "prompt_hash": [prompt_hash(with_sentinel(row["paraphrase"])) for row in asked],
         **accounts(len(asked), rng),
     }  # fmt: skip
     lake.write(

@@ -77,6 +77,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
                     fill("candidate_answers", {
                         **key, "model": model, "method": "closed_book", "prompt": "cloze", "paraphrase_id": number,
                         "prediction": text, "is_correct": text == gold, "gold_rank": 1 if text == gold else 2,
+                        "is_mismatch": number % 2 == 0 and text != gold,
                     })
                     for number, text in own.items()
                 ]  # fmt: skip
@@ -145,6 +146,8 @@ def terms(relation: str, gold: str, own: Mapping[int, str], majority: str) -> di
         others = [fitting[other] for other in fitting if other != one]
         if others:
             add("entropy", entropy(sum(other == text for other in others) / len(others)))
+    for number, text in own.items():
+        add("mismatch", number % 2 == 0 and text != gold)
     add("accuracy", own[min(own)] == gold)
     add("majority_accuracy", majority == gold)
     add("any_right", is_known)

@@ -232,6 +232,16 @@ GENERATION_TABLES = (
             ),
             column("n_candidates", pa.int32(), "candidates that were scored"),
             column("is_correct", pa.bool_(), "the prediction is the object of the fact"),
+            column(
+                "free_generation",
+                pa.string(),
+                "what the model writes freely behind the same prompt: the first line of a greedy text",
+            ),
+            column(
+                "is_mismatch",
+                pa.bool_(),
+                "the free generation equals a candidate other than the prediction, all SQuAD-normalised",
+            ),
             PROMPT_HASH,
             *ACCOUNTS,
         ),

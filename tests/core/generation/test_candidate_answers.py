@@ -12,11 +12,11 @@ import pytest
 from small_study import made, small_study, with_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import CandidateScore
+from dagster_project.core.generation.backends.base import CandidateScore, Decoding
 from dagster_project.core.generation.engine.items import ModelInput
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope
-from dagster_project.core.generation.tasks.candidate_answers import ranked
+from dagster_project.core.generation.tasks.candidate_answers import is_mismatch, ranked
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.study.study import Prompt, Study
@@ -149,6 +149,36 @@ def test_a_model_that_reads_passages_apart_reads_several(study: Study) -> None:
     assert asked(study, "closed_book")["f1", 0].prompt() == ModelInput("Town 1 is in")
 
 
+def test_the_free_text_is_kept_beside_the_scores(study: Study) -> None:
+    """It is what the model writes behind the same prompt."""
+    score(study)
+    with ModelSession(LOG) as session:
+        backend = session.backend(study.models[0])
+        for (question_id, number), item in asked(study, "closed_book").items():
+            (written,) = backend.generate([item.prompt().text], Decoding(study.max_new_tokens))
+            (row,) = [
+                row
+                for row in rows_of(study)
+                if (row["question_id"], row["paraphrase_id"]) == (question_id, number)
+            ]
+            assert row["free_generation"] == written.text.strip()  # type: ignore[union-attr]
+            assert row["decoding"] == "v1 score, and v1 greedy first_line max_new_tokens=15"
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen", "expected"),
+    [
+        ("peru.", "Chile", True),
+        ("The Peru", "Peru", False),
+        ("Peru of old, surely", "Chile", False),
+        ("", "Chile", False),
+        ("spain", "Spain", False),
+    ],
+)
+def test_a_mismatch_is_another_candidate_after_normalisation(text: str, chosen: str, expected: bool) -> None:
+    assert is_mismatch(text, chosen, CANDIDATES) is expected
+
+
 def test_equal_scores_keep_the_order_of_the_candidates() -> None:
     assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
 
@@ -211,7 +241,8 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(
     for cache in study.home.row_cache.glob("*"):
         cache.unlink()
     (tmp_path / "ledger").write_text("")
-    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=2")
+    # a batch is two calls: scores, then free texts
+    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=3")
     n_stops = 0
     while not lake.partitions("candidate_answers"):
         with contextlib.suppress(BackendError):
@@ -220,5 +251,5 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(
         n_stops += 1
     lines = (tmp_path / "ledger").read_text().splitlines()
     assert n_stops > 1
-    assert len(lines) == len(set(lines)) == len({row["prompt_hash"] for row in whole})
+    assert len(lines) == len(set(lines)) == 2 * len({row["prompt_hash"] for row in whole})
     assert [{k: v for k, v in row.items() if k not in varying} for row in rows_of(again, method)] == whole

@@ -12,6 +12,9 @@ included, without the end token and not divided by their number (SPEC §8). The 
 A retriever finds passages for each pattern. A method whose passages are fixed has those of the first pattern, which is
 the question, for all patterns of the fact. The first passage stands before the pattern, as before a question; a model
 that reads passages apart has several.
+
+Beside the scores the model writes freely behind what it reads. Where that text, normalised, is another candidate than the
+chosen one, the two are a mismatch.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
-from dagster_project.core.generation.backends.base import CandidateScore, Scored
+from dagster_project.core.generation.backends.base import CandidateScore, Decoding, Scored
 from dagster_project.core.generation.engine.items import ModelInput, Score
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.generation.prompts.build import Passage, Question, bare_prompt, block
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
 from dagster_project.core.generation.prompts.inputs import (
     read_candidates,
     read_passages_of_wordings,
@@ -41,8 +45,10 @@ from dagster_project.core.generation.tasks.questions import (
     n_apart,
     template_of,
 )
+from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.methods import RETRIEVAL
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
+from dagster_project.core.scoring.match import normalized
 from dagster_project.core.study.backends import SCORE
 from dagster_project.core.study.study import Prompt, Study
 
@@ -110,6 +116,7 @@ class CandidateAnswers(Task):
             cuts_last_sentence=method.cuts_last_sentence,
             is_fixed=method.is_fixed,
             passages=n_apart(scope),
+            max_new_tokens=scope.study.max_new_tokens,
         )
 
     def plan(self, scope: Scope) -> Plan[ClozeQuery]:
@@ -118,7 +125,10 @@ class CandidateAnswers(Task):
         prompts = _prompts(scope)
         groups = {
             (dataset, prompt.name, relation): Group(
-                dataset, prompt.name, template_of(prompt, scope.model), Score(_targets(prompt, own))
+                dataset,
+                prompt.name,
+                template_of(prompt, scope.model),
+                Score(_targets(prompt, own), _free(scope)),
             )
             for (dataset, relation), own in candidates.items()
             for prompt in prompts
@@ -162,6 +172,8 @@ class CandidateAnswers(Task):
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
         return {
+            "free_generation": (free := kept_text(storable(result.text), FIRST_LINE).strip()),
+            "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
             "passage_ids": [passage.passage_id for passage in item.passages] or None,
             "prediction": names[order[0] % len(names)],
             "log_likelihood": found[0].log_likelihood,
@@ -192,6 +204,17 @@ def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]
         return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
 
     return passages_for
+
+
+def _free(scope: Scope) -> Decoding:
+    """How the text beside the scores is decoded."""
+    return Decoding(scope.study.max_new_tokens)
+
+
+def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
+    """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
+    own = normalized(text)
+    return own != normalized(chosen) and own in map(normalized, candidates)
 
 
 def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:

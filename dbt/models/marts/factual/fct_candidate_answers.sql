@@ -20,6 +20,8 @@ final as (
         passage_ids,
         prediction,
         is_correct,
+        free_generation,
+        is_mismatch,
         gold_rank,
         n_candidates,
         log_likelihood,

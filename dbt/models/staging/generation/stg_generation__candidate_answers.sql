@@ -23,6 +23,8 @@ final as (
         gold_rank,
         n_candidates,
         is_correct,
+        free_generation,
+        is_mismatch,
         {{ account_columns() }},
         {{ generation_key() }} as generation_key
     from source
