@@ -160,6 +160,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "has_index": METHODS[name].index is not None,
                 "cuts_last_sentence": METHODS[name].cuts_last_sentence,
                 "may_find_nothing": METHODS[name].may_find_nothing,
+                "is_fixed": METHODS[name].is_fixed,
                 "description": f"method {name}",
                 "background_template": BACKGROUND_TEMPLATE if METHODS[name].kind == BACKGROUND else None,
                 "background_tokens": 150 if METHODS[name].kind == BACKGROUND else None,

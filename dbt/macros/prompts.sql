@@ -57,6 +57,27 @@
     end || {{ filled(row ~ '.template', question) }}
 {%- endmacro %}
 
+{#-
+  The rows of a table that asks by every method, with what their prompts are made of. `passage_id` is null where the model
+  reads the row's passages apart. Prompts of imported rows were built elsewhere and cannot be rebuilt.
+-#}
+{% macro rows_with_passages(table_name) -%}
+    {%- set is_cloze = table_name == 'candidate_answers' -%}
+    {%- set reads_apart = "prompts.n_passages > 0 and methods.kind = 'retrieval'" -%}
+    select
+        answers.*{{ '' if is_cloze else ' exclude (passage_id)' }},
+        if({{ reads_apart }}, null, answers.{{ 'passage_ids[1]' if is_cloze else 'passage_id' }}) as passage_id,
+        {{ reads_apart }} as reads_apart,
+        prompts.template,
+        methods.cuts_last_sentence,
+        {{ cloze_as_read('answers.paraphrase', 'prompts.format') if is_cloze else 'answers.question' }} as asked,
+        {{ "''" if is_cloze else demonstration_blocks() }} as demonstrations
+    from {{ published('fct_' ~ table_name) }} as answers
+    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
+    inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
+    where answers.engine != 'imported'
+{%- endmacro %}
+
 {#- The passages of a row as a model reads them apart from the question; null if one of them is missing. -#}
 {% macro passages_apart(row) -%}
     (

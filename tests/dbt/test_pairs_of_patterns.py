@@ -43,7 +43,8 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
     """Fill the lake; returns the object of each fact and the predictions for its patterns."""
     rng = np.random.default_rng(15)
     linked = [row["subject_id"] for row in lake.read("questions").to_pylist()]
-    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"], "methods": []}
+    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"]}
+    prompt["methods"] = ["closed_book"]
     lake.write("prompts", [prompt], fingerprint="cloze")
     questions, paraphrases, answers = [], [], defaultdict(list)
     facts: dict[Fact, tuple[str, dict[int, str]]] = {}
@@ -76,6 +77,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
                     fill("candidate_answers", {
                         **key, "model": model, "method": "closed_book", "prompt": "cloze", "paraphrase_id": number,
                         "prediction": text, "is_correct": text == gold, "gold_rank": 1 if text == gold else 2,
+                        "is_mismatch": number % 2 == 0 and text != gold,
                     })
                     for number, text in own.items()
                 ]  # fmt: skip
@@ -94,7 +96,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
         fingerprint="cloze",
     )  # fmt: skip
     for model, rows in answers.items():
-        lake.write("candidate_answers", rows, fingerprint="cloze", partition=model)
+        lake.write("candidate_answers", rows, fingerprint="cloze", partition=f"{model}|closed_book")
     return facts
 
 
@@ -144,6 +146,8 @@ def terms(relation: str, gold: str, own: Mapping[int, str], majority: str) -> di
         others = [fitting[other] for other in fitting if other != one]
         if others:
             add("entropy", entropy(sum(other == text for other in others) / len(others)))
+    for number, text in own.items():
+        add("mismatch", number % 2 == 0 and text != gold)
     add("accuracy", own[min(own)] == gold)
     add("majority_accuracy", majority == gold)
     add("any_right", is_known)

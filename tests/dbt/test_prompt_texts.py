@@ -132,9 +132,14 @@ def _ask(study: Study, lake: Lake) -> dict[str, Plan[Any]]:
     ]
     lake.write("generated_passages", backgrounds, fingerprint="awkward", partition="m")
     _make_cloze_queries(lake)
-    for table in ("paraphrase_answers", "sampled_answers", "candidate_answers"):
+    for table in ("paraphrase_answers", "sampled_answers"):
         plans[table] = plan(table)
         lake.write(table, _rows(table, plans[table]), fingerprint="awkward", partition="m")
+    for model, method in (("m", "closed_book"), ("m", "dense"), ("m", "oracle"), (READER, "dense")):
+        name = f"{model}|{method}"
+        plans[name] = plan("candidate_answers", method, model)
+        rows = [row | {"model": model, "method": method} for row in _rows("candidate_answers", plans[name])]
+        lake.write("candidate_answers", rows, fingerprint="awkward", partition=name)
     for method in METHODS:
         plans[method] = plan("answers", method)
         rows = [row | {"method": method} for row in _rows("answers", plans[method])]
@@ -152,6 +157,8 @@ def _rows(table: str, plan: Plan[Any]) -> list[dict[str, Any]]:
         known = {"model": "m", "temperature": 0.5, "prompt_hash": item.prompt().hash()}
         known |= {"demonstration_ids": item.demonstration_ids()}
         known |= item.ingredients() if table == "answers" else {}
+        if table == "candidate_answers":
+            known["passage_ids"] = [passage.passage_id for passage in item.passages] or None
         columns = fill(table, {})
         for part in range(len(item.request.seeds)):
             rows.append(columns | {k: v for k, v in (known | item.key(part)).items() if k in columns})
@@ -168,8 +175,16 @@ def test_every_prompt_is_rebuilt(asked: tuple[Study, dict[str, Plan[Any]]]) -> N
     assert built.is_exact.all()
     assert len(built) == sum(len(_texts(plan)) for plan in plans.values())
     for name, plan in plans.items():
-        of_method = built[(built.method == name) & (built.table_name == "answers") & (built.model == "m")]
-        rows = of_method if name in METHODS else built[(built.table_name == name) | (built.model == name)]
+        answers = built[built.table_name == "answers"]
+        rows = {
+            **{method: answers[(answers.method == method) & (answers.model == "m")] for method in METHODS},
+            READER: answers[answers.model == READER],
+        }.get(name)
+        if rows is None and "|" in name:
+            scored = built[built.table_name == "candidate_answers"]
+            rows = scored[(scored.model + "|" + scored.method) == name]
+        elif rows is None:
+            rows = built[built.table_name == name]
         assert sorted(rows.prompt_text) == sorted(_texts(plan))
         assert len(rows) > 0
 
@@ -180,11 +195,11 @@ def test_passages_apart_are_rebuilt_beside_a_text_without_passages(
     study, plans = asked
     built = mart(study, "fct_prompts")
     rows = built[built.model == READER]
-    read = [item.prompt() for item in plans[READER].items]
+    read = [item.prompt() for name in (READER, f"{READER}|dense") for item in plans[name].items]
     assert sorted((row.prompt_text, *row.passages_apart) for row in rows.itertuples()) == sorted(
         (one.text, *one.passages) for one in read
     )
-    assert {len(one.passages) for one in read} == {2}
+    assert {len(one.passages) for one in read} == {1, 2}
     assert any(one.passages[0].startswith("title: ") and " context: " in one.passages[0] for one in read)
     assert built[built.model == "m"].passages_apart.isna().all()
 
@@ -216,7 +231,8 @@ def test_what_a_prompt_was_made_of_may_be_gone(asked: tuple[Study, dict[str, Pla
         connection.execute("delete from marts.dim_passages")
         found = connection.execute("select * from marts.fct_prompts").df()
         connection.execute("rollback")
-    lost = found[found.method.isin(["bm25", "dense", "oracle"]) & (found.table_name == "answers")]
+    of_passages = found.table_name.isin(["answers", "candidate_answers"])
+    lost = found[found.method.isin(["bm25", "dense", "oracle"]) & of_passages]
     is_apart = lost.model == READER
     assert lost[~is_apart].prompt_text.isna().all()
     assert lost[is_apart].passages_apart.isna().all()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.home import RESERVED_NAMES
-from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.methods import METHODS
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.relations.sets import relation_names
@@ -165,13 +165,19 @@ def _check_methods_of_prompts(read: Reader, study: Study) -> None:
                 f"prompts[{i}].methods",
                 f"{unknown[0]!r} is not one of the study's: {', '.join(study.methods)}",
             )
-        if prompt.methods and "questions" not in prompt.asks:
-            raise read.fail(f"prompts[{i}].methods", "goes with asks: [questions]")
+        if prompt.methods and not {"questions", CANDIDATES} & {*prompt.asks}:
+            raise read.fail(f"prompts[{i}].methods", f"goes with asks: [questions] or [{CANDIDATES}]")
     for method in study.methods:
-        scores = study.candidate_prompts and method == memory_method().name
+        scores = any(study.scores_by(prompt, method) for prompt in study.candidate_prompts)
         if not scores and not study.prompts_of(method):
             raise read.fail(
                 "prompts", f"none asks questions by method {method!r}; add it under methods of a prompt"
+            )
+        own = study.method(method)
+        if scores and not (own.is_parametric or own.is_fixed or study.retrieve_paraphrases):
+            raise read.fail(
+                "retrieve_paraphrases",
+                f"candidates are scored by method {method!r}, whose passages follow the wording; set it to true",
             )
 
 

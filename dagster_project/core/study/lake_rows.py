@@ -103,8 +103,7 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
     """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
-    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.candidate_prompts)
-    asks_from_memory = asks_from_memory or bool(study.grounding_prompts)
+    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.grounding_prompts)
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     rows = [
         {
@@ -117,6 +116,7 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
             "has_index": method.index is not None,
             "cuts_last_sentence": method.cuts_last_sentence,
             "may_find_nothing": method.may_find_nothing,
+            "is_fixed": method.is_fixed,
             "description": method.description,
             "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
             "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
@@ -141,7 +141,11 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
             "reference_demos": prompt.reference_demos,
             "max_new_tokens": study.max_new_tokens,
             "asks": list(prompt.asks),
-            "methods": [method for method in study.methods if prompt in study.prompts_of(method)],
+            "methods": [
+                method
+                for method in study.methods
+                if prompt in study.prompts_of(method) or study.scores_by(prompt, method)
+            ],
             "n_samples": study.sampling.n if "samples" in prompt.asks else None,
             "temperature": study.sampling.temperature if "samples" in prompt.asks else None,
         }

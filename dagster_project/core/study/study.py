@@ -407,6 +407,11 @@ class Study:
         """The prompts of lake table candidate_answers."""
         return tuple(prompt for prompt in self.prompts if CANDIDATES in prompt.asks)
 
+    def scores_by(self, prompt: Prompt, method: str) -> bool:
+        """Whether a prompt asks for candidates by a method; none does by background texts, which are about a question."""
+        is_named = not prompt.methods or method in prompt.methods
+        return CANDIDATES in prompt.asks and is_named and self.method(method).kind != BACKGROUND
+
     def cloze_prompts(self, model: Model) -> tuple[Prompt, ...]:
         """Those of `candidate_prompts` whose format is for models of this kind."""
         return tuple(

@@ -204,6 +204,7 @@ GENERATION_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
+            PASSAGE_IDS,
             column(
                 "prediction",
                 pa.string(),
@@ -231,10 +232,20 @@ GENERATION_TABLES = (
             ),
             column("n_candidates", pa.int32(), "candidates that were scored"),
             column("is_correct", pa.bool_(), "the prediction is the object of the fact"),
+            column(
+                "free_generation",
+                pa.string(),
+                "what the model writes freely behind the same prompt: the first line of a greedy text",
+            ),
+            column(
+                "is_mismatch",
+                pa.bool_(),
+                "the free generation equals a candidate other than the prediction, all SQuAD-normalised",
+            ),
             PROMPT_HASH,
             *ACCOUNTS,
         ),
-        partitioned_by=("model",),
+        partitioned_by=("model", "method"),
     ),
     Table(
         "generated_passages",

@@ -84,7 +84,7 @@ STUDY_TABLES = (
     ),
     Table(
         "methods",
-        "One row per method of the study, and one for the method that asks its paraphrases, samples and candidates.",
+        "One row per method of the study, and one for the method of its paraphrases, samples and grounding prompts.",
         (
             METHOD,
             column(
@@ -96,7 +96,7 @@ STUDY_TABLES = (
                 "asks_questions",
                 pa.bool_(),
                 "the study names the method; if false, the method asks only the study's paraphrases, samples and"
-                " candidates",
+                " grounding prompts",
             ),
             column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
             column(
@@ -119,6 +119,11 @@ STUDY_TABLES = (
                 "may_find_nothing",
                 pa.bool_(),
                 "the method may leave every question without a passage; this is not an error",
+            ),
+            column(
+                "is_fixed",
+                pa.bool_(),
+                "passages are chosen once a question, and hold for all its paraphrases",
             ),
             column("description", pa.string(), "what the method gives the model"),
             column(

@@ -85,8 +85,15 @@ answers = generated_table(
 )
 paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
 sampled_answers = generated_table("sampled_answers", questions)
-candidate_answers = generated_table("candidate_answers", paraphrases, dg.AssetKey(["lake", CANDIDATES]))
 _passages_in_front = (cited_passages, _all_partitions(retrieved_passages))
+candidate_answers = generated_table(
+    "candidate_answers",
+    paraphrases,
+    passages,
+    dg.AssetKey(["lake", CANDIDATES]),
+    *_passages_in_front,
+    partitions_def=model_by_method,
+)
 grounded_answers = generated_table("grounded_answers", questions, *_passages_in_front)
 grounded_generations = generated_table(
     "grounded_generations", questions, grounded_answers, *_passages_in_front

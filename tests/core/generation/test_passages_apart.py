@@ -91,7 +91,7 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Stud
     assert {len(row["passage_ids"]) for row in whole} == {2}
     again = dataclasses.replace(study, name="again")
     lake, old = Lake(again.home.lake), Lake(study.home.lake)
-    for table in ("questions", "cited_passages"):
+    for table in ("questions", "passages", "cited_passages"):
         lake.write(table, old.read(table).to_pylist(), fingerprint="f")
     found = old.read("retrieved_passages", "bm25").to_pylist()
     lake.write("retrieved_passages", found, fingerprint="f", partition="bm25")

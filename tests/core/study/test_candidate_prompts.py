@@ -35,6 +35,12 @@ def test_a_study_may_ask_nothing_but_candidates(tmp_path: Path) -> None:
     assert len([*needs_of_models(study)]) == 1
 
 
+def test_retrievers_need_passages_of_every_wording_and_fixed_methods_do_not(tmp_path: Path) -> None:
+    study = study_of(tmp_path, methods=["closed_book", "random", "bm25"], retrieve_paraphrases=True)
+    assert all(study.scores_by(study.prompts[0], method) for method in study.methods)
+    assert study_of(tmp_path, methods=["closed_book", "random"]).methods == ("closed_book", "random")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -47,7 +53,15 @@ def test_a_study_may_ask_nothing_but_candidates(tmp_path: Path) -> None:
             r"prompts: none asks models\[0\] for candidates: tiny is not an encoder-decoder, and needs a prompt of"
             " format cloze_prefix",
         ),
-        ({"methods": ["closed_book", "bm25"]}, "prompts: none asks questions by method 'bm25'"),
+        ({"methods": ["closed_book", "genread"]}, "prompts: none asks questions by method 'genread'"),
+        (
+            {"prompts": [{**CLOZE, "methods": ["closed_book"]}], "methods": ["closed_book", "bm25"]},
+            "prompts: none asks questions by method 'bm25'",
+        ),
+        (
+            {"methods": ["closed_book", "bm25"]},
+            "retrieve_paraphrases: candidates are scored by method 'bm25', whose passages follow the wording",
+        ),
         (
             {"datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "x"}}]},
             "prompts: asks: .candidates. goes with a dataset of cloze queries, as format pararel",

@@ -117,9 +117,14 @@ class CandidateScore:
 
 @dataclass(frozen=True)
 class Scored(Accounts):
-    """The scores of one prompt's candidates, in the candidates' order."""
+    """The scores of one prompt's candidates, in the candidates' order.
+
+    `text` is the greedy text behind the same prompt, where one was asked for beside the scores. `new_tokens` and times
+    then have both.
+    """
 
     scores: tuple[CandidateScore, ...]
+    text: str = ""
 
 
 Result = Generation | Scored

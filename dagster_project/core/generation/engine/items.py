@@ -55,6 +55,7 @@ class Generate:
     capability: ClassVar[str] = GENERATE
     seeds: ClassVar[tuple[int | None, ...]] = (None,)
     candidates: ClassVar[tuple[str, ...]] = ()
+    free: ClassVar[Decoding | None] = None
 
     @property
     def decoding(self) -> Decoding | None:
@@ -75,6 +76,7 @@ class Sample:
     end: str = FIRST_LINE
     capability: ClassVar[str] = SAMPLE
     candidates: ClassVar[tuple[str, ...]] = ()
+    free: ClassVar[Decoding | None] = None
 
     @property
     def decoding(self) -> Decoding | None:
@@ -92,9 +94,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Score:
-    """The log-likelihood of each candidate behind the prompt; a candidate brings its own leading space."""
+    """The log-likelihood of each candidate behind the prompt; a candidate brings its own leading space.
+
+    With `free`, the model also writes a greedy text behind the prompt. The works of one call share it.
+    """
 
     candidates: tuple[str, ...]
+    free: Decoding | None = None
     capability: ClassVar[str] = SCORE
     seeds: ClassVar[tuple[int | None, ...]] = (None,)
     decoding: ClassVar[Decoding | None] = None
@@ -105,13 +111,16 @@ Request = Generate | Sample | Score
 
 def how(request: Request, identity: Identity) -> str:
     """What decides a result besides prompt, candidates, weights and seed: as rows say it, and in cache keys."""
-    return _SCORING if request.decoding is None else identity.decoding(request.decoding)
+    if request.decoding is not None:
+        return identity.decoding(request.decoding)
+    return f"{_SCORING}, and {identity.decoding(request.free)}" if request.free else _SCORING
 
 
 def part_tokens(request: Request) -> int:
     """Tokens to compute for one part of a request, behind its prompt: an estimate."""
     if request.decoding is None:
-        return sum(
+        free = max(1, request.free.max_new_tokens // _NEW_SHARE) if request.free else 0
+        return free + sum(
             len(candidate.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1
             for candidate in request.candidates
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Failure, Result, Usage
 from dagster_project.core.generation.engine.batching import Distinct, Work
-from dagster_project.core.generation.engine.items import Item, ModelInput
+from dagster_project.core.generation.engine.items import Item, ModelInput, Request
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.study.study import Model
@@ -76,9 +76,9 @@ class Missing:
         """The prompt, built again."""
         return items[self.work.item].prompt()
 
-    def candidates(self, items: Sequence[Item]) -> tuple[str, ...]:
-        """What is to be scored."""
-        return items[self.work.item].request.candidates
+    def request(self, items: Sequence[Item]) -> Request:
+        """What is asked."""
+        return items[self.work.item].request
 
 
 def missing_of(works: Sequence[Work], there: Mapping[bytes, CachedRow]) -> list[Missing]:

@@ -11,6 +11,7 @@ they are paid for by then.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -113,6 +114,22 @@ def _compute_missing(
             progress.add(n_kept, tokens, n_tokens)
 
 
+def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:
+    """One result of scores and a text; a failure of either fails both."""
+    if isinstance(scored, Failure):
+        return scored
+    if isinstance(written, Failure):
+        return written
+    seconds = [one.device_seconds for one in (scored, written) if one.device_seconds is not None]
+    return dataclasses.replace(
+        scored,
+        text=written.text,
+        new_tokens=scored.new_tokens + written.new_tokens,
+        latency_ms=scored.latency_ms + written.latency_ms,
+        device_seconds=sum(seconds) if seconds else None,
+    )
+
+
 def _ask(
     job: Job, backend: Backend, decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[Item]
 ) -> list[Sequence[Result] | Failure]:
@@ -121,7 +138,11 @@ def _ask(
     more = passages_of(prompts)
     results: Sequence[Sequence[Result] | Result | Failure]
     if decoding is None:
-        results = backend.score(texts, [missing.candidates(items) for missing in batch], **more)
+        requests = [missing.request(items) for missing in batch]
+        results = backend.score(texts, [request.candidates for request in requests], **more)
+        free = requests[0].free
+        if free is not None:
+            results = list(map(_both, results, backend.generate(texts, free, **more)))
     elif (seeds := sample_seeds(batch)) is not None:
         results = backend.sample(texts, decoding, seeds, **more)
     else:

@@ -203,7 +203,7 @@ def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> 
 
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
-    """The columns of a row; scores stand among the accounts, with an empty text."""
+    """The columns of a row; scores stand among the accounts."""
     kept = {**dataclasses.asdict(row.result), "engine": row.engine}
     text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
     accounts, origin = json.dumps(kept).encode(), row.origin.encode()
@@ -221,7 +221,8 @@ def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
     if scores is None:
         result = Generation(text.decode("utf-8", "surrogatepass"), **kept)
     else:
-        result = Scored(tuple(CandidateScore(**score) for score in scores), **kept)
+        own = tuple(CandidateScore(**score) for score in scores)
+        result = Scored(scores=own, text=text.decode("utf-8", "surrogatepass"), **kept)
     return CachedRow(result, engine, sys.intern(origin.decode()))
 
 

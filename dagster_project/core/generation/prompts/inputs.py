@@ -25,6 +25,7 @@ from dagster_project.core.methods import Method
 from dagster_project.core.study.study import Study
 
 _BATCH_ROWS = 8192
+_QUESTION_ALONE = pc.field("paraphrase_id") == 0
 
 
 def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
@@ -75,7 +76,7 @@ def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Pa
     Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
     """
     found: dict[str, dict[str, Passage]] = {}
-    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, 0):
+    for row, passage in _read(lake, retriever, _QUESTION_ALONE, 0):
         found.setdefault(row["dataset"], {})[row["question_id"]] = passage
     return found
 
@@ -86,19 +87,33 @@ def read_passages_apart(lake: Lake, retriever: Method, n: int) -> dict[str, dict
     Errors: as `read_first_passages`.
     """
     found: dict[str, dict[str, list[Passage]]] = {}
-    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, n):
+    for row, passage in _read(lake, retriever, _QUESTION_ALONE, n):
         found.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
     return found
 
 
+def read_passages_of_wordings(
+    lake: Lake, retriever: Method, n: int
+) -> dict[tuple[str, str, int], list[Passage]]:
+    """From (dataset, question_id, paraphrase_id) to the retriever's `n` best passages, which are read apart from the
+    text; with 0 to the first one, as the model reads it before the text.
+
+    Errors: as `read_first_passages`.
+    """
+    found: dict[tuple[str, str, int], list[Passage]] = {}
+    for row, passage in _read(lake, retriever, None, n):
+        found.setdefault((row["dataset"], row["question_id"], row["paraphrase_id"]), []).append(passage)
+    return found
+
+
 def _read(
-    lake: Lake, retriever: Method, only: pc.Expression, n: int
+    lake: Lake, retriever: Method, only: pc.Expression | None, n: int
 ) -> Iterator[tuple[dict[str, Any], Passage]]:
     """Rows of what was retrieved with their passages, best first: `n` that are read apart, or with 0 the first."""
     columns = ["dataset", "question_id", "paraphrase_id", "rank", "passage_id"]
-    best = lake.read(
-        "retrieved_passages", retriever.name, columns, only & (pc.field("rank") <= max(n, 1))
-    ).sort_by("rank")
+    first = pc.field("rank") <= max(n, 1)
+    chosen = first if only is None else only & first
+    best = lake.read("retrieved_passages", retriever.name, columns, chosen).sort_by("rank")
     texts = _texts_as_read(lake, retriever, best["passage_id"].unique().to_pylist(), are_apart=n > 0)
     for row in records(best):
         passage = texts.get(row["passage_id"])

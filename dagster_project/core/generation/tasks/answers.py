@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
@@ -31,6 +30,8 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    method_of,
+    n_apart,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import answer_columns
@@ -67,7 +68,7 @@ class Answers(Task):
         return bool(study.answer_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, _method(scope)
+        lake, method = scope.lake, method_of(scope)
         inputs = [lake.content("questions")]
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
@@ -76,7 +77,7 @@ class Answers(Task):
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = _method(scope)
+        method = method_of(scope)
         prompts = [
             _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
         ]
@@ -85,7 +86,7 @@ class Answers(Task):
             *prompts,
             max_new_tokens=scope.study.max_new_tokens,
             cuts_last_sentence=method.cuts_last_sentence,
-            passages=_n_apart(scope),
+            passages=n_apart(scope),
         )
 
     def plan(self, scope: Scope) -> Plan[AskedQuestion]:
@@ -95,7 +96,7 @@ class Answers(Task):
         by_method = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(_method(scope).name))
+        prompts = by_name(study.prompts_of(method_of(scope).name))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         items: list[AskedQuestion] = []
@@ -110,7 +111,7 @@ class Answers(Task):
                     prompt.name,
                     template_of(prompt, scope.model),
                     Generate(study.max_new_tokens),
-                    _passages_of(prompt, questions, found, are_apart=_n_apart(scope) > 0),
+                    _passages_of(prompt, questions, found, are_apart=n_apart(scope) > 0),
                 )
                 for question in asked:
                     items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
@@ -128,23 +129,10 @@ class Answers(Task):
         return score_answers(scope, run_id)
 
 
-def _method(scope: Scope) -> Method:
-    """The partition's method. Errors: `StudyError` where the study does not have it."""
-    study, method = scope.study, scope.method
-    if method is None or method not in study.methods:
-        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
-    return study.method(method)
-
-
 def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
     carries_passages = bool(prompt.shots) and method.kind != MEMORY
     looked_up = [prompt.reference_demos] if carries_passages else []
     return [*decisive_prompt(prompt, model), *looked_up]
-
-
-def _n_apart(scope: Scope) -> int:
-    """How many passages the model reads apart from the question by the partition's method."""
-    return scope.model.passages if _method(scope).kind == RETRIEVAL else 0
 
 
 def _passages_of(
@@ -160,8 +148,8 @@ def _passages_of(
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = _method(scope)
-    if _n_apart(scope):
+    method = method_of(scope)
+    if n_apart(scope):
         return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:
         return read_first_passages(scope.lake, method)

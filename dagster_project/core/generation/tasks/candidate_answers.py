@@ -1,4 +1,4 @@
-"""Lake table `candidate_answers`: the likeliest candidate for each pattern of a cloze query, closed-book.
+"""Lake table `candidate_answers`: the likeliest candidate for each pattern of a cloze query, from memory or passages.
 
 What belongs here: the table's task. What does not: patterns and candidates (`questions.cloze`), and the tree over which
 a backend scores the candidates of a prompt once (`backends.local.scoring`).
@@ -8,6 +8,13 @@ Patterns that go on behind [Y] are not asked of it; lake table patterns says whi
 pattern with a sentinel for [Y], and writes the sentinel and the candidate. It has a second list of targets, with the
 bare word-start piece between the two. The score is the sum of the log-probabilities of the target's tokens, sentinel
 included, without the end token and not divided by their number (SPEC §8). The first of the largest scores wins.
+
+A retriever finds passages for each pattern. A method whose passages are fixed has those of the first pattern, which is
+the question, for all patterns of the fact. The first passage stands before the pattern, as before a question; a model
+that reads passages apart has several.
+
+Beside the scores the model writes freely behind what it reads. Where that text, normalised, is another candidate than the
+chosen one, the two are a mismatch.
 """
 
 from __future__ import annotations
@@ -17,21 +24,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
-from dagster_project.core.generation.backends.base import CandidateScore, Scored
+from dagster_project.core.generation.backends.base import CandidateScore, Decoding, Scored
 from dagster_project.core.generation.engine.items import ModelInput, Score
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.generation.prompts.build import bare_prompt
-from dagster_project.core.generation.prompts.inputs import read_candidates, read_questions, read_wordings
+from dagster_project.core.generation.prompts.build import Passage, Question, bare_prompt, block
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
+from dagster_project.core.generation.prompts.inputs import (
+    read_candidates,
+    read_passages_of_wordings,
+    read_questions,
+    read_wordings,
+)
 from dagster_project.core.generation.tasks.questions import (
     Group,
     QuestionItem,
     by_name,
     decisive_keys,
     decisive_prompt,
+    method_of,
+    n_apart,
     template_of,
 )
-from dagster_project.core.methods import memory_method
+from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.methods import RETRIEVAL
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
+from dagster_project.core.scoring.match import normalized
 from dagster_project.core.study.backends import SCORE
 from dagster_project.core.study.study import Prompt, Study
 
@@ -52,23 +69,29 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery(QuestionItem):
-    """One pattern with its subject, as the model reads it, and the candidates."""
+    """One pattern with its subject, as the model reads it, the passages that it reads, and the candidates."""
 
     text: str
     paraphrase_id: int
     candidates: Sequence[str]
+    passages: Sequence[Passage]
+    reads_apart: bool
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, paraphrase and prompt."""
         return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
 
     def prompt(self) -> ModelInput:
-        """The pattern in its template."""
-        return ModelInput(bare_prompt(self.text, self.group.template))
+        """The pattern in its template, behind its passage or apart from its passages."""
+        if self.reads_apart:
+            apart = tuple(passage.text for passage in self.passages)
+            return ModelInput(bare_prompt(self.text, self.group.template), apart)
+        before = self.passages[0].text if self.passages else ""
+        return ModelInput(block(self.group.template, self.text, before))
 
 
 class CandidateAnswers(Task):
-    """Without a prompt that asks candidates the table is empty."""
+    """Without a prompt that asks candidates the table is empty. A pattern without a passage of the method gets no row."""
 
     table = "candidate_answers"
     keys = ("dataset", "question_id", "paraphrase_id", "prompt")
@@ -78,22 +101,34 @@ class CandidateAnswers(Task):
         return bool(study.candidate_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        return [scope.lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+        lake, method = scope.lake, method_of(scope)
+        inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+        if method.kind == RETRIEVAL and _prompts(scope):
+            inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
+        return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        prompts = [
-            [prompt.format, *decisive_prompt(prompt, scope.model)]
-            for prompt in by_name(scope.study.cloze_prompts(scope.model))
-        ]
-        return decisive_keys(scope.study, *prompts)
+        method = method_of(scope)
+        prompts = [[prompt.format, *decisive_prompt(prompt, scope.model)] for prompt in _prompts(scope)]
+        return decisive_keys(
+            scope.study,
+            *prompts,
+            cuts_last_sentence=method.cuts_last_sentence,
+            is_fixed=method.is_fixed,
+            passages=n_apart(scope),
+            max_new_tokens=scope.study.max_new_tokens,
+        )
 
     def plan(self, scope: Scope) -> Plan[ClozeQuery]:
         """Ordered by dataset, prompt, question_id and paraphrase_id; the log hears how many patterns are left out."""
         candidates, wordings = read_candidates(scope.lake), read_wordings(scope.lake)
-        prompts = by_name(scope.study.cloze_prompts(scope.model))
+        prompts = _prompts(scope)
         groups = {
             (dataset, prompt.name, relation): Group(
-                dataset, prompt.name, template_of(prompt, scope.model), Score(_targets(prompt, own))
+                dataset,
+                prompt.name,
+                template_of(prompt, scope.model),
+                Score(_targets(prompt, own), _free(scope)),
             )
             for (dataset, relation), own in candidates.items()
             for prompt in prompts
@@ -107,13 +142,27 @@ class CandidateAnswers(Task):
             if (dataset, relation) in candidates
             for number, wording in wordings.get((dataset, question.question_id), ())
         ]
-        items = [
-            ClozeQuery(group, question, text, number, candidates[group.dataset, question.relation or ""])
-            for group, question, text, number in asked
-            if text is not None
+        readable = [
+            (group, question, text, number) for group, question, text, number in asked if text is not None
         ]
-        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(items))
-        return Plan(items)
+        passages_for = _passages(scope) if readable else None
+        items = [
+            ClozeQuery(
+                group,
+                question,
+                text,
+                number,
+                candidates[group.dataset, question.relation or ""],
+                passages,
+                n_apart(scope) > 0,
+            )
+            for group, question, text, number in readable
+            for passages in [passages_for(group.dataset, question, number) if passages_for else ()]
+            if passages or passages_for is None
+        ]
+        n_without = len(readable) - len(items)
+        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(readable))
+        return Plan(items, n_without)
 
     def row(self, scope: Scope, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
@@ -123,7 +172,9 @@ class CandidateAnswers(Task):
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
         return {
-            "method": memory_method().name,
+            "free_generation": (free := kept_text(storable(result.text), FIRST_LINE).strip()),
+            "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
+            "passage_ids": [passage.passage_id for passage in item.passages] or None,
             "prediction": names[order[0] % len(names)],
             "log_likelihood": found[0].log_likelihood,
             "prediction_tokens": found[0].n_tokens,
@@ -133,6 +184,37 @@ class CandidateAnswers(Task):
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
         }
+
+
+def _prompts(scope: Scope) -> list[Prompt]:
+    """The prompts that ask the partition's model by its method."""
+    method = method_of(scope).name
+    asked = scope.study.cloze_prompts(scope.model)
+    return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
+
+
+def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]] | None:
+    """From a dataset, a question and a paraphrase_id to the passages; None for a method without passages."""
+    method = method_of(scope)
+    if method.kind != RETRIEVAL:
+        return None
+    found = read_passages_of_wordings(scope.lake, method, n_apart(scope))
+
+    def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
+        return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
+
+    return passages_for
+
+
+def _free(scope: Scope) -> Decoding:
+    """How the text beside the scores is decoded."""
+    return Decoding(scope.study.max_new_tokens)
+
+
+def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
+    """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
+    own = normalized(text)
+    return own != normalized(chosen) and own in map(normalized, candidates)
 
 
 def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:

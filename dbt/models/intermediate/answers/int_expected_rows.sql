@@ -5,7 +5,6 @@ with asked as (
     select
         prompts.*,
         models.model,
-        models.is_encoder_decoder,
         {{ method_of('memory') }} as method
     from {{ ref('stg_study__prompts') }} as prompts
     cross join {{ ref('stg_study__models') }} as models
@@ -45,18 +44,8 @@ final as (
     union all
     select
         'candidate_answers' as table_name,
-        questions.dataset,
-        questions.question_id,
-        asked.prompt,
-        asked.model,
-        asked.method,
-        patterns.paraphrase_id as number
-    from {{ ref('stg_questions__questions') }} as questions
-    inner join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation)
-    inner join asked on list_contains(asked.asks, 'candidates')
-    where
-        asked.is_encoder_decoder = (asked.format = 'cloze_t5')
-        and (asked.is_encoder_decoder or patterns.ends_in_object)
+        *
+    from {{ ref('int_expected_candidates') }}
     union all
     select
         *,

@@ -34,6 +34,7 @@ facts as (
         any_value(subject_popularity) as subject_popularity,
         count(*) as n_patterns,
         count(*) filter (where is_correct) as n_correct,
+        count(*) filter (where is_mismatch) as n_mismatches,
         count(distinct prediction) as n_predictions,
         arg_min(prediction, paraphrase_id) as first_prediction,
         arg_min(is_correct, paraphrase_id) as is_correct

@@ -26,6 +26,7 @@ listed as (
                 ('entropy', 'sum_of_entropies', 'if(n_pairs > 0, n_fitting, 0)'),
                 ('accuracy', 'is_correct::int', '1'),
                 ('majority_accuracy', 'is_majority::int', '1'),
+                ('mismatch', 'n_mismatches', 'n_patterns'),
                 ('any_right', '(n_correct > 0)::int', '1'),
                 ('all_right', '(n_patterns > 1 and n_correct = n_patterns)::int', '(n_patterns > 1)::int'),
                 ('single_prediction', '(n_patterns > 1 and n_predictions = 1)::int', '(n_patterns > 1)::int'),

@@ -10,6 +10,12 @@ retrieved_passages as (
 
 ),
 
+answers as (
+
+    select * from {{ ref('stg_generation__candidate_answers') }}
+
+),
+
 -- The whole corpus stays in the lake, because it may be far larger than all other published tables. A passage may have
 -- been found for a dataset that the study has no longer.
 final as (
@@ -30,7 +36,9 @@ final as (
         url,
         revision_date
     from passages
-    where passage_id in (select retrieved_passages.passage_id from retrieved_passages)
+    where
+        passage_id in (select retrieved_passages.passage_id from retrieved_passages)
+        or passage_id in (select unnest(answers.passage_ids) from answers)
 
 )
 

@@ -10,38 +10,33 @@ with passages as (
 
 ),
 
-answers as (
+{% for table_name in ['answers', 'candidate_answers'] -%}
+{{ table_name }} as (
 
-    select
-        answers.* replace (if(prompts.n_passages > 0 and methods.kind = 'retrieval', null, passage_id) as passage_id),
-        prompts.n_passages > 0 and methods.kind = 'retrieval' as reads_apart,
-        prompts.template,
-        methods.cuts_last_sentence,
-        {{ demonstration_blocks() }} as demonstrations
-    from {{ published('fct_answers') }} as answers
-    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
-    inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
-    where answers.engine != 'imported'  -- their prompts were built elsewhere and cannot be rebuilt
+    {{ rows_with_passages(table_name) }}
 
 ),
 
+{% endfor -%}
 built as (
-
+    {%- for table_name, number in [('answers', none), ('candidate_answers', 'paraphrase_id')] %}
     select
-        'answers' as table_name,
+        '{{ table_name }}' as table_name,
         answers.dataset,
         answers.question_id,
+        {% if number %}answers.{{ number }},{% endif %}
         answers.model,
         answers.method,
         answers.prompt,
         answers.prompt_hash,
-        answers.demonstrations || {{ prompt_block('answers', 'answers.question') }} as prompt_text,
+        answers.demonstrations || {{ prompt_block('answers', 'answers.asked') }} as prompt_text,
         answers.reads_apart,
         if(answers.reads_apart, {{ passages_apart('answers') }}, null) as passages_apart
-    from answers
+    from {{ table_name }} as answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
     union all by name
+    {%- endfor %}
     select
         'generated_passages' as table_name,
         generated_passages.dataset,
@@ -56,7 +51,6 @@ built as (
     {%- for table_name, number, asked in [
         ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'),
         ('sampled_answers', 'sample', 'answers.question'),
-        ('candidate_answers', 'paraphrase_id', cloze_as_read('answers.paraphrase', 'prompts.format')),
     ] %}
     union all by name
     select
@@ -68,8 +62,7 @@ built as (
         methods.method,
         answers.prompt,
         answers.prompt_hash,
-        {% if table_name != 'candidate_answers' %}{{ demonstration_blocks(with_passages=false) }} || {% endif -%}
-        {{ filled('prompts.template', asked) }} as prompt_text
+        {{ demonstration_blocks(with_passages=false) }} || {{ filled('prompts.template', asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'

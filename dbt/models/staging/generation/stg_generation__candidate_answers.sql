@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'candidate_answers') }}
-    where {{ is_declared(['dataset', 'model', 'prompt'], asks='candidates') }}
+    where {{ is_declared(['dataset', 'model', 'method', 'prompt'], asks='candidates') }}
 
 ),
 
@@ -14,6 +14,7 @@ final as (
         model,
         method,
         prompt,
+        passage_ids,
         prediction,
         log_likelihood,
         prediction_tokens,
@@ -22,6 +23,8 @@ final as (
         gold_rank,
         n_candidates,
         is_correct,
+        free_generation,
+        is_mismatch,
         {{ account_columns() }},
         {{ generation_key() }} as generation_key
     from source

@@ -16,6 +16,7 @@ final as (
         has_index,
         cuts_last_sentence,
         may_find_nothing,
+        is_fixed,
         description,
         background_template,
         background_tokens
