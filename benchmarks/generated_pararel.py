@@ -38,7 +38,7 @@ PARAREL: tuple[Relation, ...] = (
     (5, 853, 93), (1, 664, 168), (4, 513, 6), (14, 179, 164), (8, 924, 38),
 )  # fmt: skip
 """The 33 shipped relations with patterns and facts: 177,027 queries."""
-DATASET, PROMPT, MODEL = "pararel", "cloze", "asked"
+DATASET, PROMPT, MODEL, METHOD = "pararel", "cloze", "asked", "closed_book"
 _LEMMAS = ("be", "lie", "locate", "find", "know")
 _LINKED = 3
 """Every third subject has popularity."""
@@ -69,7 +69,7 @@ def write_study(
         "datasets": [{"name": DATASET, "import": {"format": "pararel", "path": str(folder)}}],
         "prompts": [{"name": PROMPT, "format": prompt_format, "asks": ["candidates"]}],
         "models": [{"name": MODEL, "encoder_decoder": prompt_format == CLOZE_T5, **model}],
-        "methods": ["closed_book"], "popularity": {"measure": "imported"},
+        "methods": [METHOD], "popularity": {"measure": "imported"},
     }  # fmt: skip
     path = folder / "study.yaml"
     path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
@@ -123,7 +123,7 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
     correct = [text == row["objects"][0] for text, row in zip(said, of, strict=True)]
     columns = {
         "dataset": DATASET, "question_id": [row["question_id"] for row in asked],
-        "paraphrase_id": [row["paraphrase_id"] for row in asked], "model": MODEL, "method": "closed_book",
+        "paraphrase_id": [row["paraphrase_id"] for row in asked], "model": MODEL, "method": METHOD,
         "prompt": PROMPT, "prediction": said, "is_correct": correct, "gold_rank": [2 - one for one in correct],
         "log_likelihood": rng.uniform(-9, 0, len(asked)), "prediction_tokens": 2,
         "mean_log_likelihood": rng.uniform(-4, 0, len(asked)), "margin": rng.uniform(0, 2, len(asked)),
@@ -134,6 +134,6 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
         "candidate_answers",
         lake_table("candidate_answers", columns),
         fingerprint="generated",
-        partition=MODEL,
+        partition=f"{MODEL}|{METHOD}",
     )
     return len(asked)

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from benchmarks.fusion import race_fusion
 from benchmarks.generated_pararel import (
+    METHOD,
     MODEL,
     PARAREL,
     Row,
@@ -113,12 +114,12 @@ def _scored(study: Study, session: ModelSession) -> list[Row]:
     lake = Lake(study.home.lake)
     session.backend(study.models[0]).forget()
     task = TASKS["candidate_answers"]
-    generate(task, study, lake, MODEL, session=session, run_id="benchmark", log=_LOG)
+    generate(task, study, lake, MODEL, METHOD, session=session, run_id="benchmark", log=_LOG)
     wordings = {
         (row["question_id"], row["paraphrase_id"]): prefix_of(row["paraphrase"])
         for row in lake.read("paraphrases").to_pylist()
     }
-    rows = lake.read("candidate_answers", MODEL).to_pylist()
+    rows = lake.read_all("candidate_answers").to_pylist()
     return [{**row, "text": wordings[row["question_id"], row["paraphrase_id"]]} for row in rows]
 
 
