@@ -119,7 +119,7 @@ def _scored(study: Study, session: ModelSession) -> list[Row]:
         (row["question_id"], row["paraphrase_id"]): prefix_of(row["paraphrase"])
         for row in lake.read("paraphrases").to_pylist()
     }
-    rows = lake.read("candidate_answers", f"{MODEL}|{METHOD}").to_pylist()
+    rows = lake.read_all("candidate_answers").to_pylist()
     return [{**row, "text": wordings[row["question_id"], row["paraphrase_id"]]} for row in rows]
 
 

@@ -13,6 +13,7 @@ import sqlite3
 import time
 from pathlib import Path
 
+import cloze_study
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -110,6 +111,31 @@ def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert process.returncode == -signal.SIGKILL
     assert answer(study).notes["resumed"] >= 5
     assert rows(study).equals(whole)
+
+
+def test_kill_9_while_candidates_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scored(study: Study) -> pa.Table:
+        return Lake(study.home.lake).read_all("candidate_answers").drop_columns(RUN_COLUMNS)
+
+    study = cloze_study.cloze_study(tmp_path, "fake:digest")
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
+    cloze_study.fill_lake(Lake(study.home.lake))
+    cloze_study.score(study)
+    uninterrupted = scored(study)
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
+    command = [str(PROGRAM.with_name("cloze_study.py")), str(tmp_path), "fake:digest?seconds_per_call=0.1"]
+    process = fork_server.start_piped(command, ROOT, os.environ)
+    deadline = time.monotonic() + 120
+    while n_cached(study) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert scored(study).num_rows == 0
+    notes = cloze_study.score(study).notes
+    assert notes["resumed"] >= 5
+    assert notes["resumed"] + notes["computed"] == 2 * cloze_study.N_FACTS
+    assert scored(study).equals(uninterrupted)
 
 
 def n_cached(study: Study) -> int:

@@ -262,6 +262,12 @@ def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBacke
     assert long.prompt_tokens == short.prompt_tokens == 64
     assert (short.n_truncated_tokens, long.n_truncated_tokens) == (37, 1037)
     assert long.text == short.text
+    candidates = [["<extra_id_0> ab", "<extra_id_0> h"]] * 2
+    cut, uncut = backends["t5"].score(["é" * 500 + "x" * 100, "x" * 63], candidates)
+    assert isinstance(cut, Scored)
+    assert isinstance(uncut, Scored)
+    assert (cut.n_truncated_tokens, uncut.n_truncated_tokens) == (1037, 0)
+    assert cut.scores == uncut.scores
 
 
 @pytest.mark.parametrize("name", ["t5", "bart_forced"])

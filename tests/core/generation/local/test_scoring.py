@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.candidates import CandidateTokens
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.scoring import Continuation, tree_size
+from dagster_project.core.generation.tasks.candidate_answers import ranked
 from dagster_project.core.study.study import Model
 
 TOLERANCE = 1e-4
@@ -109,6 +112,16 @@ def test_a_long_prompt_is_cut_for_its_longest_candidate(folders: dict[str, Path]
     assert isinstance(found[2], Failure)
     assert "no room" in found[2].reason
     assert longest > 2
+
+
+def test_of_candidates_that_tokenise_alike_the_first_wins(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["llama"], tmp_path / "lower_case"))
+    rules = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    (folder / "tokenizer.json").write_text(json.dumps(rules | {"normalizer": {"type": "Lowercase"}}), "utf-8")
+    (found,) = TransformersBackend(model(folder)).score(PROMPTS[:1], [[" abd", " Abc", " abc", " ABC"]])
+    assert isinstance(found, Scored)
+    assert len({score.log_likelihood for score in found.scores[1:]}) == 1
+    assert [place for place in ranked(found.scores, 4) if place] == [1, 2, 3]
 
 
 def test_empty_asks(folders: dict[str, Path]) -> None:
