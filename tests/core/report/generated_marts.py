@@ -67,7 +67,8 @@ class World:
             "question_id": [f"q{n}" for n in range(self.n_questions)],
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
             "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),
-            "predictor": ("scons", "cert"), "measure": ("scons", "cert", "consistency", "accuracy"),
+            "predictor": ("scons", "cert"), "compared_with": ("null_prompt", "no_passage"),
+            "measure": ("scons", "cert", "consistency", "accuracy", "quip_difference"),
             "entity_id": [f"e{n}" for n in range(4)], "passage_id": [f"s{n}" for n in range(4)],
         }  # fmt: skip
         return self.keys.get(name) or fixed.get(name)
