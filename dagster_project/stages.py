@@ -28,6 +28,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "entity_cooccurrences": lambda study: study.grounding is not None,
     "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
     "cited_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
+    "search_recalls": lambda study: _generates(study) and bool(study.retrieval_methods),
     "answer_embeddings": lambda study: (
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),

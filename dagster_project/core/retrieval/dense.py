@@ -43,6 +43,11 @@ class Dense(Retriever):
         self._encoder = DeclaredEncoder(name, dataclasses.replace(settings, search=None))
         self._search = settings.search
 
+    @property
+    def is_approximate(self) -> bool:
+        """Whether its search may miss a passage that is nearer than those it finds."""
+        return self._search is not None
+
     def version(self) -> str:
         return self._encoder.version + (f", {described(self._search)}" if self._search else "")
 

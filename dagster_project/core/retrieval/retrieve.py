@@ -65,17 +65,8 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
 
 
 def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: logging.Logger) -> Computed:
-    context = Context(
-        passages=open_passages(study, lake, log),
-        folder=index_folder(study, lake, retriever, tool),
-        cache=study.home.cache / "indexes",
-        log=log,
-        k=study.top_k,
-        seed=study.seed,
-        device=study.embeddings.device,
-        others={other: _results(lake, other) for other in study.results_read_by(retriever)},
-    )
-    queries = list(_queries(lake, with_paraphrases=study.reads_paraphrases(retriever)))
+    context = open_context(study, lake, retriever, tool, log)
+    queries = list(read_queries(lake, with_paraphrases=study.reads_paraphrases(retriever)))
     found, vectors = tool.search_with_vectors(context, queries)
     texts = context.passages.texts({hit.passage_id for hits in found for hit in hits})
     kept = vectors if study.reads_paraphrases(retriever) else None
@@ -91,7 +82,21 @@ def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: log
     return Computed(Streamed(streamed()), notes=notes)
 
 
-def _queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
+def open_context(study: Study, lake: Lake, retriever: str, tool: Retriever, log: logging.Logger) -> Context:
+    """What a retriever of the study searches with. Errors: as `retrieve_passages`."""
+    return Context(
+        passages=open_passages(study, lake, log),
+        folder=index_folder(study, lake, retriever, tool),
+        cache=study.home.cache / "indexes",
+        log=log,
+        k=study.top_k,
+        seed=study.seed,
+        device=study.embeddings.device,
+        others={other: read_results(lake, other) for other in study.results_read_by(retriever)},
+    )
+
+
+def read_queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
     """Every question of the lake, each before its other wordings."""
     wordings = read_wordings(lake) if with_paraphrases else {}
     for question in lake.read("questions", columns=_QUESTION_COLUMNS).to_pylist():
@@ -109,7 +114,7 @@ def _queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
                 yield dataclasses.replace(own, text=text, paraphrase_id=paraphrase_id)
 
 
-def _results(lake: Lake, retriever: str) -> Results:
+def read_results(lake: Lake, retriever: str) -> Results:
     """The passages that a retriever found, as the lake holds them."""
     columns = ["dataset", "question_id", "paraphrase_id", "rank", "passage_id"]
     found: dict[QueryKey, list[str]] = {}

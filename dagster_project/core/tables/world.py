@@ -95,6 +95,7 @@ PASSAGES = (
     ),
 )
 
+_RETRIEVER = column("retriever", pa.string(), "retriever, and method that uses its first passage")
 WORLD_TABLES = (
     Table(
         "triples",
@@ -304,7 +305,7 @@ WORLD_TABLES = (
             DATASET,
             QUESTION_ID,
             PARAPHRASE_ID,
-            column("retriever", pa.string(), "retriever, and method that uses its first passage"),
+            _RETRIEVER,
             column("rank", pa.int32(), "rank of the passage, 1 = best"),
             column("passage_id", pa.string(), "passage that the retriever found"),
             column("score", pa.float64(), "the retriever's own score; null where it gives none", null=True),
@@ -323,5 +324,22 @@ WORLD_TABLES = (
             HAS_ANSWER_POPQA,
         ),
         partitioned_by=("retriever",),
+    ),
+    Table(
+        "search_recalls",
+        "One row per (retriever, dataset, question, k): a retriever whose search is not exact, and questions of a seeded"
+        " sample of at most 1,000.",
+        (
+            _RETRIEVER,
+            DATASET,
+            QUESTION_ID,
+            column("k", pa.int32(), "depth: 1, 5, 20, and the study's top_k; none is above top_k"),
+            column(
+                "n_exact",
+                pa.int32(),
+                "first k passages by exact search of the same vectors; fewer where the collection is smaller",
+            ),
+            column("n_found", pa.int32(), "how many of these are among the retriever's first k"),
+        ),
     ),
 )

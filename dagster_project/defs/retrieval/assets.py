@@ -6,6 +6,7 @@ from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.search_recalls import measure_search_recalls
 from dagster_project.defs.ingest.assets import entities, triples
 from dagster_project.defs.partitions import chosen_study, retrievers
 from dagster_project.defs.questions.assets import paraphrases, questions
@@ -72,3 +73,10 @@ def cited_passages(study: StudyResource) -> dg.MaterializeResult:
     """One row per passage that some retriever found: all that the warehouse reads of the passages."""
     with clear_errors():
         return result(study.lake, [cite_passages(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="citations", kinds={"parquet"}, deps=[questions, retrieved_passages])
+def search_recalls(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (retriever, dataset, question, k): how many of the nearest passages an approximate search found."""
+    with clear_errors():
+        return result(study.lake, [measure_search_recalls(study.study, study.lake, LOG)])

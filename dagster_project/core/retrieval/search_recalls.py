@@ -1,0 +1,68 @@
+"""How many of the nearest passages an approximate search finds: lake table `search_recalls`.
+
+What belongs here: comparing the stored results of a retriever with exact search of the same vectors. What does not: both
+searches (`approximate`, `dense`), and means with intervals (dbt).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.retrieval.base import load_retriever
+from dagster_project.core.retrieval.dense import Dense
+from dagster_project.core.retrieval.retrieve import open_context, read_queries, read_results
+from dagster_project.core.study.study import Study
+
+QUESTIONS = 1_000
+_DEPTHS = (1, 5, 20)
+
+
+def measure_search_recalls(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write the table: no row unless a retriever of the study has an approximate search and has searched.
+
+    Errors: `IndexMissingError` where an index is not built over the present passages.
+    """
+    searched = lake.partitions("retrieved_passages")
+    tools = {
+        name: tool
+        for name in study.retrieval_methods
+        if name in searched
+        and isinstance(tool := load_retriever(study.method(name)), Dense)
+        and tool.is_approximate
+    }
+    contents = [lake.content("retrieved_passages", name) for name in tools]
+    questions = lake.content("questions") if tools else ""
+    stamp = fingerprint(contents, questions, study.top_k, study.seed, code_version(__name__))
+
+    def compute() -> Computed:
+        return Computed([row for name, tool in tools.items() for row in _rows(study, lake, name, tool, log)])
+
+    return lake.materialise("search_recalls", stamp, compute)
+
+
+def _rows(
+    study: Study, lake: Lake, retriever: str, tool: Dense, log: logging.Logger
+) -> Iterator[dict[str, Any]]:
+    queries = list(read_queries(lake, with_paraphrases=False))
+    drawn = np.random.default_rng(study.seed).permutation(len(queries))[:QUESTIONS]
+    asked = [queries[number] for number in np.sort(drawn)]
+    found = read_results(lake, retriever)
+    exact = tool.exact_hits(open_context(study, lake, retriever, tool, log), asked)
+    depths = sorted({depth for depth in (*_DEPTHS, study.top_k) if depth <= study.top_k})
+    for query, hits in zip(asked, exact, strict=True):
+        for depth in depths if hits else ():
+            wanted = {hit.passage_id for hit in hits[:depth]}
+            yield {
+                "retriever": retriever,
+                "dataset": query.dataset,
+                "question_id": query.question_id,
+                "k": depth,
+                "n_exact": len(wanted),
+                "n_found": len(wanted.intersection(found.get(query.key, ())[:depth])),
+            }
