@@ -62,11 +62,16 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     kept: dict[tuple[str, ...], dict[str, Any]] = {}
     aside: list[QuarantinedRow] = []
     unread: Counter[str] = Counter()
+    known = [method.name for method in study.known_methods]
     for results in model.results:
         asked = _with_rows(study, results, questions[results.dataset])
         found, put_aside = _format(results).read(_place(study, results), results, asked)
         aside += put_aside
         for answer in found:
+            if answer.method not in known:
+                reason = f"method {answer.method!r} is not one of: {', '.join(known)}"
+                aside.append(QuarantinedRow(answer.place, reason, answer.text))
+                continue
             unread.update(answer.unread)
             row = _row(study, model, results, answer)
             key = (row["dataset"], row["prompt"], row["method"], row["question_id"])

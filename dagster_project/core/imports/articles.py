@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 
 
-def read_articles(path: Path, aside: Aside) -> Iterator[CollectedText]:
+def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
     """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
-    for number, loaded in read_json_lines(path, aside):
+    for number, loaded in read_json_lines(path, aside, accept_cut_dumps):
         title, text = loaded.get("title"), loaded.get("text")
         if isinstance(title, str) and isinstance(text, str):
             yield CollectedText(number, title, title, text)
@@ -24,4 +24,4 @@ def read_articles(path: Path, aside: Aside) -> Iterator[CollectedText]:
             aside.put(number, f"key {missing}: a text was expected", loaded)
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 
 
-def read_passages(path: Path, aside: Aside) -> Iterator[CollectedText]:
+def read_passages(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_json_lines`."""
-    for number, loaded in read_json_lines(path, aside):
+    for number, loaded in read_json_lines(path, aside, accept_cut_dumps):
         missing = [key for key in ("id", "title", "text") if not isinstance(loaded.get(key), str)]
         section = loaded.get("section") or ""
         if missing:
@@ -26,4 +26,4 @@ def read_passages(path: Path, aside: Aside) -> Iterator[CollectedText]:
             yield CollectedText(number, loaded["id"], loaded["title"], loaded["text"], section or None)
 
 
-FORMAT = CollectionFormat(read=read_passages)
+FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS)

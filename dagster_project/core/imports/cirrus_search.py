@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 
 
-def read_articles(path: Path, aside: Aside) -> Iterator[CollectedText]:
+def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
     """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
     announced: tuple[int, Any] | None = None
-    for number, loaded in read_json_lines(path, aside):
+    for number, loaded in read_json_lines(path, aside, accept_cut_dumps):
         if loaded.keys() == {"index"}:
             if announced:
                 aside.put(announced[0], "names a page, and the next line is no page", announced[1])
@@ -46,4 +46,4 @@ def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
     return f"key {missing[0]}: a text was expected" if missing else None
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)

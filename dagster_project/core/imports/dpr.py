@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_delimited
 
 COLUMNS = ("id", "text", "title")
 
 
-def read_passages(path: Path, aside: Aside) -> Iterator[CollectedText]:
+def read_passages(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_delimited`."""
-    for record in read_delimited(path, "\t", COLUMNS, aside):
+    for record in read_delimited(path, "\t", COLUMNS, aside, accept_cut_dumps):
         yield CollectedText(record.row, record.get("id"), record.get("title"), record.get("text").strip('"'))
 
 
-FORMAT = CollectionFormat(read=read_passages)
+FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS)

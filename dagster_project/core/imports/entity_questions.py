@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
     ImportedDataset,
@@ -25,7 +26,7 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.formats import Names, QuestionFormat
-from dagster_project.core.imports.records import Aside, opened
+from dagster_project.core.imports.records import Aside
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
 from dagster_project.core.study.imports import Import

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.imports.compressed import ACCEPT_CUT
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
 from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
@@ -31,6 +32,10 @@ def separator_key(read: Reader, key: str) -> str | None:
     """How a format reads the sign between texts: any text, as a tab, or None where the key is missing."""
     value = read.raw.get(key)
     return value if isinstance(value, str) and value else optional_text(read, key)
+
+
+CUT_KEYS: Keys = {ACCEPT_CUT: lambda read, key: read.flag(key)}
+"""The keys of a collection's format whose files may break off: they are then used up to the break."""
 
 
 def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:

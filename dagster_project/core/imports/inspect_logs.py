@@ -20,7 +20,7 @@ from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.methods import memory_method
 from dagster_project.core.needs import check_package
 from dagster_project.core.study.imports import Results
 
@@ -182,7 +182,7 @@ FORMAT = AnswerFormat(
     files=_files,
     package=PACKAGE,
     keys={
-        "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
+        "method": lambda read, key: read.text(key, memory_method().name),
         "id_field": optional_text,
         "epoch": lambda read, key: read.optional(key, read.count),
         "scorer": optional_text,

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.records import Aside, opened, read_json_lines
+from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.table import Reading, questions_of
 from dagster_project.core.imports.table_rows import Row, Rows
 

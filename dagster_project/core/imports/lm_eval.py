@@ -17,7 +17,7 @@ from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, truth
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.methods import memory_method
 from dagster_project.core.study.imports import Results
 
 LOGS = "samples_*.jsonl"
@@ -131,7 +131,7 @@ FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, _: [only_log(place, LOGS)],
     keys={
-        "method": lambda read, key: read.choice(key, tuple(METHODS), memory_method().name),
+        "method": lambda read, key: read.text(key, memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),
         "filter": optional_text,
         "metric": optional_text,

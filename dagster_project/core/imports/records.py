@@ -11,25 +11,22 @@ CR that ends no line is an ordinary character of its field, quoted or not, so th
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.lake import QuarantinedRow
 
 LONGEST_FIELD = 1 << 20
 LONGEST_LINE = 1 << 24
 _BOM = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
 _DELIMITERS = ",;\t"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SHOWN = 2_000
@@ -73,20 +70,6 @@ def file_hashes(paths: Iterable[Path]) -> list[tuple[str, str]]:
     return found
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if it is gzip. Errors: `SourceError` where they cannot be read."""
-    try:
-        with path.open("rb") as raw:
-            is_gzip = raw.read(len(_GZIP)) == _GZIP
-            raw.seek(0)
-            yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if is_gzip else raw
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(f"{path}: damaged gzip file ({error}); fetch it again") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
 def header_of(path: Path) -> tuple[str, list[str]]:
     """The delimiter of a CSV or TSV file, the most frequent one in its first line, and its columns.
 
@@ -101,17 +84,19 @@ def header_of(path: Path) -> tuple[str, list[str]]:
         return delimiter, _header(path, _reader(stream, delimiter), ())
 
 
-def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: Aside) -> Iterator[Record]:
+def read_delimited(
+    path: Path, delimiter: str, required: Sequence[str], aside: Aside, accept_cut: bool | None = None
+) -> Iterator[Record]:
     """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `aside`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
-    a quoted field.
+    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `aside`.
     """
-    with opened(path) as stream:
+    with opened(path, accept_cut) as stream:
         _refuse_other_encodings(path, stream)
         reader = _reader(stream, delimiter)
         columns = _header(path, reader, required)
-        for row, hidden in _rows(path, reader, aside):
+        for row, hidden in _rows(path, reader, aside, accept_cut=accept_cut):
             values = [value.replace(_LONE_CR, "\r") for value in hidden]
             reason = _fault(values, columns)
             if reason:
@@ -120,9 +105,14 @@ def read_delimited(path: Path, delimiter: str, required: Sequence[str], aside: A
                 yield Record(row, dict(zip(columns, values, strict=True)))
 
 
-def read_json_lines(path: Path, aside: Aside) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`."""
-    with opened(path) as stream:
+def read_json_lines(
+    path: Path, aside: Aside, accept_cut: bool | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`.
+
+    `accept_cut` and errors: as `opened`.
+    """
+    with opened(path, accept_cut) as stream:
         _refuse_other_encodings(path, stream)
         for number, line in enumerate(_lines(stream), 1):
             if not line.strip():
@@ -235,7 +225,9 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
     return columns
 
 
-def _rows(path: Path, reader: Any, aside: Aside) -> Iterator[tuple[int, list[str]]]:
+def _rows(
+    path: Path, reader: Any, aside: Aside, *, accept_cut: bool | None
+) -> Iterator[tuple[int, list[str]]]:
     row = 0
     while True:
         row += 1
@@ -245,6 +237,9 @@ def _rows(path: Path, reader: Any, aside: Aside) -> Iterator[tuple[int, list[str
         except StopIteration:
             return
         except csv.Error as error:
+            if "end of data" in str(error) and accept_cut:
+                aside.put(row, f"line {began}: opens a quote that is never closed: the file breaks off")
+                return
             if "end of data" in str(error):
                 raise SourceError(
                     f"{path}: row {row} (line {began}) opens a quote that is never closed; the file may be cut off:"

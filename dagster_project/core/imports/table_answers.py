@@ -24,7 +24,7 @@ from dagster_project.core.imports.table import USUAL_NAMES as OF_QUESTIONS
 from dagster_project.core.imports.table import answers_of, made_id, numbered
 from dagster_project.core.imports.table_rows import RefusedError, Row, columns_key, read_table
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.methods import METHODS, memory_method
+from dagster_project.core.methods import memory_method
 from dagster_project.core.study.imports import Results
 
 USUAL_NAMES = {
@@ -107,8 +107,6 @@ def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> Importe
     """Errors: `RefusedError`."""
     text = row.raw_text("prediction") or ""  # null, NaN and an empty field are an empty answer
     method = row.text("method") or declared.option("method") or memory_method().name
-    if method not in METHODS:
-        raise row.refused("method", f"{method!r} is not one of: {', '.join(METHODS)}")
     extras, unread = _extras(row)
     return ImportedAnswer(
         question_id=joined.question_id(row),
@@ -182,7 +180,7 @@ FORMAT = AnswerFormat(
         "columns": columns_key(USUAL_NAMES),
         "separator": separator_key,
         "model": optional_text,
-        "method": lambda read, key: read.optional(key, lambda key: read.choice(key, tuple(METHODS))),
+        "method": optional_text,
     },
 )
 """`columns` says which columns hold the prediction and the rest; `separator` is the sign between gold answers. `model`

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import clean
-from dagster_project.core.imports.records import Aside, header_of, opened, read_delimited, read_json_lines
+from dagster_project.core.imports.records import Aside, header_of, read_delimited, read_json_lines
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.terms import LONGEST_LABEL
 

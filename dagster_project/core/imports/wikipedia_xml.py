@@ -20,7 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.compressed import ACCEPT_CUT
+from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.wiki_pages import END, Article, Part, read_part
 from dagster_project.core.threads import thread_count
@@ -41,7 +42,7 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
     pages before the break are used.
     """
     n_pages = 0
-    for part in _read(DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by="accept_cut_dumps")):
+    for part in _read(DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by=ACCEPT_CUT)):
         aside.left_out.update(part.left_out)
         for article in part.articles:
             yield from _sections(article, 1 + n_pages + article.place, aside)
@@ -124,6 +125,4 @@ def _end_of_pages(data: bytes) -> int:
     return (data.rfind(_PAGE_END) + len(_PAGE_END)) if _PAGE_END in data else 0
 
 
-FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys={"accept_cut_dumps": lambda read, key: read.flag(key)}
-)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)

@@ -81,7 +81,7 @@ def _study(read: Reader) -> Study:
         )
     collections = _each(read, "collections", read_collection, is_required=False)
     datasets = _each(read, "datasets", _dataset)
-    top_k = read.number("top_k", 5, 1, 100)
+    top_k = read.number("top_k", 20, 1, 100)
     models = _each(read, "models", lambda one: read_model(one, top_k))
     retrievers = _each(read, "retrievers", read_retriever, is_required=False)
     known = {method.name: method for method in (*METHODS.values(), *retrievers)}

@@ -297,7 +297,7 @@ class Study:
     methods: tuple[str, ...]
     popularity: Popularity
     path: Path
-    top_k: int = 5
+    top_k: int = 20
     max_new_tokens: int = 15
     background_tokens: int = 150
     sampling: Sampling = Sampling()

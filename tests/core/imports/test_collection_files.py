@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from dagster_project.core.imports import atlas, cirrus_search
 from dagster_project.core.imports.articles import read_articles
 from dagster_project.core.imports.dpr import read_passages
 from dagster_project.core.imports.records import Aside
+from dagster_project.core.study.imports import load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
@@ -105,7 +108,11 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_broken_gzip_file_is_refused(tmp_path: Path, cut: slice) -> None:
     path = tmp_path / "leads.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"title": "Ann", "text": "Ann."}\n' * 50)[cut])
-    with pytest.raises(SourceError, match=r"leads\.jsonl\.gz: damaged gzip file \(.+\); fetch it again"):
+    size = path.stat().st_size
+    with pytest.raises(
+        SourceError,
+        match=rf"leads\.jsonl\.gz: damaged gzip file \(breaks off at byte {size} of {size}.*accept_cut",
+    ):
         articles(path)
     path.write_bytes(b"\x1f\x8b no gzip at all")
     with pytest.raises(SourceError, match="damaged gzip file"):
@@ -164,3 +171,32 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         ("c row 10", "key text: a text was expected"),
         ("c row 11", "names a page, and the file ends; it may be cut off"),
     ]
+
+
+@pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search"])
+def test_a_gzip_file_that_breaks_off_is_used_up_to_the_break_on_request(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    noise = random.Random(0)
+    rows = [
+        {"id": str(i), "title": f"T{i}", "text": f"{noise.random()} a\tb", "section": ""}
+        for i in range(3_000)
+    ]
+    lines = [json.dumps(row) for row in rows]
+    if name == "dpr":
+        texts = [(row["id"], row["text"], row["title"]) for row in rows]
+        lines = ["id\ttext\ttitle", *(f'{one}\t"{text}"\t{title}' for one, text, title in texts)]
+    if name == "cirrus_search":
+        lines = [
+            line for row in rows for line in (json.dumps({"index": {"_id": row["id"]}}), json.dumps(row))
+        ]
+    path, format_ = tmp_path / "cut.gz", load_format("collections", name)
+    path.write_bytes(gzip.compress("\n".join(lines).encode())[:-20_000])
+    size = f"{path.stat().st_size:,}"
+    with pytest.raises(SourceError, match=rf"breaks off at byte {size} of {size}.*or set accept_cut_dumps"):
+        list(format_.read(path, Aside("cut.gz")))
+    with caplog.at_level(logging.WARNING):
+        found = list(format_.read(path, Aside("cut.gz"), accept_cut_dumps=True))
+    assert f"breaks off at byte {size} of {size}" in caplog.text
+    assert 500 < len(found) < 3_000
+    assert [one.text for one in found] == [row["text"] for row in rows[: len(found)]]

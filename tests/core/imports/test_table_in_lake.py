@@ -140,6 +140,33 @@ def test_the_only_prompt_that_asks_by_a_method_is_that_of_its_answers(tmp_path: 
     assert {row["prompt"] for row in lake.read("imported_answers", "others").to_pylist()} == {"plain"}
 
 
+def test_answers_by_a_retriever_of_the_study_are_its_rows_and_unknown_methods_are_put_aside(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "by.csv").write_text(
+        "question,answer,prediction,how\n"
+        "Who sang Angel?,Akon,a,stemmed\nWho sang One?,U2|Ed Sheeran,b,magic\nWho sang Red?,Swift,c,bm25\n",
+        encoding="utf-8",
+    )
+    results = {
+        "format": "table", "path": "by.csv", "dataset": "songs", "columns": {"method": "how"}, "separator": "|",
+    }  # fmt: skip
+    more = {
+        "models": [{"name": "others", "backend": "imported", "results": [results]}],
+        "methods": ["closed_book", "bm25", "stemmed"], "prompts": [{"name": "plain"}],
+        "retrievers": [{"name": "stemmed", "kind": "bm25", "stemmer": "porter"}],
+    }  # fmt: skip
+    study, lake = made(tmp_path, **more)
+    build_questions(study, lake, LOG)
+    import_answers(study, lake, "others", LOG)
+    rows = lake.read("imported_answers", "others").to_pylist()
+    assert {(row["method"], row["text"]) for row in rows} == {("stemmed", "a"), ("bm25", "c")}
+    (aside,) = lake.read("quarantine", "imported_answers|others").to_pylist()
+    assert aside["row_key"] == "by.csv row 2"
+    assert aside["reason"].startswith("method 'magic' is not one of: closed_book, ")
+    assert aside["reason"].endswith(", stemmed")
+
+
 def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:
     study, lake = made(tmp_path)
     build_questions(study, lake, LOG)

@@ -1,6 +1,27 @@
 with answers as (
 
-    select * from {{ ref('int_paraphrase_answers') }}
+    select
+        dataset,
+        question_id,
+        paraphrase_id,
+        model,
+        {{ method_of('memory') }} as method,
+        prompt,
+        'text' as answer_kind,
+        prediction
+    from {{ ref('int_paraphrase_answers') }}
+    union all by name
+    select
+        dataset,
+        question_id,
+        paraphrase_id,
+        model,
+        method,
+        prompt,
+        'candidate' as answer_kind,
+        prediction
+    from {{ ref('int_candidate_answers') }}
+    where has_fitting_article
 
 ),
 
@@ -9,7 +30,9 @@ final as (
     select
         one.dataset,
         one.question_id,
+        one.answer_kind,
         one.model,
+        one.method,
         one.prompt,
         one.paraphrase_id,
         other.paraphrase_id as other_paraphrase_id,
@@ -19,7 +42,9 @@ final as (
         on
             one.dataset = other.dataset
             and one.question_id = other.question_id
+            and one.answer_kind = other.answer_kind
             and one.model = other.model
+            and one.method = other.method
             and one.prompt = other.prompt
             and one.paraphrase_id < other.paraphrase_id
 

@@ -1,67 +1,56 @@
-{%- set measures = ['passages_jaccard', 'titles_jaccard', 'query_cosine'] -%}
-with pairs as (
+{%- set key = 'dataset, retriever, relation, answer_kind, model, method, prompt, measure' -%}
+{%- set parts = [('', 'n_pairs'), ('_agreeing', 'n_agreeing'), ('_disagreeing', 'n_disagreeing')] -%}
+with similarities as (
 
-    select * from {{ ref('int_wording_pairs') }}
+    select
+        *,
+        avg(standardised * standardised_agree) over (partition by {{ key }}) as correlation
+    from {{ ref('int_wording_similarities') }}
 
 ),
 
 questions as (
 
-    select * from {{ ref('int_questions_by_relation') }}
-
-),
-
-answers as (
-
-    select * from {{ ref('int_paraphrase_answers') }}
-
-),
-
-asked as (
-
-    select distinct
-        dataset,
-        model,
-        prompt
-    from answers
-
-),
-
-agreements as (
-
-    select * from {{ ref('int_answer_agreements') }}
+    select
+        {{ key }},
+        question_id,
+        any_value(correlation) as correlation,
+        count(*) as n_pairs,
+        count(*) filter (where agree) as n_agreeing,
+        count(*) filter (where not agree) as n_disagreeing,
+        sum(similarity) as total,
+        sum(similarity) filter (where agree) as total_agreeing,
+        sum(similarity) filter (where not agree) as total_disagreeing,
+        sum(deviation) as error,
+        sum(deviation_of_part) filter (where agree) as error_agreeing,
+        sum(deviation_of_part) filter (where not agree) as error_disagreeing,
+        -- The influence of a pair on Pearson's correlation.
+        sum(
+            standardised * standardised_agree - correlation * (standardised ** 2 + standardised_agree ** 2) / 2
+        ) as error_correlation
+    from similarities
+    group by {{ key }}, question_id
 
 ),
 
 final as (
 
     select
-        pairs.dataset,
-        pairs.retriever,
-        questions.relation,
-        asked.model,
-        asked.prompt,
-        count(*) as n_pairs,
-        count(*) filter (where agreements.agree) as n_agreeing,
-        count(*) filter (where not agreements.agree) as n_disagreeing,
-        {%- for measure in measures %}
-        avg(pairs.{{ measure }}) as {{ measure }},
-        avg(pairs.{{ measure }}) filter (where agreements.agree) as {{ measure }}_agreeing,
-        avg(pairs.{{ measure }}) filter (where not agreements.agree) as {{ measure }}_disagreeing,
-        {{ agreement_correlation('pairs.' ~ measure, 'agreements.agree') }} as {{ measure }}_correlation
-        {%- if not loop.last %},{% endif %}{% endfor %}
-    from pairs
-    inner join questions on pairs.dataset = questions.dataset and pairs.question_id = questions.question_id
-    left join asked on pairs.dataset = asked.dataset
-    left join agreements
-        on
-            pairs.dataset = agreements.dataset
-            and pairs.question_id = agreements.question_id
-            and asked.model = agreements.model
-            and asked.prompt = agreements.prompt
-            and pairs.paraphrase_id = agreements.paraphrase_id
-            and pairs.other_paraphrase_id = agreements.other_paraphrase_id
-    group by pairs.dataset, pairs.retriever, questions.relation, asked.model, asked.prompt
+        {{ key }},
+        count(*) as n_questions,
+        {%- for part, n in parts %}
+        sum({{ n }})::bigint as {{ n }},
+        sum(total{{ part }}) / nullif(sum({{ n }}), 0) as similarity{{ part }},
+        {{ clustered_interval(
+            'similarity' ~ part, 'error' ~ part, 'sum(' ~ n ~ ')', "if(measure = 'query_cosine', -1, 0)", 'similarity' ~ part
+        ) }},
+        {%- endfor %}
+        any_value(correlation) as correlation,
+        {{ clustered_interval(
+            'any_value(correlation)', 'error_correlation', 'sum(n_agreeing + n_disagreeing)', -1, 'correlation'
+        ) }}
+    from questions
+    group by {{ key }}
 
 )
 
