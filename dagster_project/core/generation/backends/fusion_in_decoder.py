@@ -26,6 +26,7 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.backends.hf import Tokens, TransformersBackend
 from dagster_project.core.generation.backends.local.fusion import joined, parts_of
+from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
 from dagster_project.core.study.study import Model
@@ -64,7 +65,7 @@ class FusionInDecoder(TransformersBackend):
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
         """Greedy texts; `passages`: those of each prompt."""
-        encoded = self._encoded(prompts, passages)
+        tokens = self._encoded(prompts, passages)
         return _explained(self._greedy(encoded, decoding), encoded)
 
     def sample(
@@ -76,7 +77,7 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
         """One text per seed for each prompt."""
-        encoded = self._encoded(prompts, passages)
+        tokens = self._encoded(prompts, passages)
         return _explained(self._sampled(encoded, decoding, seeds), encoded)
 
     def score(
@@ -87,30 +88,42 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[Scored | Failure]:
         """The scores of each prompt's candidates."""
-        encoded = self._encoded(prompts, passages)
-        return _explained(self._scores(prompts, encoded, candidates), encoded)
+        tokens = self._encoded(prompts, passages)
+        return _explained(self._scores(prompts, tokens, candidates), tokens)
 
     def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
         owned = [tuple(own) for own in passages] or [()] * len(prompts)
-        texts = [
-            [f"{prompt} {passage}" for passage in own] or [prompt]
-            for prompt, own in zip(prompts, owned, strict=True)
-        ]
-        parts = iter(self._loaded.encode([text for own in texts for text in own]))
-        found = [joined(next(parts) for _ in own) for own in texts]
-        with_passages = [place for place, own in enumerate(owned) if own]
-        alone = self._loaded.encode([prompts[place] for place in with_passages])
-        for place, tokens in zip(with_passages, alone, strict=True):
-            if len(tokens) >= self._passage_tokens:
-                found[place] = ()
-        return found
+        return encoded(self._loaded, prompts, owned, self._passage_tokens)
 
     def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
-        room = self._loaded.room(n_new)
-        limit = self._passage_tokens if room is None else min(room, self._passage_tokens)
-        return joined(_cut(part, limit, self._loaded.end_ids) for part in parts_of(tokens))
+        return kept(self._loaded, tokens, n_new, self._passage_tokens)
+
+
+def encoded(
+    loaded: LoadedModel, prompts: Sequence[str], passages: Sequence[Sequence[str]], passage_tokens: int
+) -> list[Tokens]:
+    """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+    texts = [
+        [f"{prompt} {passage}" for passage in own] or [prompt]
+        for prompt, own in zip(prompts, passages, strict=True)
+    ]
+    parts = iter(loaded.encode([text for own in texts for text in own]))
+    found = [joined(next(parts) for _ in own) for own in texts]
+    with_passages = [place for place, own in enumerate(passages) if own]
+    alone = loaded.encode([prompts[place] for place in with_passages])
+    for place, tokens in zip(with_passages, alone, strict=True):
+        if len(tokens) >= passage_tokens:
+            found[place] = ()
+    return found
+
+
+def kept(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
+    """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+    room = loaded.room(n_new)
+    limit = passage_tokens if room is None else min(room, passage_tokens)
+    return joined(_cut(part, limit, loaded.end_ids) for part in parts_of(tokens))
 
 
 def _explained(results: list[Found], encoded: Sequence[Tokens]) -> list[Found | Failure]:

@@ -33,7 +33,7 @@ from dagster_project.core.generation.tasks.questions import (
 from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from dagster_project.core.study.backends import SCORE
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class CandidateAnswers(Task):
         prompts = by_name(scope.study.cloze_prompts(scope.model))
         groups = {
             (dataset, prompt.name, relation): Group(
-                dataset, prompt.name, template_of(prompt, scope.model), Score(_targets(prompt, own))
+                dataset, prompt.name, template_of(prompt, scope.model), Score(targets(prompt.format, own))
             )
             for (dataset, relation), own in candidates.items()
             for prompt in prompts
@@ -147,6 +147,6 @@ def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
     return list(best.values())
 
 
-def _targets(prompt: Prompt, candidates: Sequence[str]) -> tuple[str, ...]:
-    """What the model may write behind what it reads, list by list."""
-    return tuple(f"{begin}{one}" for begin in _FORMS[prompt.format].begins for one in candidates)
+def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
+    """What the model may write behind what it reads in a format, list by list."""
+    return tuple(f"{begin}{one}" for begin in _FORMS[format_].begins for one in candidates)
