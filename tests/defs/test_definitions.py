@@ -67,8 +67,8 @@ def test_the_asset_graph_equals_its_snapshot(graph: dict[str, Any]) -> None:
 def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
     assert [key for key, node in graph["assets"].items() if not node["described"]] == []
     assert {node["group"] for node in graph["assets"].values()} == {
-        "study", "ingest", "page_views", "questions", "reference", "retrieval", "citations", "tuning", "generation", "grounding",
-        "warehouse", "report",
+        "study", "ingest", "page_views", "questions", "reference", "retrieval", "citations", "generation", "grounding",
+        "tuning", "warehouse", "report",
     }  # fmt: skip
 
 

@@ -250,7 +250,7 @@ def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
             "reader_rate": setting.rates.reader,
             "retriever_rate": setting.rates.retriever,
             "temperature": setting.temperature,
-            "n_passages": setting.passages,
+            "passages_per_query": setting.passages,
             "training_relations": list(setting.relations),
         }
         for sweep in ([study.sweep] if study.sweep else [])

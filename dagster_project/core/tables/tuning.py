@@ -39,7 +39,7 @@ TUNING_TABLES = (
             column("reader_rate", pa.float64(), "learning rate of the reader"),
             column("retriever_rate", pa.float64(), "learning rate of the retriever's queries"),
             column("temperature", pa.float64(), "temperature of both distributions over passages"),
-            column("n_passages", pa.int32(), "passages that are read for each query"),
+            column("passages_per_query", pa.int32(), "passages that are read for each query"),
             column("training_relations", pa.list_(pa.string()), "relations whose facts are trained on"),
         ),
     ),

@@ -17,8 +17,8 @@ from dagster_project.core.generation.prompts.build import text_apart, text_as_re
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import VERBALISED, Method
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.indexes import index_folder
+from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows, read_vectors
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.study.study import Study

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.fusion_in_decoder import encoded, kept
+from dagster_project.core.generation.backends.fusion_in_decoder import encode_apart, keep
 from dagster_project.core.generation.backends.local.fusion import encode, parts_of
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.model_files import CONFIG, INDEX, ModelFiles
@@ -152,12 +152,12 @@ class Learner:
 
         (target,) = self._loaded.encode([query.target])
         limit = self._model.passage_tokens
-        (tokens,) = encoded(self._loaded, [query.text], [passages], limit)
+        (tokens,) = encode_apart(self._loaded, [query.text], [passages], limit)
         if not tokens:
             raise BackendError(
                 f"{query.text!r} leaves no room for a passage; raise passage_tokens of the model"
             )
-        read = kept(self._loaded, tokens, len(target), limit)
+        read = keep(self._loaded, tokens, len(target), limit)
         reader = self._loaded.model
         reader.train()
         loss = -token_log_likelihoods(reader, [read], target).mean()

@@ -13,19 +13,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
-from dagster_project.core.errors import BackendError
+from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.weights import find_weights
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import Method
+from dagster_project.core.needs import Need
 from dagster_project.core.ownership import only_one
 from dagster_project.core.progress import Progress
+from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint
 from dagster_project.core.retrieval.whole_files import remove, remove_dead, whole
@@ -92,6 +95,18 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             lake.materialise(table, fingerprint(table, stamp), lambda table=table: rows_of(table), setting)  # type: ignore[misc]
             for table in (ANSWERS, MODELS)
         ]
+
+
+def needs_of_sweep(study: Study) -> Iterator[Need]:
+    """What a sweep needs of the study: a model that can be trained, and cloze queries."""
+    if study.sweep is not None:
+        yield Need("sweep.model", partial(check_trainable, study.model(study.sweep.model)))
+        yield Need("sweep.dataset", partial(_check_cloze, study, study.sweep.dataset))
+
+
+def _check_cloze(study: Study, name: str) -> None:
+    if name not in [dataset.name for dataset in cloze_datasets(study)]:
+        raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
 
 
 def check_trainable(model: Model) -> None:

@@ -65,7 +65,7 @@ class FusionInDecoder(TransformersBackend):
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
         """Greedy texts; `passages`: those of each prompt."""
-        tokens = self._encoded(prompts, passages)
+        encoded = self._encoded(prompts, passages)
         return _explained(self._greedy(encoded, decoding), encoded)
 
     def sample(
@@ -77,7 +77,7 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
         """One text per seed for each prompt."""
-        tokens = self._encoded(prompts, passages)
+        encoded = self._encoded(prompts, passages)
         return _explained(self._sampled(encoded, decoding, seeds), encoded)
 
     def score(
@@ -88,20 +88,20 @@ class FusionInDecoder(TransformersBackend):
         passages: Sequence[Sequence[str]] = (),
     ) -> list[Scored | Failure]:
         """The scores of each prompt's candidates."""
-        tokens = self._encoded(prompts, passages)
-        return _explained(self._scores(prompts, tokens, candidates), tokens)
+        encoded = self._encoded(prompts, passages)
+        return _explained(self._scores(prompts, encoded, candidates), encoded)
 
     def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
         owned = [tuple(own) for own in passages] or [()] * len(prompts)
-        return encoded(self._loaded, prompts, owned, self._passage_tokens)
+        return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
 
     def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
-        return kept(self._loaded, tokens, n_new, self._passage_tokens)
+        return keep(self._loaded, tokens, n_new, self._passage_tokens)
 
 
-def encoded(
+def encode_apart(
     loaded: LoadedModel, prompts: Sequence[str], passages: Sequence[Sequence[str]], passage_tokens: int
 ) -> list[Tokens]:
     """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
@@ -119,7 +119,7 @@ def encoded(
     return found
 
 
-def kept(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
+def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
     """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
     room = loaded.room(n_new)
     limit = passage_tokens if room is None else min(room, passage_tokens)

@@ -58,7 +58,7 @@ final as (
         settings.reader_rate,
         settings.retriever_rate,
         settings.temperature,
-        settings.n_passages,
+        settings.passages_per_query,
         settings.training_relations,
         models.folder,
         models.folder_revision

@@ -14,7 +14,7 @@ final as (
         reader_rate,
         retriever_rate,
         temperature,
-        n_passages,
+        passages_per_query,
         training_relations
     from source
 

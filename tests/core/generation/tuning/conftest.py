@@ -17,5 +17,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, models: tuple[Path, Path], home: Path) -> Study:
+def study(tmp_path: Path, models: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     return study_with_sweep(tmp_path, *models)

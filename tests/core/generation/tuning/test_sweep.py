@@ -23,6 +23,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.lake import Lake
+from dagster_project.core.preflight import misses
 from dagster_project.core.study.study import Study
 from dagster_project.core.tuning.sweep import tune
 
@@ -180,3 +181,12 @@ def test_what_cannot_be_trained_is_refused_by_name(study: Study) -> None:
     half = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], dtype="bfloat16"),))
     with pytest.raises(BackendError, match="model tiny: the sweep trains weights in dtype float32"):
         tuned(half)
+    told = misses(half)
+    assert (
+        "sweep.model: model tiny: the sweep trains weights in dtype float32, without quantisation and"
+        in told[0]
+    )
+    assert (
+        "sweep.dataset: dataset sandbox has no cloze queries; the sweep trains on those of format pararel"
+        in told
+    )
