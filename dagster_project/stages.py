@@ -19,6 +19,9 @@ from dagster_project.core.study.window import window
 OUTPUTS = frozenset({"warehouse", "report"})
 """The groups that read the whole lake: the last stage materialises them together."""
 
+_SHOWN = 5
+"""Partitions that the title of a stage names."""
+
 _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "page_views": lambda study: study.popularity.measure == "page_views",
     "reference_page_views": lambda study: any(one.tagme for one in study.reference_questions),
@@ -33,6 +36,8 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
         _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
     ),
     "answer_entailments": lambda study: study.nli is not None and _generates(study),
+    "tuned_models": lambda study: study.sweep is not None,
+    "tuned_answers": lambda study: study.sweep is not None,
 }
 _NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
     "imported_answers": lambda model: not model.generates,
@@ -115,8 +120,9 @@ def _of_group(
             first, last = months[0], months[-1]
             yield Stage(f"{title} of {first} to {last}", some, first, last)
         elif kind:
-            first, last = kind.split(" ")
-            yield Stage(f"{title} by {', '.join(study.retrieval_methods)}", some, first, last)
+            names = kind.split(" ")
+            shown = ", ".join(names[:_SHOWN]) + (" …" if names[_SHOWN:] else "")
+            yield Stage(f"{title} by {shown}", some, names[0], names[-1])
         else:
             yield Stage(title if len(some) > 1 else _title(kinds[kind][0]), some)
 
@@ -161,7 +167,7 @@ def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
 
 
 def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str:
-    """The kind of an asset's partitions: none, months, models, or a range of other keys."""
+    """The kind of an asset's partitions: none, months, models, or the list of other keys."""
     if partitions is None:
         return ""
     if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
@@ -169,7 +175,7 @@ def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str
     keys = partitions.get_partition_keys()
     is_by_model = isinstance(partitions, dg.MultiPartitionsDefinition)
     is_by_model = is_by_model or set(keys) == {model.name for model in study.models}
-    return "model" if is_by_model else f"{keys[0]} {keys[-1]}"
+    return "model" if is_by_model else " ".join(keys)
 
 
 def _generates(study: Study) -> bool:

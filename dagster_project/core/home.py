@@ -17,7 +17,7 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
 _SHOWN = 100
 RESERVED_NAMES = frozenset(
-    {"lake", "build", "published", "indexes", "row_cache", "dagster", "locks", "cache"}
+    {"lake", "build", "published", "indexes", "tuned_models", "row_cache", "dagster", "locks", "cache"}
 )
 _REFUSED = (
     (re.compile(r"[*?\[\\]"), "must be without * ? [ and \\, which DuckDB reads as a pattern"),
@@ -90,6 +90,11 @@ class StudyHome:
     @property
     def indexes(self) -> Path:
         return self.root / "indexes"
+
+    @property
+    def tuned_models(self) -> Path:
+        """The checkpoints of the study's sweep."""
+        return self.root / "tuned_models"
 
     @property
     def build(self) -> Path:

@@ -21,7 +21,7 @@ _MAKER = "vendor_id"
 def use_fastest(model: Any) -> Any:
     """Let the float32 linear layers of a model on the CPU use oneDNN where it is faster; return the model.
 
-    Only for models that no gradient is computed of.
+    Only for models that no gradient is computed of (`use_trainable`).
     """
     import torch
 
@@ -30,6 +30,14 @@ def use_fastest(model: Any) -> Any:
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32 and layer.weight.is_cpu:
             vars(layer)["forward"] = functools.partial(_linear, layer)
+    return model
+
+
+def use_trainable(model: Any) -> Any:
+    """Give a model its own linear layers back, which gradients flow through; return the model."""
+    for layer in model.modules():
+        if isinstance(vars(layer).get("forward"), functools.partial):
+            del vars(layer)["forward"]
     return model
 
 

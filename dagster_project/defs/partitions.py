@@ -22,9 +22,11 @@ def chosen_study() -> Study:
 
 
 months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
+_sweep = chosen_study().sweep
 models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])
 methods = dg.StaticPartitionsDefinition(list(chosen_study().methods))
 retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrieval_methods))
+settings = dg.StaticPartitionsDefinition([one.name for one in _sweep.drawn] if _sweep else [])
 model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
 
 

@@ -19,6 +19,7 @@ from dagster_project.core.cloze import article_before_object
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from dagster_project.core.statistics.statistic import materialise
+from dagster_project.core.statistics.tuned_models import TUNED_MODELS
 from dagster_project.core.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
@@ -99,7 +100,25 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
     )  # fmt: skip
     for model, rows in answers.items():
         lake.write("candidate_answers", rows, fingerprint="cloze", partition=f"{model}|closed_book")
+    write_tuned_model(lake, answers["small"])
     return facts
+
+
+def write_tuned_model(lake: Lake, answers: Iterable[Mapping[str, Any]]) -> None:
+    """A checkpoint that predicts what a model does. A checkpoint of a setting that left the sweep does not count."""
+    key = {"tuned_model": "b4", "step": 25}
+    lake.write("sweep_settings", [fill("sweep_settings", key)], fingerprint="cloze")
+    for name in ("b4", "gone"):
+        own = {**key, "tuned_model": name}
+        lake.write("tuned_models", [fill("tuned_models", own)], fingerprint="cloze", partition=name)
+        rows = [
+            fill("tuned_answers", {
+                **own, "split": "judged", "relation": row["question_id"].partition("-")[0],
+                **{name: row[name] for name in ("dataset", "question_id", "paraphrase_id", "prediction", "is_correct")},
+            })
+            for row in answers
+        ]  # fmt: skip
+        lake.write("tuned_answers", rows, fingerprint="cloze", partition=name)
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +128,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dic
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, UNANSWERED)
         facts = write_answers(make_lake(study.home.lake, UNANSWERED))
-        invoke_dbt(study, "run", "--select", "+int_fact_measures", "+int_question_bins")
-        materialise(FACTUAL_CONSISTENCY, study, lake_of(study), LOG)
+        models = "+int_fact_measures +int_question_bins +int_tuned_measures stg_generation__tuned_models"
+        invoke_dbt(study, "run", "--select", *models.split())
+        for statistic in (FACTUAL_CONSISTENCY, TUNED_MODELS):
+            materialise(statistic, study, lake_of(study), LOG)
         published = "fct_factual_consistency fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
-        invoke_dbt(study, "run", "--select", "stg_study__factual_consistency_intervals", *published.split())
+        intervals = (
+            "stg_study__factual_consistency_intervals stg_study__tuned_model_intervals fct_tuned_models"
+        )
+        invoke_dbt(study, "run", "--select", *intervals.split(), *published.split())
         yield study, facts
 
 
@@ -257,3 +281,22 @@ def test_facts_and_patterns_add_up_to_the_same_pairs(built: tuple[Study, dict[Fa
     again = of_patterns.groupby(["model", "relation"])[["n_pairs", "n_equal"]].sum()
     assert (by_relation == again).all(axis=None)
     assert len(of_patterns) == 2 * sum(map(len, PATTERNS.values()))
+
+
+def test_a_checkpoint_has_the_measures_of_a_model_with_the_same_predictions(
+    built: tuple[Study, dict[Fact, Any]],
+) -> None:
+    study, _ = built
+    found = mart(study, "fct_tuned_models")
+    assert set(found.tuned_model) == {"b4"}
+    of_model = (
+        mart(study, "fct_factual_consistency").query("model == 'small'").set_index(["relation", "measure"])
+    )
+    for row in found.itertuples():
+        same = of_model.loc[row.relation, row.measure]
+        assert row.value == pytest.approx(same.value, abs=1e-9, nan_ok=True)
+        assert (row.n, row.n_facts, row.n_relations) == (same.n, same.n_facts, same.n_relations)
+        assert math.isnan(row.ci_low) == math.isnan(same.ci_low)
+        if not math.isnan(row.ci_low):
+            assert row.ci_low <= row.value <= row.ci_high
+    assert len(found) == 4 * 2

@@ -68,7 +68,7 @@ def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
     assert [key for key, node in graph["assets"].items() if not node["described"]] == []
     assert {node["group"] for node in graph["assets"].values()} == {
         "study", "ingest", "page_views", "questions", "reference", "retrieval", "citations", "generation", "grounding",
-        "warehouse", "report",
+        "tuning", "warehouse", "report",
     }  # fmt: skip
 
 

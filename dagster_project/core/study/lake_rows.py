@@ -41,6 +41,7 @@ STUDY_TABLES = (
     "relations",
     "popularity_windows",
     "grounding_prompts",
+    "sweep_settings",
 )
 
 _SANDBOX = "sandbox:"
@@ -60,6 +61,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
         describe_relations(study, lake),
         describe_popularity_windows(study, lake),
         describe_grounding_prompts(study, lake),
+        describe_sweep_settings(study, lake),
     )
 
 
@@ -239,6 +241,26 @@ def count_parameters(folder: Path) -> int:
         for name, entry in _header(file).items()
         if name != "__metadata__" and not _BUFFER.search(name)
     )
+
+
+def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `sweep_settings`; it is empty without a sweep."""
+    rows = [
+        {
+            "tuned_model": setting.name,
+            "base_model": sweep.model,
+            "trained_retriever": sweep.retriever,
+            "batch_size": setting.batch_size,
+            "reader_rate": setting.rates.reader,
+            "retriever_rate": setting.rates.retriever,
+            "temperature": setting.temperature,
+            "passages_per_query": setting.passages,
+            "training_relations": list(setting.relations),
+        }
+        for sweep in ([study.sweep] if study.sweep else [])
+        for setting in sweep.drawn
+    ]
+    return _write(lake, "sweep_settings", rows)
 
 
 def _counted(model: Model) -> int | None:

@@ -188,6 +188,22 @@ class Reader:
                 raise self.fail(key, f"must hold texts, not {_kind(item)}")
         return self.choices(key, tuple(value), ())
 
+    def listed(
+        self, key: str, default: tuple[Any, ...], read_one: Callable[[Reader, str], Any]
+    ) -> tuple[Any, ...]:
+        """A list of distinct values, at least one; `read_one` reads the value at a place of the list."""
+        if key not in self.raw:
+            return default
+        value = self.raw[key]
+        if not isinstance(value, list) or not value:
+            raise self.fail(key, "must be a list with at least one value")
+        where = f"{self.where}.{key}" if self.where else key
+        own = Reader(self.path, where, {str(i): item for i, item in enumerate(value)})
+        found = tuple(read_one(own, place) for place in own.raw)
+        if len(set(found)) < len(found):
+            raise self.fail(key, "names something twice")
+        return found
+
     def child(self, key: str) -> Reader:
         """The mapping under `key`."""
         where = f"{self.where}.{key}" if self.where else key

@@ -27,6 +27,7 @@ from dagster_project.core.study.imports import (
     load_format,
 )
 from dagster_project.core.study.reference_questions import ReferenceQuestions
+from dagster_project.core.study.sweep import Sweep
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
 FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
@@ -285,7 +286,7 @@ class Study:
     itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`, they also find passages
     for every paraphrase. With `nli`, answers are also compared by
     entailment. With `grounding`, what models write is compared with a corpus, and models are asked to quote it.
-    `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
+    With `sweep`, readers are fine-tuned. `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
 
     name: str
@@ -309,6 +310,7 @@ class Study:
     grounding: Grounding | None = None
     retrievers: tuple[Method, ...] = ()
     retrieve_paraphrases: bool = False
+    sweep: Sweep | None = None
     is_quick: bool = False
 
     @property

@@ -17,6 +17,7 @@ from dagster_project.core.tables.schema import Column, Table, column
 from dagster_project.core.tables.signals import SIGNAL_TABLES
 from dagster_project.core.tables.statistics import STATISTICS_TABLES
 from dagster_project.core.tables.study import STUDY_TABLES
+from dagster_project.core.tables.tuning import TUNING_TABLES
 from dagster_project.core.tables.world import WORLD_TABLES
 
 __all__ = ["TABLES", "Column", "Table"]
@@ -49,6 +50,7 @@ TABLES: dict[str, Table] = {
         *REFERENCE_TABLES,
         *GENERATION_TABLES,
         *GROUNDING_TABLES,
+        *TUNING_TABLES,
         *STATISTICS_TABLES,
         *SIGNAL_TABLES,
         *PREDICTION_TABLES,

@@ -38,6 +38,7 @@ from dagster_project.core.study.study import (
     Service,
     Study,
 )
+from dagster_project.core.study.sweep import Rates, Sweep
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
 OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}
@@ -99,6 +100,12 @@ VALID: dict[str, Any] = {
         "max_new_tokens": 300, "datasets": ["facts"], "turns": {"tiny": "<user>{prompt}<model>"},
         "methods": ["closed_book"], "long_answers": ["facts"],
     },
+    "sweep": {
+        "model": "tiny", "retriever": "nearest", "dataset": "facts", "seed": 5, "settings": 3, "batch_sizes": [2, 4],
+        "learning_rates": [{"reader": 0.01, "retriever": 0.02}], "temperatures": [0.5], "passages": [3],
+        "training_relations": [["father"], ["father", "sport"]], "steps": 6, "every": 2, "judged_relations": ["capital"],
+        "judged_facts": 7, "held_out": 0.2, "patience": 1,
+    },
     "seed": 3,
 }  # fmt: skip
 
@@ -144,6 +151,10 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.grounding == Grounding(
         PortraitOf((), 0.01), ("null", "expert_editor"), (("tiny", 2),), 300, ("facts",),
         (("tiny", "<user>{prompt}<model>"),), ("closed_book",), ("facts",),
+    )  # fmt: skip
+    assert study.sweep == Sweep(
+        "tiny", "nearest", "facts", 5, 3, (2, 4), (Rates(0.01, 0.02),), (0.5,), (3,), (("father",), ("father", "sport")),
+        6, 2, ("capital",), 7, 0.2, 1,
     )  # fmt: skip
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5),)
@@ -220,7 +231,7 @@ def test_valid_names_every_key() -> None:
         Study: VALID, Dataset: VALID["datasets"][0], Sampling: VALID["sampling"], Popularity: VALID["popularity"],
         Embeddings: VALID["embeddings"], Nli: VALID["nli"], Grounding: VALID["grounding"],
         Prompt: VALID["prompts"][0] | VALID["prompts"][1], Model: VALID["models"][0] | VALID["models"][1],
-        Service: VALID["models"][1]["service"],
+        Service: VALID["models"][1]["service"], Sweep: VALID["sweep"], Rates: VALID["sweep"]["learning_rates"][0],
         Bm25Settings: VALID["retrievers"][0], EncoderSettings: VALID["retrievers"][1],
     }  # fmt: skip
     for kind, raw in kinds.items():
@@ -228,6 +239,18 @@ def test_valid_names_every_key() -> None:
         named_apart = {"name", "kind"} if kind in (Bm25Settings, EncoderSettings) else set()
         named_apart |= {f.name for f in dataclasses.fields(IvfPq)} if kind is EncoderSettings else set()
         assert keys == set(raw) - {"path"} - named_apart, kind.__name__
+
+
+def test_the_grid_of_a_sweep_is_drawn_from_by_its_seed() -> None:
+    """SPEC §8: 108 settings, of which 22 are drawn."""
+    sweep = Sweep("reader", "dense", "pararel")
+    assert len({one.name for one in sweep.grid}) == 108
+    assert len({one.name for one in sweep.drawn}) == 22
+    assert (
+        sweep.drawn == Sweep("reader", "dense", "pararel").drawn != dataclasses.replace(sweep, seed=1).drawn
+    )
+    assert [sweep.grid.index(one) for one in sweep.drawn] == sorted(map(sweep.grid.index, sweep.drawn))
+    assert sweep.grid[0].name == "b4_lr5e_05_1e_05_t0_1_k10_p138"
 
 
 def test_defaults(load: Callable[[object], Study]) -> None:
@@ -315,6 +338,17 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("models.0.batch_tokens", 8, "models[0].batch_tokens: must be a whole number of 64 to"),
         ("models.0.service", {}, "models[0].service: goes with backend openai, and says where its server is"),
         ("models.0.service", {"base_url": "http://x"}, "models[0].service: goes with backend openai, and says where"),
+        ("sweep.model", "served", "sweep.model: 'served' is not one of: tiny"),
+        ("sweep.retriever", "stemmed", "sweep.retriever: 'stemmed' is not one of: nearest"),
+        ("sweep.dataset", "popqa", "sweep.dataset: 'popqa' is not one of: facts"),
+        ("sweep.every", 4, "sweep.every: 4 does not divide the 6 steps"),
+        ("sweep.settings", 5, "sweep.settings: must be a whole number of 1 to 4, not 5"),
+        ("sweep.batch_sizes", [2, 2], "sweep.batch_sizes: names something twice"),
+        ("sweep.batch_sizes", [0], "sweep.batch_sizes.0: must be a whole number of 1 to 4096, not 0"),
+        ("sweep.passages", [], "sweep.passages: must be a list with at least one value"),
+        ("sweep.learning_rates.0.reader", 0, "sweep.learning_rates[0].reader: must be a number above 0 and at most 1"),
+        ("sweep.training_relations", ["father"], "sweep.training_relations.0: must be a list of at least one text"),
+        ("sweep.judged_relations", ["father"], "sweep.judged_relations: 'father' is trained on; judge by other"),
         ("models.1.service", ..., "models[1].service: goes with backend openai, and says where its server is (base_url)"),
         ("models.1.service", None, "models[1].service: goes with backend openai"),
         ("models.1.service", "http://x", "models[1].service must be a mapping of keys, not str 'http://x'"),
@@ -510,7 +544,9 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_expanded(
 
 
 def test_small_aliases_and_merges_are_read(load: Callable[[object], Study]) -> None:
-    text = yaml.safe_dump({key: value for key, value in VALID.items() if key not in ("models", "grounding")})
+    text = yaml.safe_dump(
+        {key: value for key, value in VALID.items() if key not in ("models", "grounding", "sweep")}
+    )
     models = """
 models:
 - &small {name: one, path: "sandbox:s", batch_tokens: 4_096, device_hour_usd: 1.5e-2}

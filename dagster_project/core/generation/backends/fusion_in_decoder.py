@@ -26,6 +26,7 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.backends.hf import Tokens, TransformersBackend
 from dagster_project.core.generation.backends.local.fusion import joined, parts_of
+from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
 from dagster_project.core.study.study import Model
@@ -93,24 +94,36 @@ class FusionInDecoder(TransformersBackend):
     def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
         owned = [tuple(own) for own in passages] or [()] * len(prompts)
-        texts = [
-            [f"{prompt} {passage}" for passage in own] or [prompt]
-            for prompt, own in zip(prompts, owned, strict=True)
-        ]
-        parts = iter(self._loaded.encode([text for own in texts for text in own]))
-        found = [joined(next(parts) for _ in own) for own in texts]
-        with_passages = [place for place, own in enumerate(owned) if own]
-        alone = self._loaded.encode([prompts[place] for place in with_passages])
-        for place, tokens in zip(with_passages, alone, strict=True):
-            if len(tokens) >= self._passage_tokens:
-                found[place] = ()
-        return found
+        return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
 
     def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
-        room = self._loaded.room(n_new)
-        limit = self._passage_tokens if room is None else min(room, self._passage_tokens)
-        return joined(_cut(part, limit, self._loaded.end_ids) for part in parts_of(tokens))
+        return keep(self._loaded, tokens, n_new, self._passage_tokens)
+
+
+def encode_apart(
+    loaded: LoadedModel, prompts: Sequence[str], passages: Sequence[Sequence[str]], passage_tokens: int
+) -> list[Tokens]:
+    """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+    texts = [
+        [f"{prompt} {passage}" for passage in own] or [prompt]
+        for prompt, own in zip(prompts, passages, strict=True)
+    ]
+    parts = iter(loaded.encode([text for own in texts for text in own]))
+    found = [joined(next(parts) for _ in own) for own in texts]
+    with_passages = [place for place, own in enumerate(passages) if own]
+    alone = loaded.encode([prompts[place] for place in with_passages])
+    for place, tokens in zip(with_passages, alone, strict=True):
+        if len(tokens) >= passage_tokens:
+            found[place] = ()
+    return found
+
+
+def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
+    """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+    room = loaded.room(n_new)
+    limit = passage_tokens if room is None else min(room, passage_tokens)
+    return joined(_cut(part, limit, loaded.end_ids) for part in parts_of(tokens))
 
 
 def _explained(results: list[Found], encoded: Sequence[Tokens]) -> list[Found | Failure]:

@@ -128,7 +128,7 @@ class CandidateAnswers(Task):
                 dataset,
                 prompt.name,
                 template_of(prompt, scope.model),
-                Score(_targets(prompt, own), _free(scope)),
+                Score(targets(prompt.format, own), _free(scope)),
             )
             for (dataset, relation), own in candidates.items()
             for prompt in prompts
@@ -229,6 +229,6 @@ def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
     return list(best.values())
 
 
-def _targets(prompt: Prompt, candidates: Sequence[str]) -> tuple[str, ...]:
-    """What the model may write behind what it reads, list by list."""
-    return tuple(f"{begin}{one}" for begin in _FORMS[prompt.format].begins for one in candidates)
+def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
+    """What the model may write behind what it reads in a format, list by list."""
+    return tuple(f"{begin}{one}" for begin in _FORMS[format_].begins for one in candidates)

@@ -18,10 +18,7 @@ final as (
         paraphrases.paraphrase,
         patterns.lemma,
         patterns.tense,
-        -- Neither "a apple" nor "an pear" can be right, whatever the model knows.
-        patterns.article is null
-        or (patterns.article = 'an')
-        = (left(strip_accents(lower(questions.objects[1])), 1) in ('a', 'e', 'i', 'o', 'u')) as has_fitting_article
+        {{ is_fitting_article('patterns.article', 'questions.objects[1]') }} as has_fitting_article
     from answers
     inner join {{ ref('int_questions') }} as questions using (dataset, question_id)
     inner join {{ ref('stg_questions__paraphrases') }} as paraphrases using (dataset, question_id, paraphrase_id)

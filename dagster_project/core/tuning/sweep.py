@@ -1,0 +1,227 @@
+"""The readers that a study fine-tunes: their checkpoints, and lake tables tuned_models and tuned_answers (SPEC §8).
+
+What belongs here: which checkpoints there are, which is kept, where they lie, and what is done again after a kill. What
+does not: training between two checkpoints (`learner`), and judging one (`judge`).
+
+A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
+the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
+fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.embedding.declared import DeclaredEncoder
+from dagster_project.core.errors import BackendError, SourceError
+from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.generation.backends.weights import find_weights
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.methods import Method
+from dagster_project.core.needs import Need
+from dagster_project.core.ownership import only_one
+from dagster_project.core.progress import Progress
+from dagster_project.core.questions.cloze import cloze_datasets
+from dagster_project.core.retrieval.base import load_retriever
+from dagster_project.core.retrieval.indexes import index_fingerprint
+from dagster_project.core.retrieval.whole_files import remove, remove_dead, whole
+from dagster_project.core.retriever_settings import EncoderSettings
+from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.sweep import Setting, Sweep
+from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
+from dagster_project.core.tuning.index import FixedIndex
+from dagster_project.core.tuning.judge import predictions
+from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
+
+MODELS, ANSWERS = "tuned_models", "tuned_answers"
+_TRAINING = "dagster_project.core.tuning.learner"
+_JUDGING = "dagster_project.core.tuning.judge"
+_LOSSES = "losses.json"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """All that training and judging of one setting read. `base` is the model before the first step."""
+
+    sweep: Sweep
+    setting: Setting
+    base: Model
+    encoder: DeclaredEncoder
+    index: FixedIndex
+    facts: Facts
+    folder: Path
+    judged_by: str
+    log: logging.Logger
+
+    def checkpoint(self, step: int) -> Path | None:
+        return self.folder / f"step_{step}" if step else None
+
+
+def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Outcome]:
+    """Train and judge the reader of one setting; write its partitions of both tables.
+
+    What an earlier run finished is not done again: whole checkpoints, and their judgements. Errors: `BackendError` where
+    model or retriever cannot be trained, `LakeError` where facts are missing, `IndexMissingError` without the index.
+    """
+    if study.sweep is None:
+        raise BackendError(f"{study.path}: there is no sweep")
+    sweep, own = study.sweep, study.sweep.setting(setting)
+    base, method = study.model(sweep.model), study.method(sweep.retriever)
+    check_trainable(base)
+    trained_by, judged_by = _stamps(study, lake, sweep, own, base, method)
+    stamp = fingerprint(trained_by, judged_by, sweep.steps, sweep.patience, code_version(__name__))
+    lock = study.home.locks / MODELS / f"{setting}.lock"
+    found: dict[str, Rows] = {}
+
+    def rows_of(table: str) -> Computed:
+        if not found:
+            folder = study.home.tuned_models / setting / trained_by[:16]
+            facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
+            encoder = DeclaredEncoder(method.name, _settings(method))
+            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
+            found.update(_tuned(run))
+        return Computed(found[table])
+
+    with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
+        return [
+            lake.materialise(table, fingerprint(table, stamp), lambda table=table: rows_of(table), setting)  # type: ignore[misc]
+            for table in (ANSWERS, MODELS)
+        ]
+
+
+def needs_of_sweep(study: Study) -> Iterator[Need]:
+    """What a sweep needs of the study: a model that can be trained, and cloze queries."""
+    if study.sweep is not None:
+        yield Need("sweep.model", partial(check_trainable, study.model(study.sweep.model)))
+        yield Need("sweep.dataset", partial(_check_cloze, study, study.sweep.dataset))
+
+
+def _check_cloze(study: Study, name: str) -> None:
+    if name not in [dataset.name for dataset in cloze_datasets(study)]:
+        raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
+
+
+def check_trainable(model: Model) -> None:
+    """Errors: `BackendError` where a model's weights are not trained as the study loads them."""
+    if (model.dtype, model.quantisation, model.device_map) != ("float32", "none", None):
+        raise BackendError(
+            f"model {model.name}: the sweep trains weights in dtype float32, without quantisation and device_map"
+        )
+
+
+def _settings(method: Method) -> EncoderSettings:
+    if not isinstance(method.settings, EncoderSettings):
+        raise BackendError(f"method {method.name} has no encoder that could be trained")
+    return dataclasses.replace(method.settings, search=None)
+
+
+def _stamps(
+    study: Study, lake: Lake, sweep: Sweep, setting: Setting, base: Model, method: Method
+) -> tuple[str, str]:
+    """What decides the weights at a step, and what decides the judgement of given weights."""
+    inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+    inputs += [index_fingerprint(lake, load_retriever(method)), sweep.dataset, str(sweep.held_out)]
+    reader = (find_weights(base).revision, base.passage_tokens)
+    trained_by = fingerprint(
+        inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)
+    )
+    judged = (sweep.judged_relations, sweep.judged_facts)
+    return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(_JUDGING))
+
+
+def _tuned(run: _Run) -> dict[str, Rows]:
+    """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    remove_dead(run.folder)
+    for other in run.folder.parent.iterdir():
+        if other != run.folder:
+            remove(other)
+    models: Rows = []
+    answers: Rows = []
+    steps = range(run.sweep.every, run.sweep.steps + 1, run.sweep.every)
+    with Progress(run.log, f"{run.setting.name}: checkpoints", len(steps)) as progress:
+        for step in steps:
+            _train(run, step)
+            own = _judgement(run, step)
+            models.append(_row(run, step, own))
+            answers += [
+                {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset, **one}
+                for one in own
+            ]
+            progress.add(1)
+            if run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
+                break
+    best = _best(models)
+    for place, row in enumerate(models):
+        row["is_kept"] = place == best
+    return {MODELS: models, ANSWERS: answers}
+
+
+def _train(run: _Run, step: int) -> None:
+    """Make the checkpoint of a step from the one before, unless it is there."""
+    target, before = run.folder / f"step_{step}", run.checkpoint(step - run.sweep.every)
+    if target.is_dir():
+        return
+    learner = Learner(run.base, run.encoder, run.setting, run.index, before)
+    losses: list[Losses] = []
+    try:
+        with Progress(run.log, f"{run.setting.name}: steps to {step}", run.sweep.every) as progress:
+            for number in range(step - run.sweep.every, step):
+                queries = batch(run.facts, run.setting, run.sweep.seed, number)
+                losses.append(learner.step(queries, number, run.sweep.seed))
+                progress.add(1)
+        with whole(target) as folder:
+            folder.mkdir()
+            learner.save(folder)
+            told = {
+                name: sum(getattr(one, name) for one in losses) / len(losses)
+                for name in ("reader", "retriever")
+            }
+            (folder / _LOSSES).write_text(json.dumps(told), encoding="utf-8")
+    finally:
+        learner.close()
+    if before is not None:
+        remove(before / MOMENTS)
+
+
+def _judgement(run: _Run, step: int) -> Rows:
+    """The predictions of a checkpoint, from its file if they are there."""
+    checkpoint = run.folder / f"step_{step}"
+    path = run.folder / f"step_{step}.{run.judged_by}.json"
+    if not path.exists():
+        reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
+        found = predictions(reader, encoder, run.index, run.facts, run.setting.passages, run.log)
+        with whole(path) as target:
+            target.write_text(json.dumps(found), encoding="utf-8")
+    rows: Rows = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    checkpoint = run.folder / f"step_{step}"
+    losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
+    own = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
+    return {
+        "tuned_model": run.setting.name,
+        "step": step,
+        "loss": losses["reader"],
+        "retriever_loss": losses["retriever"],
+        "n_training_queries": len(run.facts.training),
+        "n_held_out_queries": len(own),
+        "held_out_right": sum(own) / len(own),
+        "folder": str(checkpoint / READER),
+        "folder_revision": find_weights(reader_of(run.base, checkpoint)).revision,
+    }
+
+
+def _best(models: Sequence[dict[str, Any]]) -> int:
+    """The place of the checkpoint that is best on the held-out facts; of equal ones the first."""
+    return max(range(len(models)), key=lambda place: (models[place]["held_out_right"], -place))

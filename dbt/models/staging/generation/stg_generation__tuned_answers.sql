@@ -1,0 +1,25 @@
+with source as (
+
+    select * from {{ source('lake', 'tuned_answers') }}
+    where tuned_model in (select tuned_model from {{ ref('stg_study__sweep_settings') }})
+
+),
+
+final as (
+
+    select
+        tuned_model,
+        step,
+        split,
+        dataset,
+        question_id,
+        paraphrase_id,
+        relation,
+        prediction,
+        log_likelihood,
+        is_correct
+    from source
+
+)
+
+select * from final

@@ -1,0 +1,24 @@
+with source as (
+
+    select * from {{ source('lake', 'tuned_model_intervals') }}
+    where tuned_model in (select tuned_model from {{ ref('stg_study__sweep_settings') }})
+
+),
+
+final as (
+
+    select
+        tuned_model,
+        step,
+        split,
+        relation,
+        measure,
+        n_resamples,
+        value_low,
+        value_high,
+        undefined
+    from source
+
+)
+
+select * from final

@@ -1,0 +1,192 @@
+"""Readers are fine-tuned setting by setting: checkpoints are ordinary models, and a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_sweep
+import torch
+from safetensors.torch import load_file
+from small_sweep import CANDIDATES, LOG, PATTERNS
+from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers.modeling_outputs import BaseModelOutput
+
+from dagster_project.core.errors import BackendError, LakeError
+from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
+from dagster_project.core.lake import Lake
+from dagster_project.core.preflight import misses
+from dagster_project.core.study.study import Study
+from dagster_project.core.tuning.sweep import tune
+
+SPLITS = {"held_out": 2, "judged": 2}
+"""Facts of each split in the first setting: three tenths of six, and `judged_facts`."""
+
+
+def tuned(study: Study, place: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of tuned_models and tuned_answers for the setting at `place`."""
+    assert study.sweep
+    lake, setting = Lake(study.home.lake), study.sweep.drawn[place].name
+    tune(study, lake, setting, LOG)
+    return lake.read("tuned_models", setting).to_pylist(), lake.read("tuned_answers", setting).to_pylist()
+
+
+def with_sweep(study: Study, **changes: Any) -> Study:
+    assert study.sweep
+    return dataclasses.replace(study, sweep=dataclasses.replace(study.sweep, **changes))
+
+
+def test_two_settings_run_through_and_their_checkpoints_are_ordinary_models(study: Study) -> None:
+    for place in (0, 1):
+        models, answers = tuned(study, place)
+        assert [row["step"] for row in models] == [2, 4]
+        best = max(row["held_out_right"] for row in models)
+        assert [row["is_kept"] for row in models].index(True) == [
+            row["held_out_right"] for row in models
+        ].index(best)
+        assert sum(row["is_kept"] for row in models) == 1
+        assert len({row["folder_revision"] for row in models}) == 2
+        for row in models:
+            named = dataclasses.replace(study.models[0], path=row["folder"])
+            assert FusionInDecoder.identify(named).revision == row["folder_revision"]
+            own = [one for one in answers if one["step"] == row["step"]]
+            held_out = [one["is_correct"] for one in own if one["split"] == "held_out"]
+            assert (row["n_held_out_queries"], row["held_out_right"]) == (len(held_out), np.mean(held_out))
+            facts = {split: {one["question_id"] for one in own if one["split"] == split} for split in SPLITS}
+            assert {
+                split: len(found) // (1 if split == "judged" else place + 1) for split, found in facts.items()
+            } == SPLITS
+            assert len(own) == sum(map(len, facts.values())) * len(PATTERNS)
+    again = tune(study, Lake(study.home.lake), models[0]["tuned_model"], LOG)
+    assert all(outcome.was_current for outcome in again)
+
+
+def test_predictions_are_those_of_plain_transformers_with_the_tuned_retriever(study: Study) -> None:
+    """Passages by inner product with the untrained encoder's vectors; candidates by their summed log-likelihood."""
+    models, answers = tuned(study)
+    lake = Lake(study.home.lake)
+    reader = AutoModelForSeq2SeqLM.from_pretrained(models[1]["folder"]).eval()
+    tokenizer = AutoTokenizer.from_pretrained(models[1]["folder"])
+    retriever = Path(models[1]["folder"]).parent / "retriever"
+    untrained = study.method("nearest").settings.path  # type: ignore[union-attr]
+    passages = lake.read("passages").to_pylist()
+    stored = vectors(Path(untrained), [f"{row['title']}\n{row['text']}" for row in passages])
+    wordings = {
+        (row["question_id"], row["paraphrase_id"]): row["paraphrase"]
+        for row in lake.read("paraphrases").to_pylist()
+    }
+    for row in [one for one in answers if one["step"] == 4][::5]:
+        wording = wordings[row["question_id"], row["paraphrase_id"]]
+        nearest = np.argsort(-(stored @ vectors(retriever, [wording])[0]), kind="stable")[:3]
+        text = wording.replace(" [Y]", "<extra_id_0>").replace("[Y]", "<extra_id_0>")
+        kept = [f"title: {passages[at]['title']} context: {passages[at]['text']}" for at in nearest]
+        with torch.inference_mode():
+            states = [
+                reader.get_encoder()(
+                    torch.tensor([tokenizer(f"{text} {one}")["input_ids"]])
+                ).last_hidden_state
+                for one in kept
+            ]
+            sums = []
+            for target in [f"<extra_id_0>{start} {one}" for start in ("", "\u2581") for one in CANDIDATES]:
+                tokens = tokenizer(target)["input_ids"][:-1]
+                out = reader(
+                    encoder_outputs=BaseModelOutput(torch.cat(states, dim=1)),
+                    decoder_input_ids=torch.tensor([[0, *tokens[:-1]]]),
+                )
+                steps = out.logits[0].log_softmax(-1)
+                sums.append(float(steps[range(len(tokens)), tokens].sum()))
+        assert row["log_likelihood"] == pytest.approx(max(sums), abs=1e-4)
+        assert row["prediction"] == CANDIDATES[int(np.argmax(sums)) % len(CANDIDATES)]
+
+
+def vectors(folder: Path, texts: list[str]) -> np.ndarray:
+    """Means over tokens of unit length, one text after the other."""
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    found = []
+    for text in texts:
+        with torch.inference_mode():
+            states = model(
+                **tokenizer(text, truncation=True, max_length=24, return_tensors="pt")
+            ).last_hidden_state
+        found.append(torch.nn.functional.normalize(states[0].mean(0), dim=0).numpy())
+    return np.stack(found)
+
+
+def test_a_run_that_is_killed_goes_on_and_equals_one_that_is_not(
+    study: Study, models: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert study.sweep
+    other = tmp_path / "other"
+    environment = {**os.environ, "LONGTAIL_HOME": str(other), "PYTHONPATH": os.pathsep.join(sys.path)}
+    setting = study.sweep.drawn[0].name
+    command = [sys.executable, small_sweep.__file__, str(tmp_path), *map(str, models), setting]
+    with subprocess.Popen(command, env=environment) as process:
+        while process.poll() is None and not list(other.glob(f"small/tuned_models/{setting}/*/step_2")):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    (kept,) = other.glob(f"small/tuned_models/{setting}/*/step_2/losses.json")
+    made_at = kept.stat().st_mtime_ns
+    uninterrupted = tuned(study)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(other))
+        continued = tuned(study)
+    assert kept.stat().st_mtime_ns == made_at
+    paths = [[row.pop("folder") for row in rows] for rows, _ in (uninterrupted, continued)]
+    assert uninterrupted == continued
+    for one, same in zip(*paths, strict=True):
+        for part in ("reader", "retriever"):
+            files = [Path(path).parent / part / "model.safetensors" for path in (one, same)]
+            weights = [load_file(file) for file in files]
+            assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0] | weights[1])
+
+
+def test_more_steps_continue_a_finished_setting(study: Study) -> None:
+    first, _ = tuned(study)
+    made_at = Path(first[1]["folder"]).stat().st_mtime_ns
+    longer, _ = tuned(with_sweep(study, steps=6))
+    assert [row["step"] for row in longer] == [2, 4, 6]
+    assert [row["folder_revision"] for row in longer[:2]] == [row["folder_revision"] for row in first]
+    assert Path(first[1]["folder"]).stat().st_mtime_ns == made_at
+    newest = Path(longer[2]["folder"]).parent
+    assert [folder.name for folder in sorted(newest.parent.glob("step_*/moments.safetensors"))] == [
+        "moments.safetensors"
+    ]
+    (newest / "moments.safetensors").unlink()
+    with pytest.raises(
+        BackendError, match=r"step_6/moments.safetensors is missing; delete .*the setting is trained"
+    ):
+        tuned(with_sweep(study, steps=8))
+
+
+def test_training_ends_after_checkpoints_that_are_no_better(study: Study) -> None:
+    """With rates of almost nothing no checkpoint is better than the first."""
+    rates = dataclasses.replace(study.sweep.learning_rates[0], reader=1e-12, retriever=1e-12)  # type: ignore[union-attr]
+    models, _ = tuned(with_sweep(study, steps=8, patience=1, learning_rates=(rates,)))
+    assert [(row["step"], row["is_kept"]) for row in models] == [(2, True), (4, False)]
+
+
+def test_what_cannot_be_trained_is_refused_by_name(study: Study) -> None:
+    with pytest.raises(LakeError, match="sweep: dataset sandbox has no cloze queries of relation P999"):
+        tuned(with_sweep(study, judged_relations=("P999",)))
+    half = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], dtype="bfloat16"),))
+    with pytest.raises(BackendError, match="model tiny: the sweep trains weights in dtype float32"):
+        tuned(half)
+    told = misses(half)
+    assert (
+        "sweep.model: model tiny: the sweep trains weights in dtype float32, without quantisation and"
+        in told[0]
+    )
+    assert (
+        "sweep.dataset: dataset sandbox has no cloze queries; the sweep trains on those of format pararel"
+        in told
+    )
