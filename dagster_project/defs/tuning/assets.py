@@ -1,6 +1,7 @@
 """Fine-tuned readers: one partition per setting of the study's sweep."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -14,7 +15,7 @@ from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval.assets import passages
 
 _SWEEP = chosen_study().sweep
-_READ = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]
+_READ: list[Any] = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]
 _INDEX = [dg.AssetKey(["indexes", _SWEEP.retriever])] if _SWEEP else []
 
 

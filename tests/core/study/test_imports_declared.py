@@ -49,7 +49,7 @@ VALID: dict[str, Any] = {
     "collections": [
         {
             "name": "psgs", "format": "dpr", "path": "psgs.tsv.gz", "source": "Wikipedia by DPR", "date": "2018-12-20",
-            "licence": "CC BY-SA 3.0",
+            "licence": "CC BY-SA 3.0", "accept_cut_dumps": True,
         },
         {
             "name": "leads", "format": "articles", "path_env": "LEADS", "source": "Wikipedia's leads", "date": "unknown",
@@ -57,6 +57,7 @@ VALID: dict[str, Any] = {
         },
     ],
 }  # fmt: skip
+_CUT, _WHOLE = ((("accept_cut_dumps", accepted),) for accepted in (True, False))
 
 
 @pytest.fixture
@@ -114,8 +115,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
 
     assert study.collections == (
-        Collection("psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0"),
-        Collection("leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0"),
+        Collection("psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0", _CUT),
+        Collection("leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0", _WHOLE),
     )
 
 
