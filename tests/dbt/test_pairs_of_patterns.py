@@ -238,7 +238,7 @@ def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fa
             everything = found.loc[model, "all", measure]
             assert everything.value == pytest.approx(np.mean(values), abs=1e-9)
             assert everything.n_relations == len(values)
-    assert len(found) == 2 * 4 * 14
+    assert len(found) == 2 * 4 * 15
 
 
 def test_intervals_hold_their_measure_and_bins_pool_the_linked_facts(

@@ -93,6 +93,8 @@ def test_without_passages_it_reads_as_any_encoder_decoder(reader: FusionInDecode
     assert [row.text for row in reader.generate(PROMPTS, decoding)] == [
         row.text for row in plain.generate(PROMPTS, decoding)
     ]
+    asked = PROMPTS, [CANDIDATES] * len(PROMPTS)
+    assert [row.scores for row in reader.score(*asked)] == [row.scores for row in plain.score(*asked)]
 
 
 def test_samples_follow_from_their_seeds_with_passages_too(reader: FusionInDecoder) -> None:
