@@ -9,6 +9,7 @@ text, which is nearly all encoding, shows the encoders' ratio.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,18 +147,17 @@ def race_fusion(folder: Path, n: int, candidates: Sequence[str], n_peer: int, ro
             "transformers, `generate`", lambda: [peer.generate(one) for one in asked[:n_peer]], n_peer
         ),
     )
-    few = peer.score(asked[0], candidates[:4])
-    text = peer.generate(asked[0])
-
-    def check(name: str, made: Sequence[Any]) -> None:
-        if isinstance(made[0], str):
-            if made[0] != text:
-                raise SystemExit(f"error: {name} wrote {made[0]!r}, not {text!r}")
-        elif (furthest := max(abs(a - b) for a, b in zip(made[0], few, strict=False))) > _ALLOWED_NATS:
-            raise SystemExit(
-                f"error: {name}: a score is {furthest:.4f} nats from that of the plain forward pass"
-            )
-
-    race([*scoring, *generating], rounds, check)
+    expected = peer.score(asked[0], candidates[:4]), peer.generate(asked[0])
+    race([*scoring, *generating], rounds, functools.partial(_check, *expected))
     backend.close()
     return Fusion(n_parameters, scoring, generating)
+
+
+def _check(scores: Sequence[float], text: str, name: str, made: Sequence[Any]) -> None:
+    """The first query has these scores of its first candidates, and this greedy text."""
+    first = made[0]
+    if isinstance(first, str):
+        if first != text:
+            raise SystemExit(f"error: {name} wrote {first!r}, not {text!r}")
+    elif (furthest := max(abs(a - b) for a, b in zip(first, scores, strict=False))) > _ALLOWED_NATS:
+        raise SystemExit(f"error: {name}: a score is {furthest:.4f} nats from that of the plain forward pass")

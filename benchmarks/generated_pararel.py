@@ -42,8 +42,8 @@ DATASET, PROMPT, MODEL, METHOD = "pararel", "cloze", "asked", "closed_book"
 _LEMMAS = ("be", "lie", "locate", "find", "know")
 _LINKED = 3
 """Every third subject has popularity."""
-_AGREES = 0.6
-"""How often a pattern gets its fact's usual prediction."""
+_KNOWS, _AGREES = 0.4, 0.6
+"""How often a fact's usual prediction is right, and how often a pattern gets it."""
 
 
 def write_study(
@@ -99,28 +99,19 @@ def write_inputs(study: Study, log: logging.Logger) -> Lake:
 def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
     """Popularity of every third subject, and a seeded prediction for every query; returns how many."""
     rng = np.random.default_rng(seed)
-    questions = lake.read("questions").to_pylist()
-    linked = questions[::_LINKED]
-    for row in linked:
-        row["subject_id"] = f"Q{row['question_id']}"
-    lake.write("questions", questions, fingerprint="linked")
-    views = 10 ** rng.uniform(1, 6, len(linked))
-    known = {"entity_id": [row["subject_id"] for row in linked], "popularity": views, "dataset": DATASET}
-    lake.write("imported_popularity", lake_table("imported_popularity", known), fingerprint="generated")
+    facts = {row["question_id"]: row for row in _with_popularity(lake, rng)}
     asked = lake.read("paraphrases").to_pylist()
-    facts = {row["question_id"]: row for row in questions}
-    of = [facts[row["question_id"]] for row in asked]
     usual = {
-        key: row["objects"][0] if rng.random() < 0.4 else f"object {rng.integers(20)}"
+        key: row["objects"][0] if rng.random() < _KNOWS else f"object {rng.integers(20)}"
         for key, row in facts.items()
     }
-    agrees = rng.random(len(asked)) < _AGREES
-    other = rng.integers(0, 20, len(asked))
+    agrees, other = rng.random(len(asked)) < _AGREES, rng.integers(0, 20, len(asked))
     said = [
         usual[row["question_id"]] if same else f"object {place}"
         for row, same, place in zip(asked, agrees, other, strict=True)
     ]
-    correct = [text == row["objects"][0] for text, row in zip(said, of, strict=True)]
+    golds = [facts[row["question_id"]]["objects"][0] for row in asked]
+    correct = [text == gold for text, gold in zip(said, golds, strict=True)]
     columns = {
         "dataset": DATASET, "question_id": [row["question_id"] for row in asked],
         "paraphrase_id": [row["paraphrase_id"] for row in asked], "model": MODEL, "method": METHOD,
@@ -131,10 +122,19 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
         "prompt_hash": [prompt_hash(with_sentinel(row["paraphrase"])) for row in asked],
         **accounts(len(asked), rng),
     }  # fmt: skip
-    lake.write(
-        "candidate_answers",
-        lake_table("candidate_answers", columns),
-        fingerprint="generated",
-        partition=f"{MODEL}|{METHOD}",
-    )
+    rows = lake_table("candidate_answers", columns)
+    lake.write("candidate_answers", rows, fingerprint="generated", partition=f"{MODEL}|{METHOD}")
     return len(asked)
+
+
+def _with_popularity(lake: Lake, rng: np.random.Generator) -> list[Row]:
+    """The questions, every third of them linked to a subject with popularity."""
+    questions = lake.read("questions").to_pylist()
+    linked = questions[::_LINKED]
+    for row in linked:
+        row["subject_id"] = f"Q{row['question_id']}"
+    lake.write("questions", questions, fingerprint="linked")
+    views = 10 ** rng.uniform(1, 6, len(linked))
+    known = {"entity_id": [row["subject_id"] for row in linked], "popularity": views, "dataset": DATASET}
+    lake.write("imported_popularity", lake_table("imported_popularity", known), fingerprint="generated")
+    return questions

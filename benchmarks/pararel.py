@@ -70,13 +70,8 @@ def race_scoring(
 ) -> list[Contestant]:
     """Longtail's task and transformers' loop over candidates, on reference model L; as many facts as candidates."""
     names = [label.strip() for label in candidates(n_candidates)]
-    write_study(
-        folder,
-        [(n_patterns, n_candidates, n_candidates)],
-        names,
-        CLOZE_PREFIX,
-        {"path": f"sandbox:{_REFERENCE}"},
-    )
+    shape = (n_patterns, n_candidates, n_candidates)
+    write_study(folder, [shape], names, CLOZE_PREFIX, {"path": f"sandbox:{_REFERENCE}"})
     homes = [f"home_{number}" for number in range(rounds + 1)]  # each has a row cache of its own
     for home in homes:
         write_inputs(_study(folder, home), _LOG)
@@ -130,14 +125,14 @@ def _check(name: str, made: Sequence[Row], reference: dict[str, float]) -> None:
         raise SystemExit(f"error: {name}: a score is {furthest:.4f} nats from its own forward pass")
 
 
-def measure(folder: Path, every: int) -> Row:
-    """Build what is measured and measure it; seconds of each part, and the rows. `every`: every n-th fact."""
+def predicted(folder: Path, every: int) -> int:
+    """Write the lake and build the models before the measures; returns the predictions. `every`: every n-th fact."""
     labels = [f"object {i}" for i in range(max(n for *_, n in PARAREL))]
     relations = [(n_patterns, n_facts // every, n) for n_patterns, n_facts, n in PARAREL]
     study = write_study(folder, relations, labels, CLOZE_T5, {"path": "none", "backend": "fake"})
     n = write_predictions(study, write_inputs(study, _LOG))
     _dbt(study, *(f"+{_ANSWERS}", "+int_question_bins", "+int_majority_answers"), "--exclude", _ANSWERS)
-    return {"n": n}
+    return n
 
 
 def measured(folder: Path) -> Row:
@@ -168,14 +163,14 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with tempfile.TemporaryDirectory(prefix="longtail-pararel-") as name:
         folder = Path(name)
-        made = timed_step("generate predictions", measure, folder / "measures", chosen.every)
+        made = timed_step("generate predictions", predicted, folder / "measures", chosen.every)
         step = timed_step("measure them", measured, folder / "measures")
         n_patterns, n_peer = (3, 16) if chosen.full else (1, 5)
         scoring = race_scoring(folder / "scoring", n_patterns, chosen.candidates, n_peer, chosen.rounds)
         n, n_fused = (8, 2) if chosen.full else (3, 1)
         names = [label.strip() for label in candidates(chosen.fused)]
         fused = race_fusion(folder / "t5", n, names, n_fused, chosen.rounds)
-    _show_measures(made.found["n"], step)
+    _show_measures(made.found, step)
     _show(f"Queries with {chosen.candidates} candidates, reference model {_REFERENCE.upper()}", scoring)
     shape = f"T5-small's shape, {fused.n_parameters / 1e6:.0f} million RANDOM WEIGHTS, 20 passages"
     _show(f"Queries with {chosen.fused} candidates, {shape}", fused.scoring)
@@ -211,14 +206,7 @@ def _show(title: str, contestants: Sequence[Contestant]) -> None:
          f"{one.n / one.processor_median:.3f}")
         for one in contestants
     ]  # fmt: skip
-    header = (
-        "contestant",
-        "queries",
-        "processor seconds",
-        "seconds",
-        "range",
-        "queries per processor second",
-    )
+    header = ("contestant", "queries", "processor s", "seconds", "range", "queries per processor s")
     table(title, header, rows)
     ours, peer = contestants
     of_clock = (ours.n / ours.median) / (peer.n / peer.median)
