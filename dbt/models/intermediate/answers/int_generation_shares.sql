@@ -1,4 +1,5 @@
--- The row cache serves all partitions. Methods that show the same passage have one generation in common.
+-- The row cache serves all partitions. Methods that show the same passage have one generation in common. A partition of
+-- grounded generations holds all methods (here: null).
 with partitions as (
     {% for table_name, (model, method) in {
         'answers': ['int_answers', 'method'],
@@ -6,7 +7,7 @@ with partitions as (
         'sampled_answers': ['int_sampled_answers', method_of('memory')],
         'candidate_answers': ['int_candidate_answers', 'method'],
         'generated_passages': ['int_generated_passages', method_of('background')],
-        'grounded_generations': ['int_grounded_generations', 'method'],
+        'grounded_generations': ['int_grounded_generations', 'null::varchar'],
     }.items() %}
     select
         '{{ table_name }}' as table_name,
