@@ -38,6 +38,7 @@ def test_facts_come_first_and_the_warehouse_last() -> None:
         "lake/answer_embeddings",
     ]
     assert [keys.index(key) for key in order] == sorted(keys.index(key) for key in order)
+    assert "lake/tuned_models" not in keys  # the default study has no sweep
 
 
 def test_a_model_takes_all_its_methods_in_one_run() -> None:

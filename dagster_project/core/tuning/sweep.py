@@ -92,7 +92,7 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
 
     with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
         return [
-            lake.materialise(table, fingerprint(table, stamp), lambda table=table: rows_of(table), setting)  # type: ignore[misc]
+            lake.materialise(table, fingerprint(table, stamp), partial(rows_of, table), setting)
             for table in (ANSWERS, MODELS)
         ]
 

@@ -8,6 +8,7 @@ import pytest
 
 from dagster_project.core.home import DEFAULT_STUDY_FILE
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.sweep import Sweep
 
 OWN = """
 name: own
@@ -57,3 +58,12 @@ def test_a_quick_run_has_a_home_next_to_the_full_one(
     assert homes["1"].root == tmp_path.resolve() / f"{'own' if path == 'own' else 'sandbox'}_quick"
     assert homes["1"].root != homes[""].root
     assert homes["1"].row_cache == homes[""].row_cache
+
+
+def test_a_quick_run_fine_tunes_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = "{name: m, path: x, backend: fusion_in_decoder, encoder_decoder: true}"
+    text = OWN.replace("{name: m, path: x}", reader).replace("[closed_book]", "[closed_book, dense]")
+    own.write_text(text + "sweep: {model: m, retriever: dense, dataset: a}\n", encoding="utf-8")
+    assert load_study(own).sweep == Sweep("m", "dense", "a")
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    assert load_study(own).sweep is None
