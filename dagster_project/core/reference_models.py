@@ -13,12 +13,14 @@ from dagster_project.core.errors import BackendError
 SIZES = ("s", "m", "l")
 """The decoder-only models, which differ only in size."""
 ENCODER_DECODER = "e"
-NAMES = (*SIZES, ENCODER_DECODER)
+FUSION = "f"
+"""The encoder-decoder, trained further to read several passages (Fusion-in-Decoder)."""
+NAMES = (*SIZES, ENCODER_DECODER, FUSION)
 WEIGHTS = Path(__file__).parent / "sandbox" / "weights"
 
 
 def reference_model_path(name: str) -> Path:
-    """The folder of reference model `name` (s, m, l or e, in any case), for `from_pretrained`."""
+    """The folder of reference model `name` (s, m, l, e or f, in any case), for `from_pretrained`."""
     if name.lower() not in NAMES:
         raise BackendError(f"unknown reference model {name!r}: use one of {', '.join(NAMES)}")
     path = WEIGHTS / name.lower()

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dagster_project.core.home import longtail_home
-from dagster_project.core.reference_models import ENCODER_DECODER, NAMES, WEIGHTS
+from dagster_project.core.reference_models import ENCODER_DECODER, FUSION, NAMES, WEIGHTS
 
 
 def _say(line: str) -> None:
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the trained models, one folder each (default: under $LONGTAIL_HOME)",
     )
     parser.add_argument(
-        "--sizes", type=_sizes, default=NAMES, help="comma-separated, of s, m, l, e (default: all)"
+        "--sizes", type=_sizes, default=NAMES, help="comma-separated, of s, m, l, e, f (default: all)"
     )
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--gates-only", action="store_true", help="judge the models in --out as they are")
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sizes(text: str) -> tuple[str, ...]:
     sizes = tuple(text.lower().split(","))
     if unknown := set(sizes) - set(NAMES):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l, e")
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l, e, f")
     return sizes
 
 
@@ -69,31 +69,42 @@ def _device(name: str) -> str:
 
 
 def _train_all(sizes: list[str], out: Path, device: str) -> None:
-    """One process per model, the largest first: several threads speed up small models little, several cores much."""
+    """One process per model, the largest first: several threads speed up small models little, several cores much.
+
+    The model that reads several passages comes last, since it starts as the encoder-decoder.
+    """
     n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(_train_one, size, out, device) for size in reversed(sizes)]:
-            done.result()
+        for group in ([size for size in reversed(sizes) if size != FUSION], [FUSION] * (FUSION in sizes)):
+            for done in [pool.submit(_train_one, size, out, device) for size in group]:
+                done.result()
 
 
 def _train_one(size: str, out: Path, device: str) -> None:
     import torch
 
-    from dagster_project.core.sandbox.training import encoder_decoder
+    from dagster_project.core.sandbox.training import encoder_decoder, fusion
     from dagster_project.core.sandbox.training.loop import RECIPES, train
 
     torch.set_num_threads(1)
     if size == ENCODER_DECODER:
         encoder_decoder.train(out / size, device, _say)
+    elif size == FUSION:
+        trained = out / ENCODER_DECODER
+        start = trained if trained.is_dir() else WEIGHTS / ENCODER_DECODER
+        fusion.train(start, out / size, device, _say)
     else:
         train(RECIPES[size], out / size, device, _say)
 
 
 def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
+    from dagster_project.core.sandbox.training import fusion_gates
     from dagster_project.core.sandbox.training.gates import judge, table
     from dagster_project.core.sandbox.training.shipping import ship
 
-    gates = judge(folders, device, _say)
+    gates = judge({size: folder for size, folder in folders.items() if size != FUSION}, device, _say)
+    if FUSION in folders:
+        gates += fusion_gates.judge(folders[FUSION], device, _say)
     print(table(gates))
     failed = [gate for gate in gates if not gate.is_passed]
     if failed:

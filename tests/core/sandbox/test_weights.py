@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.reference_models import NAMES, SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.reference_models import ENCODER_DECODER, SIZES, WEIGHTS, reference_model_path
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
@@ -35,7 +35,7 @@ def _accuracy(reader: Reader, questions: list[Question], passages: list[str | No
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*SIZES, ENCODER_DECODER])
 def test_popular_facts_are_known_and_unpopular_ones_are_read(name: str, questions: list[Question]) -> None:
     reader = Reader(reference_model_path(name), "cpu")
     ranked = sorted((one for one in questions if one.popularity > 0), key=lambda one: one.popularity)

@@ -115,8 +115,12 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
 
     assert study.collections == (
-        Collection("psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0", _CUT),
-        Collection("leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0", _WHOLE),
+        Collection(
+            "psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0", _CUT
+        ),
+        Collection(
+            "leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0", _WHOLE
+        ),
     )
 
 

@@ -121,25 +121,26 @@ def train(out: Path, device: str, say: Callable[[str], None]) -> None:
     say(f"e: {sum(part.numel() for part in model.parameters()):,} parameters on {device}")
     fresh = [item for seed in FRESH_SEEDS for item in items(World(seed, 800))]
     sampler = PairSampler(items(World()), fresh, SEED)
-    optimizer = _new_optimizer(model)
-    rates = _rates(sum(phase.steps for phase in PHASES))
+    optimizer = new_optimizer(model)
+    all_rates = rates(sum(phase.steps for phase in PHASES), RATE)
     started, n_done = time.monotonic(), 0
     for phase in PHASES:
-        n_done += _run_phase(model, optimizer, sampler, phase, rates[n_done : n_done + phase.steps], say)
+        n_done += _run_phase(model, optimizer, sampler, phase, all_rates[n_done : n_done + phase.steps], say)
         say(f"e: {phase.name} done after {time.monotonic() - started:.0f} s")
     save(model, load_pair_tokenizer(), out)
 
 
-def _rates(n_steps: int) -> list[float]:
-    """The learning rate of every step."""
+def rates(n_steps: int, peak: float) -> list[float]:
+    """The learning rate of every step: it rises to `peak` and falls."""
     return [
-        RATE * min(1.0, (step + 1) / WARM_UP) * min(1.0, max(0.02, (n_steps - step) / (DECAY * n_steps)))
+        peak * min(1.0, (step + 1) / WARM_UP) * min(1.0, max(0.02, (n_steps - step) / (DECAY * n_steps)))
         for step in range(n_steps)
     ]
 
 
-def _new_optimizer(model: T5ForConditionalGeneration) -> torch.optim.Optimizer:
-    """T5 divides its tied embeddings' output by the root of the width, so they need larger steps; so do biases."""
+def new_optimizer(model: T5ForConditionalGeneration) -> torch.optim.Optimizer:
+    """For a T5 of width `WIDTH`: it divides its tied embeddings' output by the root of the width, so they need larger
+    steps; so do biases."""
     import torch
 
     groups: dict[float, list[torch.nn.Parameter]] = {1.0: [], 5.0: [], WIDTH**0.5: []}

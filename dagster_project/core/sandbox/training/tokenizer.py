@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.sandbox.training.forms import FORMS, fill
 from dagster_project.core.sandbox.world import World
 
@@ -79,6 +80,13 @@ def load_pair_tokenizer() -> PreTrainedTokenizerFast:
         single=f"$A {END}", pair=f"$A $B {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
     )
     return _of_transformers(tokenizer, "right")
+
+
+def load_fusion_tokenizer() -> PreTrainedTokenizerFast:
+    """That of the encoder-decoder, with one more token for the object's place in a cloze query."""
+    tokenizer = load_pair_tokenizer()
+    tokenizer.add_special_tokens({"extra_special_tokens": [SENTINEL]})
+    return tokenizer
 
 
 def _of_transformers(tokenizer: Tokenizer, padding_side: str) -> PreTrainedTokenizerFast:
