@@ -110,6 +110,7 @@ def test_retrieval_prints_its_figures_and_finds_what_bm25s_and_faiss_find() -> N
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     names = {"bm25_overhead", "rank_bm25_ratio", "dense_overhead", "encoder_overhead", "peak_mb_2k", "load_s"}
+    names |= {"ivf_pq_recall", "hnsw_recall"}
     missing = set() if importlib.util.find_spec("rank_bm25") else {"rank_bm25_ratio"}
     assert set(figures) == names - missing
     assert all(value > 0 for value in figures.values())

@@ -31,7 +31,7 @@ from dagster_project.core.threads import thread_count
 PIECE_PARTS = 10
 """Parts of vectors in a piece: 250,000 passages."""
 _SEED = 0
-_PER_CENTRE = 50
+CENTRE_SAMPLE = 50
 """Vectors of the training sample for each centre; faiss wants at least 39."""
 _DIMENSIONS_PER_CODE = 4
 _TRAINED = "trained.faiss"
@@ -125,7 +125,7 @@ def _graph(folder: Path, search: Hnsw) -> Any:
     metric = faiss.METRIC_INNER_PRODUCT
     graph: Any = faiss.IndexHNSWSQ(dimensions, kinds[search.codes], search.links, metric)
     graph.hnsw.efConstruction = search.ef_construction
-    graph.train(_sample(folder, n, 256 * _PER_CENTRE, dimensions))
+    graph.train(_sample(folder, n, 256 * CENTRE_SAMPLE, dimensions))
     return faiss.IndexIDMap(graph)
 
 
@@ -145,7 +145,7 @@ def _lists(folder: Path, search: IvfPq, name: str) -> Any:
         clustering.seed, clustering.min_points_per_centroid = _SEED, 1
     index.nprobe = min(search.nprobe or default_nprobe(nlist), nlist)
     n_centres = max(nlist, 1 << search.bits)
-    sample = _sample(folder, n, n_centres * _PER_CENTRE, dimensions)
+    sample = _sample(folder, n, n_centres * CENTRE_SAMPLE, dimensions)
     # of fewer vectors than centres, each is there several times
     index.train(np.resize(sample, (max(len(sample), n_centres), dimensions)))
     return index

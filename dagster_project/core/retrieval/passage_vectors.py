@@ -81,18 +81,28 @@ def counts_of(folder: Path) -> Mapping[str, int]:
 
 
 def read_vectors(
-    folder: Path, first: int = 0, last: int | None = None, *, is_mapped: bool = False
+    folder: Path, first: int = 0, last: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Part after part, from `first` to before `last`: rows of the passages, and their vectors. Passages whose vector is
-    not finite are left out. Mapped parts stay in their files, and the system's memory holds what it has room for."""
+    """Part after part, from `first` to before `last`: rows of the passages, and their vectors, which stay in their files.
+    Passages whose vector is not finite are left out; the other vectors of such a part are copied into memory."""
     paths = sorted(folder.glob("*.npy"))
     start = sum(len(np.load(path, mmap_mode="r")) for path in paths[:first])
     for path in paths[first:last]:
-        vectors = np.load(path, mmap_mode="r" if is_mapped else None)
-        is_finite = finite_rows(vectors)
-        rows = start + np.flatnonzero(is_finite)
+        vectors = np.load(path, mmap_mode="c")
+        rows = np.arange(start, start + len(vectors))
         start += len(vectors)
-        yield rows, vectors if is_finite.all() else vectors[is_finite]
+        if not _is_finite(path):
+            is_finite = finite_rows(vectors)
+            rows, vectors = rows[is_finite], vectors[is_finite]
+        yield rows, vectors
+
+
+def _is_finite(path: Path) -> bool:
+    """Whether the counts beside a part say that all its vectors are finite."""
+    try:
+        return bool(json.loads(_counts(path).read_text(encoding="utf-8"))["n_without_vector"] == 0)
+    except FileNotFoundError:
+        return False
 
 
 def _parts(passages: StoredPassages) -> Iterator[pa.Table]:

@@ -33,7 +33,7 @@ class FixedIndex:
 
     def __init__(self, study: Study, lake: Lake, method: Method, log: logging.Logger) -> None:
         folder = index_folder(study, lake, method.name, load_retriever(method))
-        self._parts = list(read_vectors(folder, is_mapped=True))
+        self._parts = list(read_vectors(folder))
         self._passages = open_passages(study, lake, log)
         self._method = method
         whole = lake.read("passages", columns=["passage_id"], only=pc.field("source") == VERBALISED)

@@ -1,0 +1,67 @@
+"""IVF-PQ and HNSW beside exact search: seconds, bytes and recall, for the retrieval benchmark."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import say, table
+from benchmarks.retrieval_process import K
+from dagster_project.core.retrieval.approximate import build_approximate, search_approximate
+from dagster_project.core.retrieval.nearest import Flat, nearest
+from dagster_project.core.retrieval.passage_vectors import PART_ROWS
+from dagster_project.core.retrieval.whole_files import write_array
+from dagster_project.core.retriever_settings import Hnsw, IvfPq
+
+DIMENSIONS = 384
+_LOG = logging.getLogger("longtail.benchmark")
+_CENTRES = 300
+_QUESTIONS = 500
+
+
+@dataclass(frozen=True)
+class Found:
+    """`recalls`: the benchmark's figures. Seconds: `train_s` to train IVF-PQ, `code_s` and `link_s` to add a vector."""
+
+    recalls: dict[str, float]
+    train_s: float
+    code_s: float
+    link_s: float
+
+
+def compare_approximate(folder: Path, n: int) -> Found:
+    """Build and search both over `n` vectors around centres, as sentence embeddings are."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((_CENTRES, DIMENSIONS), dtype=np.float32)
+    vectors = centres[rng.integers(0, _CENTRES, n)] + rng.standard_normal((n, DIMENSIONS), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    asked = vectors[rng.integers(0, n, _QUESTIONS)] + 0.02 * rng.standard_normal(
+        (_QUESTIONS, DIMENSIONS), dtype=np.float32
+    )
+    exact = nearest(Flat(vectors, "cpu"), asked, K).rows
+    rows, recalls, built = [], {}, {}
+    for name, search in (("ivf_pq", IvfPq()), ("hnsw", Hnsw())):
+        say(f"{name}: index of {n:,} vectors …")
+        own = folder / name
+        own.mkdir(parents=True)
+        for number, start in enumerate(range(0, n, PART_ROWS)):
+            write_array(own / f"{number:05}.npy", vectors[start : start + PART_ROWS])
+        started = time.time()
+        build_approximate(own, search, name, _LOG)
+        trained = (own / "trained.faiss").stat().st_mtime - started
+        built[name] = trained, time.time() - started - trained
+        started = time.time()
+        found = search_approximate(own, search, asked, K).rows
+        search_s = time.time() - started
+        shared = [len(np.intersect1d(one, best)) for one, best in zip(found, exact, strict=True)]
+        recalls[f"{name}_recall"] = sum(shared) / exact.size
+        size = sum(file.stat().st_size for file in own.glob("index-*.faiss")) / n
+        figures = (f"{trained:.1f}", f"{built[name][1]:.1f}", f"{size:,.0f}", f"{_QUESTIONS / search_s:,.0f}")
+        rows.append((name, *figures, f"{recalls[f'{name}_recall']:.3f}"))
+    names = ("", "training s", "adding s", "bytes a vector", "questions/s", f"recall@{K} against exact")
+    table(f"Approximate search: {n:,} vectors of {DIMENSIONS} around {_CENTRES} centres", names, rows)
+    return Found(recalls, built["ivf_pq"][0], built["ivf_pq"][1] / n, built["hnsw"][1] / n)
