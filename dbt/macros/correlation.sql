@@ -6,11 +6,6 @@
     end
 {%- endmacro %}
 
-{#- Pearson correlation with a yes or no, over the rows that know both; null as above. -#}
-{% macro agreement_correlation(measure, agree) -%}
-    {{ correlation('if(' ~ agree ~ ' is null, null, ' ~ measure ~ ')', 'if(' ~ measure ~ ' is null, null, ' ~ agree ~ '::integer)') }}
-{%- endmacro %}
-
 {#-
   Rank from 1 within `partition`; ties share the mean of their ranks, as Spearman's correlation needs it. Both windows
   have the same order, so DuckDB sorts once.
