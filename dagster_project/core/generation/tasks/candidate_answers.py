@@ -123,16 +123,7 @@ class CandidateAnswers(Task):
         """Ordered by dataset, prompt, question_id and paraphrase_id; the log hears how many patterns are left out."""
         candidates, wordings = read_candidates(scope.lake), read_wordings(scope.lake)
         prompts = _prompts(scope)
-        groups = {
-            (dataset, prompt.name, relation): Group(
-                dataset,
-                prompt.name,
-                template_of(prompt, scope.model),
-                Score(targets(prompt.format, own), _free(scope)),
-            )
-            for (dataset, relation), own in candidates.items()
-            for prompt in prompts
-        }
+        groups = _groups(scope, prompts, candidates)
         asked = [
             (groups[dataset, prompt.name, relation], question, _FORMS[prompt.format].reads(wording), number)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
@@ -142,27 +133,24 @@ class CandidateAnswers(Task):
             if (dataset, relation) in candidates
             for number, wording in wordings.get((dataset, question.question_id), ())
         ]
-        readable = [
-            (group, question, text, number) for group, question, text, number in asked if text is not None
-        ]
-        passages_for = _passages(scope) if readable else None
-        items = [
+        passages_for, is_apart = _passages(scope), n_apart(scope) > 0
+        queries = [
             ClozeQuery(
                 group,
                 question,
                 text,
                 number,
                 candidates[group.dataset, question.relation or ""],
-                passages,
-                n_apart(scope) > 0,
+                passages_for(group.dataset, question, number),
+                is_apart,
             )
-            for group, question, text, number in readable
-            for passages in [passages_for(group.dataset, question, number) if passages_for else ()]
-            if passages or passages_for is None
+            for group, question, text, number in asked
+            if text is not None
         ]
-        n_without = len(readable) - len(items)
-        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(readable))
-        return Plan(items, n_without)
+        from_memory = method_of(scope).kind != RETRIEVAL
+        items = [query for query in queries if from_memory or query.passages]
+        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
+        return Plan(items, len(queries) - len(items))
 
     def row(self, scope: Scope, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
@@ -193,22 +181,32 @@ def _prompts(scope: Scope) -> list[Prompt]:
     return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
 
 
-def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]] | None:
-    """From a dataset, a question and a paraphrase_id to the passages; None for a method without passages."""
+def _groups(
+    scope: Scope, prompts: Sequence[Prompt], candidates: Mapping[tuple[str, str], Sequence[str]]
+) -> dict[tuple[str, str, str], Group]:
+    """What the queries of a dataset, prompt and relation have in common."""
+    return {
+        (dataset, prompt.name, relation): Group(
+            dataset,
+            prompt.name,
+            template_of(prompt, scope.model),
+            Score(targets(prompt.format, own), Decoding(scope.study.max_new_tokens)),
+        )
+        for (dataset, relation), own in candidates.items()
+        for prompt in prompts
+    }
+
+
+def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
+    """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
     method = method_of(scope)
-    if method.kind != RETRIEVAL:
-        return None
-    found = read_passages_of_wordings(scope.lake, method, n_apart(scope))
+    is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
+    found = read_passages_of_wordings(scope.lake, method, n_apart(scope)) if is_read else {}
 
     def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
         return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
 
     return passages_for
-
-
-def _free(scope: Scope) -> Decoding:
-    """How the text beside the scores is decoded."""
-    return Decoding(scope.study.max_new_tokens)
 
 
 def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
