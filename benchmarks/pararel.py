@@ -216,7 +216,9 @@ def _show(title: str, contestants: Sequence[Contestant]) -> None:
 def _show_measures(n: int, step: Step) -> None:
     rows = [(name, f"{seconds:.1f}") for name, seconds in step.found.items()]
     table(f"{n:,} predictions", ("step", "seconds"), rows)
-    print(f"With the starts of dbt: {step.seconds:.1f} s. Peak {step.peak_mb:,.0f} MB.")
+    print(
+        f"With the starts of dbt: {step.seconds:.1f} s, {step.cpu_s:.1f} s of the processor. Peak {step.peak_mb:,.0f} MB."
+    )
 
 
 if __name__ == "__main__":
