@@ -75,7 +75,7 @@ def print_plan(rates: Rates) -> None:
             f"IVF-PQ, {nlist:,} lists",
             assigned + (rates.train + PASSAGES * rates.code) * wider,
             PASSAGES * code,
-            max(PASSAGES * code, CENTRE_SAMPLE * nlist * DIMENSIONS * 4),
+            max(PASSAGES * code, CENTRE_SAMPLE * nlist * DIMENSIONS * (2 + 4)),
         ),
         _row(
             f"HNSW, {math.ceil(PASSAGES / _PIECE)} graphs",

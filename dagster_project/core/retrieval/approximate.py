@@ -147,7 +147,7 @@ def _lists(folder: Path, search: IvfPq, name: str) -> Any:
     n_centres = max(nlist, 1 << search.bits)
     sample = _sample(folder, n, n_centres * CENTRE_SAMPLE, dimensions)
     # of fewer vectors than centres, each is there several times
-    index.train(np.resize(sample, (max(len(sample), n_centres), dimensions)))
+    index.train(sample if len(sample) >= n_centres else np.resize(sample, (n_centres, dimensions)))
     return index
 
 
@@ -158,7 +158,7 @@ def _sample(folder: Path, n: int, wanted: int, dimensions: int) -> np.ndarray:
         part[np.sort(rng.permutation(len(part))[: math.ceil(len(part) * min(1, wanted / max(n, 1)))])]
         for _, part in read_vectors(folder)
     ]
-    sample = np.concatenate([np.empty((0, dimensions)), *taken]).astype(np.float32)
+    sample = np.concatenate([np.empty((0, dimensions), np.float16), *taken], dtype=np.float32)
     return sample if len(sample) else np.zeros((1, dimensions), dtype=np.float32)
 
 
