@@ -33,7 +33,7 @@
             shares.table_name = '{{ table_name }}'
             and generated.model = shares.model
             and generated.generation_key = shares.generation_key
-            {%- if table_name == 'answers' %}
+            {%- if table_name in ('answers', 'candidate_answers') %}
             and generated.method = shares.method
             {%- endif %}
 {%- endmacro %}
