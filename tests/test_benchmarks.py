@@ -61,7 +61,7 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The report has a process of its own, as all steps have in reality; the others run in this one, dbt among them."""
-    in_own_process = warehouse._step
+    in_own_process = warehouse.timed_step
 
     def step(name: str, *work: Any) -> warehouse.Step:
         return (in_own_process if name == "report" else warehouse._measured)(name, *work)
@@ -71,7 +71,7 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
         return subprocess.CompletedProcess(arguments, 0, "Done.", "")
 
     monkeypatch.setenv("LONGTAIL_HOME", "")  # put back at the end: each step points to its folder
-    monkeypatch.setattr(warehouse, "_step", step)
+    monkeypatch.setattr(warehouse, "timed_step", step)
     monkeypatch.setattr(warehouse, "dbt_command", build)
     monkeypatch.setattr(sys, "argv", ["warehouse", "--times", "0.002", "--models", "2", "--growth", "1"])
     warehouse.main()
