@@ -14,8 +14,8 @@ from benchmarks.retrieval_process import K
 from dagster_project.core.retrieval.approximate import build_approximate, search_approximate
 from dagster_project.core.retrieval.nearest import Flat, nearest
 from dagster_project.core.retrieval.passage_vectors import PART_ROWS
-from dagster_project.core.retrieval.whole_files import write_array
 from dagster_project.core.retriever_settings import Hnsw, IvfPq
+from dagster_project.core.whole_files import write_array
 
 DIMENSIONS = 384
 _LOG = logging.getLogger("longtail.benchmark")

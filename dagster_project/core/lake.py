@@ -117,10 +117,14 @@ class Lake:
     def ensure_schemas(self) -> None:
         """Write every table's zero-row schema file if it is missing or damaged, or if the columns have changed.
 
-        This also removes the files that killed writers left.
+        This also removes the files that killed writers left, and those of an earlier version that divided a table by
+        fewer keys: nobody would replace them, and their rows would double the new ones.
         """
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
+            for partition in self.partitions(name) if len(table.partitioned_by) > 1 else ():
+                if partition.count("|") + 1 < len(table.partitioned_by):
+                    self.discard(name, partition)
             path = self.path(name, _SCHEMA_FILE)
             if _schema_of(path) == table.schema:
                 continue

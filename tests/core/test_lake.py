@@ -104,6 +104,17 @@ def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
     assert pq.read_schema(path).equals(TABLES["triples"].schema)
 
 
+def test_a_file_of_an_earlier_version_with_fewer_keys_is_removed(lake: Lake) -> None:
+    for name in ("m", "m__closed_book"):
+        path = lake.root / "candidate_answers" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"rows")
+
+    lake.ensure_schemas()
+
+    assert lake.partitions("candidate_answers") == ["m|closed_book"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:

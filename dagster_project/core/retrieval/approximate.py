@@ -24,9 +24,9 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.nearest import SPARE, Nearest, rounded
 from dagster_project.core.retrieval.passage_vectors import read_vectors
-from dagster_project.core.retrieval.whole_files import remove, whole
 from dagster_project.core.retriever_settings import Hnsw, IvfPq
 from dagster_project.core.threads import thread_count
+from dagster_project.core.whole_files import remove, whole
 
 PIECE_PARTS = 10
 """Parts of vectors in a piece: 250,000 passages."""

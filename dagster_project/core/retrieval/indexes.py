@@ -24,8 +24,8 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
 from dagster_project.core.retrieval.stored_passages import open_passages
-from dagster_project.core.retrieval.whole_files import remove
 from dagster_project.core.study.study import Study
+from dagster_project.core.whole_files import remove
 
 _REPORT = "index.json"
 _STAGING = ".staging"

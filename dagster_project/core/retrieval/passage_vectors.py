@@ -25,7 +25,7 @@ import pyarrow as pa
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
-from dagster_project.core.retrieval.whole_files import remove_dead, whole, write_array
+from dagster_project.core.whole_files import remove_dead, whole, write_array
 
 PART_ROWS = 25_000
 """Passages that a killed build may have to encode again: minutes on a CPU."""

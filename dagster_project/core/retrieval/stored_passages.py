@@ -23,10 +23,10 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Lake
 from dagster_project.core.progress import Progress
-from dagster_project.core.retrieval.whole_files import remove_dead, whole
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.threads import thread_count
+from dagster_project.core.whole_files import remove_dead, whole
 
 SHARD_ROWS = 250_000
 _COLUMNS = ("passage_id", "entity_id", "title", "position", "text")

@@ -31,7 +31,6 @@ from dagster_project.core.progress import Progress
 from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint
-from dagster_project.core.retrieval.whole_files import remove, remove_dead, whole
 from dagster_project.core.retriever_settings import EncoderSettings
 from dagster_project.core.study.study import Model, Study
 from dagster_project.core.study.sweep import Setting, Sweep
@@ -39,6 +38,7 @@ from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
 from dagster_project.core.tuning.judge import predictions
 from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
+from dagster_project.core.whole_files import remove, remove_dead, whole
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
 _TRAINING = "dagster_project.core.tuning.learner"

@@ -24,7 +24,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.loading import first_line
-from dagster_project.core.retrieval.whole_files import whole
+from dagster_project.core.whole_files import whole
 
 FILE = "model.pth.tar"
 READER, RETRIEVER = "reader", "retriever"

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.reference_models import FUSION
@@ -145,7 +146,7 @@ def reader(folder: Path, device: str) -> Callable[[Sequence[Cloze]], list[str]]:
 
     from dagster_project.core.sandbox.training.fusion import fused
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     torch.nn.Module.to(model, device)
 

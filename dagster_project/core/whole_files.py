@@ -1,7 +1,7 @@
-"""Files and folders of indexes that appear whole or not at all, each of which is a part of a longer work.
+"""Files and folders of indexes and models that appear whole or not at all, each of which is a part of a longer work.
 
 What belongs here: staging, renaming, arrays that a full disk cannot cut unseen. What does not: which parts there are
-(the retrievers' modules), and files of the lake (`core.files`).
+(the modules that do the work), and files of the lake (`core.files`).
 """
 
 from __future__ import annotations
