@@ -13,9 +13,24 @@ with generations as (
 paired as (
 
     select
-        asked,
-        base,
-        case when asked.quip is not null and base.quip is not null then least(asked.n_grams, base.n_grams) end as n_grams
+        asked.dataset,
+        asked.question_id,
+        asked.model,
+        asked.method,
+        asked.grounding_prompt,
+        case when asked.method = base.method then 'null_prompt' else 'no_passage' end as compared_with,
+        -- As many 25-grams of both, from the start, as the shorter one has.
+        case
+            when asked.quip is not null and base.quip is not null then least(asked.n_grams, base.n_grams)
+        end as n_shared,
+        asked.quip,
+        asked.span_first_grams,
+        asked.span_grams,
+        asked.score,
+        base.quip as base_quip,
+        base.span_first_grams as base_span_first_grams,
+        base.span_grams as base_span_grams,
+        base.score as base_score
     from generations as asked
     inner join generations as base
         on
@@ -32,19 +47,18 @@ paired as (
 final as (
 
     select
-        asked.dataset,
-        asked.question_id,
-        asked.model,
-        asked.method,
-        asked.grounding_prompt,
-        case when asked.method = base.method then 'null_prompt' else 'no_passage' end as compared_with,
-        case when n_grams is not null then asked.quip end as quip,
-        case when n_grams is not null then base.quip end as base_quip,
-        -- As many 25-grams of both, from the start, as the shorter one has.
-        {{ quip_of_first('asked', 'n_grams') }} as same_length_quip,
-        {{ quip_of_first('base', 'n_grams') }} as base_same_length_quip,
-        asked.score,
-        base.score as base_score
+        dataset,
+        question_id,
+        model,
+        method,
+        grounding_prompt,
+        compared_with,
+        case when n_shared is not null then quip end as quip,
+        case when n_shared is not null then base_quip end as base_quip,
+        {{ quip_of_first('span_first_grams', 'span_grams', 'n_shared') }} as same_length_quip,
+        {{ quip_of_first('base_span_first_grams', 'base_span_grams', 'n_shared') }} as base_same_length_quip,
+        score,
+        base_score
     from paired
 
 )

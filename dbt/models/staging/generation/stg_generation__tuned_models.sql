@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'tuned_models') }}
-    where tuned_model in (select tuned_model from {{ ref('stg_study__sweep_settings') }})
+    where tuned_model in (select settings.tuned_model from {{ ref('stg_study__sweep_settings') }} as settings)
 
 ),
 
