@@ -34,8 +34,8 @@ found as (
         retrieved.question_id,
         retrieved.paraphrase_id,
         retrieved.retriever,
-        list(retrieved.passage_id) as passage_ids,
-        list(distinct passages.title) as titles,
+        list(retrieved.passage_id order by retrieved.rank) as passage_ids,
+        list(distinct passages.title order by passages.title) as titles,
         any_value(retrieved.query_embedding) as query_embedding
     from retrieved
     inner join retrievers on retrieved.dataset = retrievers.dataset and retrieved.retriever = retrievers.retriever
