@@ -193,7 +193,7 @@ def test_an_architecture_that_transformers_does_not_convert_is_named(tiny: Tiny,
 def test_a_study_names_a_file_beside_it_and_its_hash(tiny: Tiny, tmp_path: Path) -> None:
     shutil.copy(tiny.path, tmp_path / "tiny.gguf")
     study = tmp_path / "study.yaml"
-    model = read_model(Reader(study, "models[0]", {"name": "tiny", "path": "tiny.gguf"}))
+    model = read_model(Reader(study, "models[0]", {"name": "tiny", "path": "tiny.gguf"}), 20)
     assert find_gguf(model) == tmp_path / "tiny.gguf"
     assert convert(replace(model, revision=convert(model).revision)).quantisation == "Q8_0"
     with pytest.raises(BackendError, match="and the study asks for revision 0123"):
@@ -201,7 +201,7 @@ def test_a_study_names_a_file_beside_it_and_its_hash(tiny: Tiny, tmp_path: Path)
     with pytest.raises(BackendError, match=f"there is no file {tmp_path}/other.gguf"):
         check_folder(replace(model, path="other.gguf"))
     with pytest.raises(StudyError, match="a GGUF file has a quantisation of its own"):
-        read_model(Reader(study, "models[0]", {"name": "tiny", "path": "t.gguf", "quantisation": "8bit"}))
+        read_model(Reader(study, "models[0]", {"name": "tiny", "path": "t.gguf", "quantisation": "8bit"}), 20)
 
 
 def test_a_file_of_an_installed_package_is_found(

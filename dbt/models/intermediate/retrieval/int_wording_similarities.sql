@@ -1,9 +1,15 @@
 {%- set key = 'dataset, retriever, relation, answer_kind, model, method, prompt, measure' -%}
 with similarities as (
 
-    unpivot (select * from {{ ref('int_wording_pairs') }})
-    on passages_jaccard, titles_jaccard, query_cosine
-    into name measure value similarity
+    {% for measure in ['passages_jaccard', 'titles_jaccard', 'query_cosine'] -%}
+    select
+        * exclude (passages_jaccard, titles_jaccard, query_cosine),
+        '{{ measure }}' as measure,
+        {{ measure }} as similarity
+    from {{ ref('int_wording_pairs') }}
+    where {{ measure }} is not null
+    {% if not loop.last %}union all{% endif %}
+    {% endfor %}
 
 ),
 
