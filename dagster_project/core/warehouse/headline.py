@@ -88,7 +88,7 @@ def render_headline(rows: Sequence[HeadlineRow]) -> str:
     Columns dataset and prompt are left out if they have only one value.
     """
     if not rows:
-        return "No answers are published yet."
+        return "The published marts have no answers to questions; table catalogue lists what they have."
     shown = [
         (name, text)
         for name, text in _COLUMNS

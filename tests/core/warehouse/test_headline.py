@@ -46,7 +46,10 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
-    assert render_headline(headline(publish_warehouse(study, LOG).path)) == "No answers are published yet."
+    assert (
+        render_headline(headline(publish_warehouse(study, LOG).path))
+        == "The published marts have no answers to questions; table catalogue lists what they have."
+    )
 
 
 def test_a_missing_or_broken_file_is_one_clear_line(tmp_path: Path) -> None:
