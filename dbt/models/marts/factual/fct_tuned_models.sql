@@ -1,36 +1,7 @@
 {%- set key = 'tuned_model, step, split' -%}
-with by_relation as (
+with together as (
 
-    select
-        {{ key }},
-        relation,
-        measure,
-        count(*) filter (where denominator > 0) as n_facts,
-        sum(denominator) as n,
-        sum(numerator) / nullif(sum(denominator), 0) as value
-    from {{ ref('int_tuned_measures') }}
-    group by {{ key }}, relation, measure
-
-),
-
--- Pooled within relations; then every relation counts alike.
-together as (
-
-    select
-        *,
-        (n > 0)::bigint as n_relations
-    from by_relation
-    union all by name
-    select
-        {{ key }},
-        'all' as relation,
-        measure,
-        sum(n_facts)::bigint as n_facts,
-        sum(n) as n,
-        avg(value) as value,
-        count(value) as n_relations
-    from by_relation
-    group by {{ key }}, measure
+    {{ means_over_relations(ref('int_tuned_measures'), key) }}
 
 ),
 
