@@ -132,7 +132,8 @@ FACTUAL = Figure(
     "are bootstrap 95 % intervals over facts.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
     tables=("fct_factual_consistency",),
-    sql="""select dataset, prompt, model, method, relation, measure, n_facts, value, ci_low, ci_high
+    sql="""select dataset, prompt, model, method, model || ', ' || method as answered_by, relation, measure, n_facts, value,
+    ci_low, ci_high
 from marts.fct_factual_consistency
 where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
@@ -154,9 +155,9 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
                 "axis": {"tickCount": 5, "grid": True},
             },
             names("relation"),
-            series("model", "model"),
+            series("answered_by", "model and method"),
             tooltip(
-                ("model", "model"),
+                ("answered_by", "model and method"),
                 ("relation", "relation"),
                 ("measure", "measure"),
                 *estimate("value", "value", ".3f"),
@@ -164,7 +165,7 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
             ),
             low="ci_low",
             high="ci_high",
-            offset="model",
+            offset="answered_by",
         ),
         least=260,
         rows="relation",
