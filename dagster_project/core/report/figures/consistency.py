@@ -132,8 +132,8 @@ FACTUAL = Figure(
     "are bootstrap 95 % intervals over facts.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
     tables=("fct_factual_consistency",),
-    sql="""select dataset, prompt, model, method, model || ', ' || method as answered_by, relation, measure, n_facts, value,
-    ci_low, ci_high
+    sql="""select dataset, prompt, model, method, model || ', ' || method as answered_by, relation, measure, n_facts,
+    value, ci_low, ci_high
 from marts.fct_factual_consistency
 where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
