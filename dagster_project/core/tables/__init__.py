@@ -11,7 +11,9 @@ import pyarrow as pa
 from dagster_project.core.tables.generation import GENERATION_TABLES
 from dagster_project.core.tables.grounding import GROUNDING_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
+from dagster_project.core.tables.passages import PASSAGE_TABLES
 from dagster_project.core.tables.prediction import PREDICTION_TABLES
+from dagster_project.core.tables.questions import QUESTION_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
 from dagster_project.core.tables.schema import Column, Table, column
 from dagster_project.core.tables.signals import SIGNAL_TABLES
@@ -46,6 +48,8 @@ TABLES: dict[str, Table] = {
     for table in (
         *STUDY_TABLES,
         *WORLD_TABLES,
+        *QUESTION_TABLES,
+        *PASSAGE_TABLES,
         *IMPORT_TABLES,
         *REFERENCE_TABLES,
         *GENERATION_TABLES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.generation import ACCOUNTS
+from dagster_project.core.tables.accounts import ACCOUNTS
 from dagster_project.core.tables.schema import (
     DATASET,
     GROUNDING_KIND,

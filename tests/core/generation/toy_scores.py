@@ -21,7 +21,7 @@ from dagster_project.core.lake import Outcome
 from dagster_project.core.study.backends import SCORE
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.tables.generation import ACCOUNTS
+from dagster_project.core.tables.accounts import ACCOUNTS
 from dagster_project.core.tables.schema import DATASET, MODEL, QUESTION_ID, Table, column
 
 TABLE = Table(

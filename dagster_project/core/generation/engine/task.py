@@ -16,7 +16,8 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.engine.items import Item
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import GENERATE, IMPORTED
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 
 AnyItem = TypeVar("AnyItem", bound=Item, covariant=True)
 _SILENT = logging.getLogger(f"{__name__}.silent")
@@ -48,7 +49,7 @@ class Plan(Generic[AnyItem]):
 
 
 class Task(ABC):
-    """One generated lake table, which has the accounting columns of `core.tables.generation`.
+    """One generated lake table, which has the accounting columns of `core.tables.accounts`.
 
     `keys` are the columns that tell its rows apart, those of the partition left out. `capability` is what a backend
     must be able to do.

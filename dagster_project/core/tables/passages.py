@@ -1,0 +1,115 @@
+"""Lake tables of what a model can read: passages, and those that retrievers found."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dagster_project.core.tables.schema import (
+    DATASET,
+    HAS_ANSWER_POPQA,
+    PARAPHRASE_ID,
+    QUESTION_ID,
+    Table,
+    column,
+)
+
+PASSAGES = (
+    column(
+        "passage_id",
+        pa.string(),
+        "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
+        " the file's own id, as in psgs:42",
+    ),
+    column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
+    column("title", pa.string(), "title of the article"),
+    column("position", pa.int32(), "position among the passages of its article that there are, from 0"),
+    column("text", pa.string(), "the passage without its title"),
+    column(
+        "source",
+        pa.string(),
+        "where the passage comes from: sandbox, wikipedia, verbalised, collection, or questions (a text"
+        " beside a question)",
+    ),
+    column("collection", pa.string(), "collection, as named in the study; null without one", null=True),
+    column(
+        "collection_source",
+        pa.string(),
+        "whose texts the collection has; null without one",
+        null=True,
+    ),
+    column("collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True),
+    column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
+    column(
+        "section",
+        pa.string(),
+        "titles of the headings above the passage, joined by colons, which stand before its text; null = none",
+        null=True,
+    ),
+    column("revision", pa.string(), "number of the page's revision; null = unknown", null=True),
+    column("url", pa.string(), "address of the page; null = unknown", null=True),
+    column(
+        "revision_date",
+        pa.string(),
+        "when the revision was saved, as the source writes it; null = unknown",
+        null=True,
+    ),
+)
+
+_RETRIEVER = column("retriever", pa.string(), "retriever, and method that uses its first passage")
+PASSAGE_TABLES = (
+    Table(
+        "passages",
+        "One row per passage: about 100 words of one article, or one subject's verbalised triples.",
+        PASSAGES,
+    ),
+    Table(
+        "cited_passages",
+        "One row per passage that a retriever of the study found: those rows of passages that a reader may want to see.",
+        PASSAGES,
+    ),
+    Table(
+        "retrieved_passages",
+        "One row per (dataset, question, wording, retriever, rank). Other wordings than the question itself only if the"
+        " study retrieves for paraphrases, and only for retrievers that read the wording.",
+        (
+            DATASET,
+            QUESTION_ID,
+            PARAPHRASE_ID,
+            _RETRIEVER,
+            column("rank", pa.int32(), "rank of the passage, 1 = best"),
+            column("passage_id", pa.string(), "passage that the retriever found"),
+            column("score", pa.float64(), "the retriever's own score; null where it gives none", null=True),
+            column(
+                "query_embedding",
+                pa.list_(pa.float32()),
+                "vector of the wording by the retriever's encoder, at rank 1 alone; null unless the study retrieves for"
+                " paraphrases, and for a retriever without vectors",
+                null=True,
+            ),
+            column(
+                "has_answer",
+                pa.bool_(),
+                "the uncut passage contains a gold answer as a token sequence (DPR's rule)",
+            ),
+            HAS_ANSWER_POPQA,
+        ),
+        partitioned_by=("retriever",),
+    ),
+    Table(
+        "search_recalls",
+        "One row per (retriever, dataset, question, k): a retriever whose search is not exact, and questions of a seeded"
+        " sample of at most 1,000.",
+        (
+            _RETRIEVER,
+            DATASET,
+            QUESTION_ID,
+            column("k", pa.int32(), "depth: 1, 5, 20, and the study's top_k; none is above top_k"),
+            column(
+                "n_exact",
+                pa.int32(),
+                "first k passages by exact search of the same vectors; fewer where the collection is smaller",
+            ),
+            column("n_found", pa.int32(), "how many of these are among the retriever's first k"),
+        ),
+    ),
+)
