@@ -23,7 +23,7 @@ from benchmarks.shapes import T5_SMALL, write_model
 from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.generation.backends.base import Decoding, Scored
 from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 N_PASSAGES = 20
 _WORDS = (

@@ -32,7 +32,7 @@ from dagster_project.core.generation.backends.base import Backend, Decoding, Fai
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.reference_models import reference_model_path
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
 LONGTAIL = "Longtail"

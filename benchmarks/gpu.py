@@ -22,7 +22,7 @@ from benchmarks.shapes import NEOX_20B, OPT_6_7B, TINY, Shape, peaks_of, write_m
 from dagster_project.core.generation.backends.base import Decoding, Generation
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 EQUAL = {"bfloat16": 0.5, "float32": 0.998}
 _LOOPED = 24

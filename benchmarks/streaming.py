@@ -19,7 +19,7 @@ from dagster_project.core.generation.engine.job import Job
 from dagster_project.core.generation.engine.resume import complete
 from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 
 def main() -> None:

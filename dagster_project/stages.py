@@ -13,7 +13,8 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 from dagster_project.core.study.window import window
 
 OUTPUTS = frozenset({"warehouse", "report"})

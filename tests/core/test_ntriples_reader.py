@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.rdf import Reading, read_triples
-from dagster_project.core.study.study import Source
+from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.rdf_file import rdf_path
 
 GOOD = b"<http://e/s> <http://e/p> <http://e/o%d> ."

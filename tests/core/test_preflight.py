@@ -11,19 +11,15 @@ import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.preflight import misses
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Import, Place, Results
+from dagster_project.core.study.models import Model, Service
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.reference_questions import ReferenceQuestions, TagMe
-from dagster_project.core.study.study import (
-    Dataset,
-    FactSample,
-    Model,
-    Popularity,
-    Prompt,
-    Service,
-    Source,
-    Study,
-)
+from dagster_project.core.study.source import FactSample, Source
+from dagster_project.core.study.study import Study
 
 WIKIDATA = Source("wikidata", "2026-10")
 RDF_FILE = Source("rdf_file", "2026-10", path_env="FACTS_NT")

@@ -16,7 +16,8 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.lake_rows import describe_study
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study

@@ -18,7 +18,8 @@ from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome, QuarantinedRow, Streamed
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 
 _TABLE = "answer_embeddings"
 

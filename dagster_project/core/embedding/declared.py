@@ -21,13 +21,14 @@ from typing import Any
 from dagster_project.core.embedding.encoder import Encoder
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.generation.backends.local.loading import first_line, input_limit
+from dagster_project.core.generation.backends.local.failures import first_line
+from dagster_project.core.generation.backends.local.limits import input_limit
 from dagster_project.core.generation.backends.model_files import ModelFiles
 from dagster_project.core.generation.backends.weights import Weights, check_folder, find_weights
 from dagster_project.core.linear_layers import use_fastest
 from dagster_project.core.progress import Progress
 from dagster_project.core.retriever_settings import PACKAGE, EncoderSettings
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
 _LOG = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.backends.local.placement import find_device, lease_device
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PART = 4_096
 """Texts whose vectors are in memory at a time: 6 MB."""

@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.generation.backends.local.loading import first_line, input_limit
+from dagster_project.core.generation.backends.local.failures import first_line
+from dagster_project.core.generation.backends.local.limits import input_limit
 from dagster_project.core.generation.backends.local.placement import find_device, lease_device
 from dagster_project.core.generation.backends.local.stepper import padded_batches
 from dagster_project.core.generation.backends.model_files import ModelFiles, find_files
 from dagster_project.core.generation.backends.weights import check_folder, find_weights
 from dagster_project.core.progress import Progress
-from dagster_project.core.study.study import Model, Nli
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.text_models import Nli
 from dagster_project.core.threads import thread_count
 
 Pair = tuple[str, str]

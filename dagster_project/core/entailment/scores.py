@@ -21,7 +21,7 @@ from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.entailment.classifier import Classifier, Pair, model_of
 from dagster_project.core.fingerprints import code_version
 from dagster_project.core.generation.backends.weights import find_weights
-from dagster_project.core.study.study import Nli
+from dagster_project.core.study.text_models import Nli
 
 _FILE = "entailments.sqlite"
 _STORE_EVERY_S = 2.0

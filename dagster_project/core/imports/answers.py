@@ -21,8 +21,10 @@ from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import Results, load_format, slice_of
-from dagster_project.core.study.study import Dataset, Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:

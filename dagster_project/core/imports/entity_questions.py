@@ -29,8 +29,8 @@ from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import Import
-from dagster_project.core.study.study import Dataset
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}

@@ -21,8 +21,9 @@ from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import QUESTIONS, Import, load_format, slice_of
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 PARTITION = IMPORTED
 

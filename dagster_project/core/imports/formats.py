@@ -14,9 +14,9 @@ from dagster_project.core.imports.compressed import ACCEPT_CUT
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
 from dagster_project.core.imports.results import ImportedAnswer, Questions
 from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, Results
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import Dataset
 
 Keys = Mapping[str, Callable[[Reader, str], Any]]
 Names = Callable[[], Mapping[str, set[str]]]

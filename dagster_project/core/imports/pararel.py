@@ -29,8 +29,8 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import Import
-from dagster_project.core.study.study import Dataset
 
 PATTERNS, FACTS = "graphs_json", "trex_lms_vocab"
 _FILE = re.compile(r"P[1-9]\d*\.jsonl")

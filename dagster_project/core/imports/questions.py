@@ -18,8 +18,9 @@ from dagster_project.core.imports.formats import ParaphraseFormat
 from dagster_project.core.imports.places import find_file
 from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.relations.relation import ALL, SUBJECT
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import PARAPHRASES, load_format
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 
 def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Logger) -> ImportedDataset:

@@ -28,7 +28,8 @@ from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.questions.chosen import choice_slice, chosen_questions, relation_order
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import Relation
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.asked import asked_entities, asked_facts, sample_content
 
 

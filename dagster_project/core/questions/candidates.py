@@ -24,7 +24,8 @@ from dagster_project.core.questions.sampling import (
     median_factor,
     sample_triples,
 )
-from dagster_project.core.study.study import FactSample, Study
+from dagster_project.core.study.source import FactSample
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.wikimedia.asked import CANDIDATES as TABLE
 from dagster_project.core.wikimedia.asked import KEPT

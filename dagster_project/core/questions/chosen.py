@@ -23,7 +23,8 @@ from dagster_project.core.imports.places import find_file
 from dagster_project.core.imports.records import file_hashes, read_lines
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.study import Study
 
 RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
 _SHOWN = 3

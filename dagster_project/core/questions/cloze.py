@@ -15,7 +15,8 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.facts import file_slice, format_of, read_questions
 from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.study import Study
 
 PATTERNS, CANDIDATES = "patterns", "candidates"
 

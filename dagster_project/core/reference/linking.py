@@ -18,7 +18,8 @@ from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome
 from dagster_project.core.reference.mentions import NAMES, TAGME
 from dagster_project.core.reference.service import row_key
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.study import Study
 
 ALL = "all"
 _TEMPLATE = "template"

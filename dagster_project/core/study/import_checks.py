@@ -11,7 +11,9 @@ from dagster_project.core.study.imports import PARAPHRASES, QUESTIONS, load_form
 from dagster_project.core.study.reader import Reader
 
 if TYPE_CHECKING:
-    from dagster_project.core.study.study import Dataset, Model, Study
+    from dagster_project.core.study.datasets import Dataset
+    from dagster_project.core.study.models import Model
+    from dagster_project.core.study.study import Study
 
 
 def check(read: Reader, study: Study) -> None:

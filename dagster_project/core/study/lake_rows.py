@@ -7,15 +7,9 @@ what the keys mean (`study.study`), and anything that reads facts or answers.
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
-import re
-import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, memory_method
@@ -25,12 +19,13 @@ from dagster_project.core.prompt_formats import (
     FORMATS,
     GROUNDING_PROMPTS,
 )
-from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
-from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_header
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.gguf_files import find_gguf, read_header
+from dagster_project.core.study.parameters import local_parameters
 from dagster_project.core.study.prices import prices_of
-from dagster_project.core.study.study import Dataset, Model, Study
+from dagster_project.core.study.study import Study
 
 STUDY_TABLES = (
     "models",
@@ -43,11 +38,6 @@ STUDY_TABLES = (
     "grounding_prompts",
     "sweep_settings",
 )
-
-_SANDBOX = "sandbox:"
-# Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.
-_BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
-_MAX_HEADER_BYTES = 100_000_000
 
 
 def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
@@ -67,12 +57,13 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
 
 def describe_models(study: Study, lake: Lake) -> Outcome:
     """Write lake table `models`; if the study gives no n_parameters, local weights are counted."""
-    headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if is_gguf(m)}
+    headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
     rows = [
         {
             "model": model.name,
             "family": model.family,
-            "n_parameters": model.n_parameters or (header.n_parameters if header else _counted(model)),
+            "n_parameters": model.n_parameters
+            or (header.n_parameters if header else local_parameters(model)),
             "backend": model.backend,
             "path": model.path,
             "revision": model.revision,
@@ -230,19 +221,6 @@ def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
     return _write(lake, "grounding_prompts", rows)
 
 
-def count_parameters(folder: Path) -> int:
-    """The number of parameters in the safetensors files of `folder`; only the headers are read.
-
-    Tied weights are stored once and counted once; buffers are left out. Errors: `BackendError` naming the file.
-    """
-    return sum(
-        math.prod(entry["shape"])
-        for file in sorted(folder.glob("*.safetensors"))
-        for name, entry in _header(file).items()
-        if name != "__metadata__" and not _BUFFER.search(name)
-    )
-
-
 def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
     """Write lake table `sweep_settings`; it is empty without a sweep."""
     rows = [
@@ -261,32 +239,6 @@ def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
         for setting in sweep.drawn
     ]
     return _write(lake, "sweep_settings", rows)
-
-
-def _counted(model: Model) -> int | None:
-    """The parameters of local weights; None if the weights are not local."""
-    if not model.generates:
-        return None
-    if model.path.startswith(_SANDBOX):
-        folder = reference_model_path(model.path.removeprefix(_SANDBOX))
-    else:
-        folder = Path(model.path).expanduser()
-    return count_parameters(folder) or None if folder.is_dir() else None
-
-
-def _header(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > _MAX_HEADER_BYTES:
-                raise ValueError(f"a header of {length} bytes")
-            header = json.loads(stream.read(length))
-            shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
-            if not all(isinstance(size, int) for shape in shapes for size in shape):
-                raise ValueError("a shape is no list of whole numbers")
-            return dict(header)
-    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BackendError(f"{file}: not a safetensors file ({error}); fetch the weights again") from None
 
 
 def _write(lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> Outcome:

@@ -1,4 +1,4 @@
-"""Reading key `models` of study.yaml.
+"""Key `models` of study.yaml: the language models, and the services that have them.
 
 What belongs here: the keys of a model and of its service, their defaults, and which keys exclude each other. What does
 not: which keys a backend understands (`study.backends`), and what a study needs from a backend
@@ -8,17 +8,91 @@ not: which keys a backend understands (`study.backends`), and what a study needs
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from dagster_project.core.study.backends import BACKENDS, IMPORTED
-from dagster_project.core.study.gguf_files import is_gguf
-from dagster_project.core.study.imports import read_results
+from dagster_project.core.study.imports import Results, read_results
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import APIS, DEVICE_MAPS, Model, Service
 
+DEVICE_MAPS = ("auto", "balanced", "sequential")
+APIS = ("completions", "chat")
+PACKAGE = "package:"
+"""Begins the path of a file that an installed package carries."""
+GGUF = ".gguf"
 _ALL_KEYS = frozenset().union(*(backend.keys for backend in BACKENDS.values()))
 _NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.needs}
 """Each key that only one backend has and needs → that backend."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server with an OpenAI-compatible HTTP API, for backend `openai`.
+
+    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable with the
+    key. `requests_per_minute` and `tokens_per_minute` are the server's limits; None: no limit. A partition may cost
+    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's.
+    """
+
+    base_url: str
+    api: str = "completions"
+    api_key_env: str | None = None
+    max_concurrency: int = 8
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    max_cost_usd: float | None = None
+    prompt_usd_per_million: float | None = None
+    completion_usd_per_million: float | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A language model.
+
+    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, a GGUF file (relative
+    to the study file, in `study_folder`), `package:<package>/<file>` for one that an installed package carries, or the
+    model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device or `auto`;
+    `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
+    `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
+    price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
+    §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
+    retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
+    with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
+    Backend `imported` loads no model: its answers are the imported `results`.
+    """
+
+    name: str
+    path: str
+    backend: str = "transformers"
+    family: str = ""
+    n_parameters: int | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    quantisation: str = "none"
+    device: str = "auto"
+    device_map: str | None = None
+    batch_tokens: int = 16_384
+    device_hour_usd: float | None = None
+    rambles: bool = False
+    encoder_decoder: bool = False
+    instruction_tuned: bool | None = None
+    passages: int = 0
+    passage_tokens: int = 384
+    service: Service | None = None
+    results: tuple[Results, ...] = ()
+    study_folder: Path | None = None
+
+    @property
+    def generates(self) -> bool:
+        """Whether the platform asks this model; imported answers come from files."""
+        return self.backend not in BACKENDS or BACKENDS[self.backend].generates
+
+    @property
+    def is_gguf(self) -> bool:
+        """Whether its path names a GGUF file that this machine loads."""
+        is_file = self.path.startswith(PACKAGE) or self.path.lower().endswith(GGUF)
+        return self.backend == "transformers" and is_file
 
 
 def read_model(read: Reader, top_k: int) -> Model:
@@ -49,7 +123,7 @@ def read_model(read: Reader, top_k: int) -> Model:
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
     )
-    if not is_gguf(model):
+    if not model.is_gguf:
         return model
     if model.quantisation != "none":
         raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")

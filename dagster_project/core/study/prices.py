@@ -14,7 +14,7 @@ from datetime import date
 from fractions import Fraction
 from urllib.parse import urlsplit
 
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _STUDY = "study"
 _ALWAYS = "1970-01-01"

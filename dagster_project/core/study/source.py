@@ -1,21 +1,69 @@
-"""Reading key `source` of study.yaml.
+"""Key `source` of study.yaml: where facts, page views and texts come from.
 
 What belongs here: its keys, their defaults, and which keys exclude each other. What does not: fetching (`wikimedia`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import (
-    FACT_ORIGINS,
-    FREQUENCIES,
-    MATCHES,
-    SOURCE_KINDS,
-    VIEW_ORIGINS,
-    FactSample,
-    Source,
-)
+
+SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
+FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
+VIEW_ORIGINS = ("auto", "api", "dump")
+FREQUENCIES = ("popularity", "text")
+MATCHES = ("whole_words", "anywhere")
+NO_SOURCE = "none"
+
+
+@dataclass(frozen=True)
+class FactSample:
+    """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
+
+    `frequency` says how the subject's frequency is measured. `text`: how often its names occur in `text`, rescaled to
+    800 MB (`match`: as `whole_words`, or `anywhere`). `popularity`: the study's measure; page views are those of
+    `month`. At most `per_relation` facts per relation are kept. The study's `seed` also seeds this draw.
+    """
+
+    frequency: str
+    per_relation: int = 2_000
+    month: str | None = None
+    text: Place | None = None
+    match: str = "whole_words"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where facts, views and texts come from.
+
+    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`.
+    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
+    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
+    `none`: the study has no source; all its datasets are imports.
+    `snapshot` is the month that the facts are pinned to; a new value fetches them again.
+
+    `facts_from`: the SPARQL service; wbgetentities, for the subjects in the file of `ids_env`; or the truthy dump of
+    `dump_env`, which is downloaded if that variable is not set. `views_from`: the page view API; the monthly dumps in
+    the folder of `page_view_dumps_env` (downloaded if it is not set); or `auto`: the dumps if there are many articles.
+    A truncated dump is used up to the break only if `accept_cut_dumps` is set. Without `sample`, all facts are asked
+    about.
+    """
+
+    kind: str
+    snapshot: str
+    seed: int = 0
+    facts_per_relation: int = 140
+    path_env: str = "LONGTAIL_RDF_FILE"
+    contact_env: str = "LONGTAIL_CONTACT"
+    facts_from: str = "query_service"
+    views_from: str = "auto"
+    ids_env: str = "LONGTAIL_ENTITY_IDS"
+    dump_env: str = "LONGTAIL_TRUTHY_DUMP"
+    page_view_dumps_env: str = "LONGTAIL_PAGE_VIEW_DUMPS"
+    accept_cut_dumps: bool = False
+    sample: FactSample | None = None
 
 
 def read_source(read: Reader) -> Source:

@@ -1,12 +1,12 @@
-"""A study as frozen objects: the content of study.yaml.
+"""A study as a frozen object: the content of study.yaml.
 
-What belongs here: the keys of a study and their allowed values. What does not: reading and checking the file
-(`study.file`), and the effects of the keys.
+What belongs here: what the whole study says, over all of its keys. What does not: the keys themselves (each has a module
+beside this one), reading and checking the file (`study.file`), and the effects of the keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,266 +14,16 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
-from dagster_project.core.relations.sets import SOURCE_SET, relation_names
-from dagster_project.core.study.backends import BACKENDS, IMPORTED
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
-from dagster_project.core.study.imports import (
-    EXACT_MATCH,
-    ROUGE_L,
-    Collection,
-    Import,
-    Place,
-    Results,
-    load_format,
-)
+from dagster_project.core.study.imports import ROUGE_L, Collection
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import CANDIDATES, Prompt, Sampling
 from dagster_project.core.study.reference_questions import ReferenceQuestions
+from dagster_project.core.study.source import Source
 from dagster_project.core.study.sweep import Sweep
-
-SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
-FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
-VIEW_ORIGINS = ("auto", "api", "dump")
-FREQUENCIES = ("popularity", "text")
-MATCHES = ("whole_words", "anywhere")
-NO_SOURCE = "none"
-DEVICE_MAPS = ("auto", "balanced", "sequential")
-APIS = ("completions", "chat")
-PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", *CLOZE_FORMATS)
-CANDIDATES = "candidates"
-DRAWS = ("per_question", "per_relation")
-DEMONSTRATION_POOLS = ("other_relations", "all_questions")
-ASKS = ("questions", "paraphrases", "samples", CANDIDATES)
-REDIRECTS = ("ignore", "resolve", "sum")
-MEASURES = ("page_views", "sitelinks", IMPORTED)
-
-
-@dataclass(frozen=True)
-class FactSample:
-    """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
-
-    `frequency` says how the subject's frequency is measured. `text`: how often its names occur in `text`, rescaled to
-    800 MB (`match`: as `whole_words`, or `anywhere`). `popularity`: the study's measure; page views are those of
-    `month`. At most `per_relation` facts per relation are kept. The study's `seed` also seeds this draw.
-    """
-
-    frequency: str
-    per_relation: int = 2_000
-    month: str | None = None
-    text: Place | None = None
-    match: str = "whole_words"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where facts, views and texts come from.
-
-    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`.
-    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
-    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
-    `none`: the study has no source; all its datasets are imports.
-    `snapshot` is the month that the facts are pinned to; a new value fetches them again.
-
-    `facts_from`: the SPARQL service; wbgetentities, for the subjects in the file of `ids_env`; or the truthy dump of
-    `dump_env`, which is downloaded if that variable is not set. `views_from`: the page view API; the monthly dumps in
-    the folder of `page_view_dumps_env` (downloaded if it is not set); or `auto`: the dumps if there are many articles.
-    A truncated dump is used up to the break only if `accept_cut_dumps` is set. Without `sample`, all facts are asked
-    about.
-    """
-
-    kind: str
-    snapshot: str
-    seed: int = 0
-    facts_per_relation: int = 140
-    path_env: str = "LONGTAIL_RDF_FILE"
-    contact_env: str = "LONGTAIL_CONTACT"
-    facts_from: str = "query_service"
-    views_from: str = "auto"
-    ids_env: str = "LONGTAIL_ENTITY_IDS"
-    dump_env: str = "LONGTAIL_TRUTHY_DUMP"
-    page_view_dumps_env: str = "LONGTAIL_PAGE_VIEW_DUMPS"
-    accept_cut_dumps: bool = False
-    sample: FactSample | None = None
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A set of questions about the facts of `relations`.
-
-    With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
-    `paraphrases` their other wordings also do. Left out, `relations` are all of the dataset's `relation_set`. A dataset
-    without a set then asks all questions of its file, also those that have no relation.
-
-    The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
-    text file names, one id a line; blank lines and lines that begin with # do not count), `relations`, then seeded
-    draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
-    """
-
-    name: str
-    relations: tuple[str, ...] = relation_names(SOURCE_SET)
-    max_questions_per_relation: int | None = None
-    imported: Import | None = None
-    paraphrases: Import | None = None
-    max_questions: int | None = None
-    first_rows: int | None = None
-    ids: Place | None = None
-
-    @property
-    def relation_set(self) -> str | None:
-        """The set that its relations are of; None where its format has none."""
-        return relation_set_of(self.imported)
-
-    @property
-    def end_task(self) -> str:
-        """The score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`, as its format says."""
-        if self.imported is None:
-            return EXACT_MATCH
-        score: str = load_format(self.imported.kind, self.imported.format).end_task
-        return score
-
-
-def relation_set_of(imported: Import | None) -> str | None:
-    """The set of relations that goes with a dataset's source, or with its import's format; None without one."""
-    if imported is None:
-        return SOURCE_SET
-    relation_set: str | None = load_format(imported.kind, imported.format).relation_set
-    return relation_set
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """The form of a question in a prompt (SPEC §3).
-
-    `format`: `qa` is `Q: … A:`; `question_answer` is `Question: …` and `Answer:` on two lines; `question` is the bare
-    question; `popqa_tp` is `question` for encoder-decoders and `question_answer` for other models; `cloze_prefix` is a
-    cloze query up to the place of its answer, for decoder-only models; `cloze_t5` is all of it, with a sentinel at that
-    place, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from:
-    spread over the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says
-    whether they are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage
-    only if the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table
-    answers), `paraphrases` (paraphrase_answers), `samples` (sampled_answers), `candidates` (candidate_answers: the
-    candidates of a cloze query are scored). PopQA-TP asks paraphrases and samples without demonstrations, and a model
-    that does not answer without an example needs some. `methods` are those by which it asks questions; empty: all of
-    the study's.
-    """
-
-    name: str
-    format: str = "qa"
-    shots: int = 0
-    draw: str | None = None
-    demonstrations_from: str = "other_relations"
-    reference_demos: bool = False
-    asks: tuple[str, ...] = ("questions",)
-    methods: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Service:
-    """A server with an OpenAI-compatible HTTP API, for backend `openai`.
-
-    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable with the
-    key. `requests_per_minute` and `tokens_per_minute` are the server's limits; None: no limit. A partition may cost
-    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's.
-    """
-
-    base_url: str
-    api: str = "completions"
-    api_key_env: str | None = None
-    max_concurrency: int = 8
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    max_cost_usd: float | None = None
-    prompt_usd_per_million: float | None = None
-    completion_usd_per_million: float | None = None
-
-
-@dataclass(frozen=True)
-class Model:
-    """A language model.
-
-    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, a GGUF file (relative
-    to the study file, in `study_folder`), `package:<package>/<file>` for one that an installed package carries, or the
-    model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device or `auto`;
-    `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
-    `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
-    price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
-    §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
-    retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
-    with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
-    Backend `imported` loads no model: its answers are the imported `results`.
-    """
-
-    name: str
-    path: str
-    backend: str = "transformers"
-    family: str = ""
-    n_parameters: int | None = None
-    revision: str | None = None
-    dtype: str = "float32"
-    quantisation: str = "none"
-    device: str = "auto"
-    device_map: str | None = None
-    batch_tokens: int = 16_384
-    device_hour_usd: float | None = None
-    rambles: bool = False
-    encoder_decoder: bool = False
-    instruction_tuned: bool | None = None
-    passages: int = 0
-    passage_tokens: int = 384
-    service: Service | None = None
-    results: tuple[Results, ...] = ()
-    study_folder: Path | None = None
-
-    @property
-    def generates(self) -> bool:
-        """Whether the platform asks this model; imported answers come from files."""
-        return self.backend not in BACKENDS or BACKENDS[self.backend].generates
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How many samples estimate the certainty about a question, and at which temperature (SPEC §3, PopQA-TP)."""
-
-    n: int = 10
-    temperature: float = 0.5
-
-
-@dataclass(frozen=True)
-class Embeddings:
-    """Where the sentence encoder computes (a torch device, or `auto`: a GPU if there is one), and what it checks.
-
-    `least_paraphrase_cosine`: the run stops where the paraphrases of a relation are on average less similar to their
-    questions (SPEC §1); -1 lets all pass. The default is between two groups: our paraphrases have 0.91 to 0.96 by
-    relation, and questions about the same subject by other relations' templates 0.64 to 0.77.
-    """
-
-    device: str = "auto"
-    least_paraphrase_cosine: float = 0.8
-
-
-@dataclass(frozen=True)
-class Nli:
-    """A sequence-classification model that says whether one answer entails another (SPEC §7): a folder or hub id, its
-    revision, and a torch device or `auto`."""
-
-    path: str
-    revision: str | None = None
-    device: str = "auto"
-
-
-@dataclass(frozen=True)
-class Popularity:
-    """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
-
-    Measure `imported` is the one number per entity in an imported file, without a month.
-
-    Wikimedia counts page views of a redirect separately from its article's. `redirects`: `resolve` looks up where an
-    article is now and takes the views there; `sum` adds those of all redirects to the article; `ignore` takes the
-    title that the entity links to, even if the page has moved.
-    """
-
-    measure: str = "page_views"
-    n_months: int = 12
-    last_month: str | None = None
-    redirects: str = "resolve"
+from dagster_project.core.study.text_models import Embeddings, Nli
 
 
 @dataclass(frozen=True)
@@ -301,8 +51,8 @@ class Study:
     top_k: int = 20
     max_new_tokens: int = 15
     background_tokens: int = 150
-    sampling: Sampling = Sampling()
-    embeddings: Embeddings = Embeddings()
+    sampling: Sampling = field(default_factory=Sampling)
+    embeddings: Embeddings = field(default_factory=Embeddings)
     nli: Nli | None = None
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()

@@ -20,7 +20,7 @@ from dagster_project.core.generation.backends.fusion_in_decoder import FusionInD
 from dagster_project.core.generation.tasks.candidate_answers import ranked, targets
 from dagster_project.core.progress import Progress
 from dagster_project.core.prompt_formats import CLOZE_T5
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 from dagster_project.core.tuning.facts import Facts, Query
 from dagster_project.core.tuning.index import FixedIndex
 

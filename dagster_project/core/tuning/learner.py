@@ -31,7 +31,7 @@ from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.model_files import CONFIG, INDEX, ModelFiles
 from dagster_project.core.generation.backends.weights import find_weights
 from dagster_project.core.linear_layers import use_trainable
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.sweep import Setting
 from dagster_project.core.tuning.facts import Query
 from dagster_project.core.tuning.index import FixedIndex

@@ -32,7 +32,8 @@ from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint
 from dagster_project.core.retriever_settings import EncoderSettings
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Setting, Sweep
 from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
-from dagster_project.core.study.study import Source
+from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.dumps.page_views import address, file_name
 from dagster_project.core.wikimedia.rdf_file import rdf_path
 from dagster_project.core.wikimedia.sandbox_world import world_version

@@ -17,7 +17,8 @@ from dagster_project.core.columns import with_constants
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.study.study import Source, Study
+from dagster_project.core.study.source import Source
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
 from dagster_project.core.wikimedia.dumps import page_views as dumped_page_views
 from dagster_project.core.wikimedia.dumps.page_views import read_page_views

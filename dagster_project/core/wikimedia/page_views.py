@@ -18,7 +18,8 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.months import FIRST_MONTH, newest_complete_month, newest_ended_month
-from dagster_project.core.study.study import NO_SOURCE, Study
+from dagster_project.core.study.source import NO_SOURCE
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import page_view_origins
 from dagster_project.core.wikimedia.asked import asked_entities
 from dagster_project.core.wikimedia.page_view_origins import (

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.study.study import Source
+from dagster_project.core.study.source import Source
 
 
 def rdf_path(source: Source) -> Path:

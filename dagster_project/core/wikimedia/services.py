@@ -14,7 +14,7 @@ from pathlib import Path
 from dagster_project.core.errors import SourceError
 from dagster_project.core.home import StudyHome
 from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.study.study import Source
+from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.rdf_file import rdf_path
 from dagster_project.core.wikimedia.transport.failures import missing_contact
 from dagster_project.core.wikimedia.transport.finished import FinishedAnswers, forget_stage

@@ -15,7 +15,8 @@ from dagster_project.core.embedding.encoder import ENCODER, Encoder, load_encode
 from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.errors import LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 
 _ZERO = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.float64(): 0.0}

@@ -19,7 +19,8 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.study.study import Embeddings, Study
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.text_models import Embeddings
 
 
 def test_each_paraphrase_is_compared_with_its_own_question(

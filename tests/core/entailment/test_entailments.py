@@ -17,7 +17,9 @@ from dagster_project.core.entailment.classifier import Classifier, check, model_
 from dagster_project.core.entailment.scores import Entailments
 from dagster_project.core.errors import BackendError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Nli, Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.text_models import Nli
 from tests.core.generation.tiny_models import save_tiny_classifier
 from tests.lake_rows import fill
 

@@ -14,7 +14,8 @@ from small_study import made, small_study
 
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake, Outcome
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 N_FACTS = 40
 CANDIDATES = ("Chile", "Peru", "Peru of old", "Spain")

@@ -10,7 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import Prompt, Sampling
+from dagster_project.core.study.source import Source
+from dagster_project.core.study.study import Study
 
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")
 QUESTIONS = {

@@ -20,7 +20,12 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.study.study import Dataset, Model, Popularity, Prompt, Sampling, Source, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import Prompt, Sampling
+from dagster_project.core.study.source import Source
+from dagster_project.core.study.study import Study
 
 LOG = logging.getLogger("small_study")
 ASKED = RELATIONS[:5]

@@ -17,7 +17,9 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.latency import calibrate as module
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Prompt, Service, Study
+from dagster_project.core.study.models import Service
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 PROMPTS = ["certainty", "few_shot", "zero_shot", "zero_shot_popqa_tp"]
 METHODS = ("closed_book", "genread", "bm25", "oracle")

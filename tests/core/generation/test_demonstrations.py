@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.demonstrations import Demonstrations
-from dagster_project.core.study.study import DEMONSTRATION_POOLS, Prompt
+from dagster_project.core.study.prompts import DEMONSTRATION_POOLS, Prompt
 
 
 def pool(sizes: list[int], namesakes: bool = False) -> list[Question]:

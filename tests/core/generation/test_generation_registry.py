@@ -26,7 +26,9 @@ from dagster_project.core.study.backends import (
     STREAM,
     Backend,
 )
-from dagster_project.core.study.study import Model, Prompt, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,7 +50,7 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
         "import sys\n"
         "from dagster_project.core.generation.tasks import registry as tasks\n"
         "from dagster_project.core.generation.backends import registry, hf, fake\n"
-        "from dagster_project.core.study.study import Model\n"
+        "from dagster_project.core.study.models import Model\n"
         f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
         "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
     )

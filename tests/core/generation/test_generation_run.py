@@ -26,7 +26,8 @@ from dagster_project.core.errors import BackendError, LakeError, StudyError
 from dagster_project.core.generation.engine.session import model_lock
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.backends import IMPORTED
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 
 @pytest.fixture

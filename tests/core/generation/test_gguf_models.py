@@ -26,9 +26,8 @@ from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify, load_backend
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.gguf_files import GgufHeader, find_gguf, read_header
-from dagster_project.core.study.models import read_model
+from dagster_project.core.study.models import Model, read_model
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.study.study import Model
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
 

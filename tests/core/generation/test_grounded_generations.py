@@ -19,9 +19,10 @@ from dagster_project.core.generation.tasks.grounded_generations import GroundedQ
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import Import, Place
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 NAMES = ("null", "according_to_wikipedia", "without_wikipedia")
 VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")

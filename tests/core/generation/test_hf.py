@@ -16,7 +16,7 @@ from dagster_project.core.generation.backends.base import Decoding, Failure, Gen
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.registry import identify, load_backend
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, cut_answer, is_complete
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 DECODING = Decoding(15)
 ODD = ["Q: a\x00b A:", "Q: \U0001f9ed\u200f\u05d0\u05d1 A:", "Q: \ud800 lone A:", "é" * 5_000]

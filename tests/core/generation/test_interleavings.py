@@ -21,7 +21,9 @@ from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Prompt, Sampling, Service, Study
+from dagster_project.core.study.models import Service
+from dagster_project.core.study.prompts import Prompt, Sampling
+from dagster_project.core.study.study import Study
 
 PRICE = 0.25
 VOLATILE = (

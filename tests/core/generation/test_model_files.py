@@ -15,7 +15,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.model_files import PATTERNS, find_files
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INDEX = "model.safetensors.index.json"

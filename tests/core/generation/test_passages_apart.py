@@ -18,7 +18,8 @@ from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
 SHOTS = Prompt("shots", shots=1, draw="per_question")

@@ -18,7 +18,9 @@ from dagster_project.core.generation.engine.task import Plan, Scope
 from dagster_project.core.generation.tasks.answers import AskedQuestion
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Dataset, Prompt, Sampling, Study
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.prompts import Prompt, Sampling
+from dagster_project.core.study.study import Study
 
 ZERO = Prompt("zero", asks=("questions", "paraphrases", "samples"))
 SHOTS = Prompt("shots", shots=6, draw="per_question")

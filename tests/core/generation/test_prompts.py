@@ -22,7 +22,7 @@ from dagster_project.core.generation.prompts.build import (
 )
 from dagster_project.core.methods import METHODS, VERBALISED
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from dagster_project.core.study.study import PROMPT_FORMATS
+from dagster_project.core.study.prompts import PROMPT_FORMATS
 
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")
 SHOWN = Question("Q2-P50", "author", "Who is the author of Emma?", "Jane Austen")

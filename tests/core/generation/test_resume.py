@@ -24,7 +24,8 @@ from tiny_models import save_tiny_model
 from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 from tests import fork_server
 
 PROGRAM = Path(__file__).with_name("small_study.py")

@@ -18,7 +18,8 @@ from small_study import MAKERS, answer, fill_lake, sample, small_study, with_mod
 
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Service, Study
+from dagster_project.core.study.models import Service
+from dagster_project.core.study.study import Study
 from tests import fork_server
 
 PROGRAM = Path(__file__).with_name("small_study.py")

@@ -15,9 +15,10 @@ from dagster_project.core.imports.facts import import_entities, import_popularit
 from dagster_project.core.imports.formats import Names, QuestionFormat
 from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.questions.build import build_questions
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 LOG = logging.getLogger("test")
 ROWS = [

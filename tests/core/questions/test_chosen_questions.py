@@ -12,8 +12,9 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.questions.chosen import choice_slice, chosen_questions
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import QUESTIONS, Import, Place
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 FILE = [
     {"question_id": str(number), "relation": "common" if number % 10 else "rare"} for number in range(200)

@@ -24,9 +24,10 @@ from dagster_project.core.questions.chosen import chosen_questions, relation_ord
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import, Place
 from dagster_project.core.study.lake_rows import STUDY_TABLES, describe_study
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from tests.lakes import LakePlan
 from tests.lakes import make_study as make_synthetic_study

@@ -25,7 +25,7 @@ from dagster_project.core.sandbox.training.fusion_gates import (
     reader,
 )
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 Asked = dict[str, list[list[Cloze]]]
 Read = Callable[[Sequence[Cloze]], list[str]]

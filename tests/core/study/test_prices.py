@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dagster_project.core.study.models import Model, Service
 from dagster_project.core.study.prices import price_on, prices_of
-from dagster_project.core.study.study import Model, Service
 
 URL = "https://api.openai.com/v1"
 

@@ -9,7 +9,8 @@ import pytest
 from dagster_project.core.errors import StudyError
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 SHORT = "questions: tables/My Questions-2.csv.gz\nmodels:\n  - sandbox:s\n"
 

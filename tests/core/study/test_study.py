@@ -23,22 +23,17 @@ from dagster_project.core.methods import METHODS
 from dagster_project.core.months import newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings, Hnsw, IvfPq
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Place
+from dagster_project.core.study.models import Model, Service
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import Prompt, Sampling
 from dagster_project.core.study.reference_questions import TagMe
-from dagster_project.core.study.study import (
-    Dataset,
-    Embeddings,
-    Model,
-    Nli,
-    Popularity,
-    Prompt,
-    Sampling,
-    Service,
-    Study,
-)
+from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Rates, Sweep
+from dagster_project.core.study.text_models import Embeddings, Nli
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
 OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}

@@ -12,7 +12,8 @@ import yaml
 from dagster_project.core.errors import StudyError
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
-from dagster_project.core.study.study import FactSample, Study
+from dagster_project.core.study.source import FactSample
+from dagster_project.core.study.study import Study
 
 BASE: dict[str, Any] = {
     "name": "sampled",

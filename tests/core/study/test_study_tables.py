@@ -18,10 +18,10 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.lake_rows import (
     STUDY_TABLES,
-    count_parameters,
     describe_datasets,
     describe_study,
 )
+from dagster_project.core.study.parameters import count_parameters
 from dagster_project.core.study.study import Study
 
 

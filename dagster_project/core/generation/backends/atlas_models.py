@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.local.loading import first_line
+from dagster_project.core.generation.backends.local.failures import first_line
 from dagster_project.core.whole_files import whole
 
 FILE = "model.pth.tar"

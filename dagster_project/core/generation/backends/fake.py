@@ -35,7 +35,7 @@ from dagster_project.core.generation.backends.fake_script import (
     text_of,
 )
 from dagster_project.core.study.backends import CAPABILITIES, PASSAGES, STREAM
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _DOLLAR_ERROR = 1e-9
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 RULES = ("digest", "passage", "echo")
 VERSION = "1"

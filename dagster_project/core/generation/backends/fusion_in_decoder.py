@@ -24,12 +24,13 @@ from dagster_project.core.generation.backends.base import (
     Scored,
     Secret,
 )
-from dagster_project.core.generation.backends.hf import Tokens, TransformersBackend
+from dagster_project.core.generation.backends.hf import TransformersBackend
+from dagster_project.core.generation.backends.local.accounts import Tokens
 from dagster_project.core.generation.backends.local.fusion import joined, parts_of
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 Found = TypeVar("Found")
 _NO_ROOM = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")

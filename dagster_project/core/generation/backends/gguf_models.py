@@ -30,7 +30,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.files import sync
 from dagster_project.core.home import longtail_home
 from dagster_project.core.study.gguf_files import GgufHeader, find_gguf, read_header
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _LOG = logging.getLogger(__name__)
 _VERSION = 1

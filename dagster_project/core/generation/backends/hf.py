@@ -1,26 +1,19 @@
 """Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
 
-What belongs here: from texts to tokens and back, which rows are the same work, accounts. What does not:
-loading, device batches, forward passes, choosing tokens (`local`).
+What belongs here: from texts to tokens and back, which rows are the same work. What does not: loading,
+device batches, forward passes, choosing tokens, accounts (`local`).
 
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
-
-Accounts: the texts of a batch share its wall time and its devices' time equally, and so do scored prompts. The computed
-tokens of a prompt are charged once, to its first text. The tokens of a prefix that a batch computed for several prompts
-are charged to the first of these prompts. All other tokens count as shared.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
-    CandidateScore,
     Decoding,
     Failure,
     Generation,
@@ -29,15 +22,22 @@ from dagster_project.core.generation.backends.base import (
     Secret,
     Usage,
 )
+from dagster_project.core.generation.backends.local.accounts import (
+    Candidates,
+    Row,
+    Tokens,
+    Written,
+    accounted_scores,
+    accounted_texts,
+)
 from dagster_project.core.generation.backends.local.candidates import CandidateTokens
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.decode import Ending, decode_greedily, decode_samples
-from dagster_project.core.generation.backends.local.device_batches import DeviceBatches, Finished
+from dagster_project.core.generation.backends.local.device_batches import DeviceBatches
 from dagster_project.core.generation.backends.local.fusion import tokens_of
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.rules import Rules
 from dagster_project.core.generation.backends.local.scoring import (
-    Continuation,
     score_continuations,
     tree_size,
 )
@@ -47,39 +47,12 @@ from dagster_project.core.generation.backends.local.usage import Gauge
 from dagster_project.core.generation.backends.settings import read_settings
 from dagster_project.core.generation.backends.weights import find_weights
 from dagster_project.core.study.backends import GENERATE, SAMPLE, SCORE
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
 _NO_TOKENS = Failure("the prompt has no tokens")
-_NOT_FINITE = Failure("the model's scores are not finite numbers")
 _GREEDY = (0,)
 """Greedy texts are drawn by no seed; each prompt has one text."""
-
-Tokens = tuple[int, ...]
-Written = list[list[int]] | None
-"""Tokens of each text of a prompt; None where the model's scores were not finite."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
-
-    tokens: Tokens
-    n_truncated: int
-    seeds: tuple[int, ...]
-
-    @property
-    def n_tokens(self) -> int:
-        return len(tokens_of(self.tokens))
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Continuations to score for one row, and how many tokens its prompt lost."""
-
-    row: int
-    n_truncated: int
-    continuations: list[Continuation]
 
 
 class TransformersBackend:
@@ -171,14 +144,14 @@ class TransformersBackend:
     ) -> list[Scored | Failure]:
         """The scores of each encoded prompt's candidates; `prompts` are the texts before candidates."""
         results: list[Scored | Failure] = [_NO_TOKENS] * len(prompts)
-        asked: dict[Tokens, list[_Candidates]] = {}
+        asked: dict[Tokens, list[Candidates]] = {}
         for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, found = self._candidates.continuations(prompt, tokens, own)
             before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append(_Candidates(i, n_before - len(before), found))
+                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), found))
         distinct, rows = list(asked), list(asked.values())
         wanted = [[c for own in some for c in own.continuations] for some in rows]
 
@@ -187,7 +160,7 @@ class TransformersBackend:
 
         for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
             self._gauge.read()
-            for i, scored in self._scored(done, distinct, rows):
+            for i, scored in accounted_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
         return results
 
@@ -225,89 +198,18 @@ class TransformersBackend:
         for done in self._running().run(distinct, new_tokens, work):
             self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
-            for i, found in self._accounted(done, asked, [wanted[index] for index in done.rows]):
+            for i, found in accounted_texts(
+                done, asked, [wanted[index] for index in done.rows], self._texts, len(self._loaded.devices)
+            ):
                 results[i] = found
         return results
 
-    def _accounted(
-        self,
-        done: Finished[Written],
-        asked: Sequence[Sequence[tuple[int, _Row]]],
-        seeds: Sequence[Sequence[int]],
-    ) -> Iterator[tuple[int, list[Generation] | Failure]]:
-        """The results of one device batch: for each of its prompts, those of the rows that asked for it."""
-        n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
-        texts = self._text_of(done.results or [])
-        share = done.seconds / n_texts
-        for place, rows in enumerate(asked):
-            written = done.results[place] if done.results else None
-            shared = done.shared_tokens[place]
-            for i, row in rows:
-                if written is None:
-                    yield i, _reason(done, row.tokens)
-                    continue
-                own = []
-                for seed in row.seeds:
-                    tokens = written[seeds[place].index(seed)]
-                    own.append(
-                        Generation(
-                            text=texts[id(tokens)],
-                            prompt_tokens=row.n_tokens,
-                            new_tokens=len(tokens),
-                            n_truncated_tokens=row.n_truncated,
-                            latency_ms=1000 * share,
-                            batch_size=n_texts,
-                            shared_tokens=shared,
-                            device_seconds=share * len(self._loaded.devices),
-                        )
-                    )
-                    shared = row.n_tokens
-                yield i, own
-
-    def _scored(
-        self,
-        done: Finished[list[float] | None],
-        distinct: Sequence[Tokens],
-        rows: Sequence[Sequence[_Candidates]],
-    ) -> Iterator[tuple[int, Scored | Failure]]:
-        """The results of one device batch."""
-        n_results = sum(len(rows[index]) for index in done.rows)
-        share = done.seconds / n_results
-        for place, index in enumerate(done.rows):
-            sums = done.results[place] if done.results else None
-            rest, shared = iter(sums or ()), done.shared_tokens[place]
-            n_tokens = len(tokens_of(distinct[index]))
-            for own in rows[index]:
-                if sums is None:
-                    yield own.row, _reason(done, distinct[index])
-                    continue
-                counts = [len(c.tokens) - c.n_unscored for c in own.continuations]
-                yield (
-                    own.row,
-                    Scored(
-                        scores=tuple(CandidateScore(next(rest), n) for n in counts),
-                        prompt_tokens=n_tokens,
-                        new_tokens=sum(counts),
-                        n_truncated_tokens=own.n_truncated,
-                        latency_ms=1000 * share,
-                        batch_size=n_results,
-                        shared_tokens=shared,
-                        device_seconds=share * len(self._loaded.devices),
-                    ),
-                )
-                shared = n_tokens
-
-    def _text_of(self, written: Sequence[Written]) -> dict[int, str]:
-        """Texts by the identity of their lists of tokens: equal samples share one list."""
-        distinct = {id(tokens): tokens for texts in written for tokens in texts or ()}
-        return dict(zip(distinct, self._texts.decode(list(distinct.values())), strict=True))
-
     def _rows(
         self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
-    ) -> list[_Row]:
+    ) -> list[Row]:
         kept = [self._kept(tokens, decoding.max_new_tokens) for tokens in encoded]
         return [
-            _Row(own, len(tokens) - len(own), tuple(drawn))
+            Row(own, len(tokens) - len(own), tuple(drawn))
             for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
         ]
 
@@ -343,10 +245,3 @@ class TransformersBackend:
         if self._batches is None:
             raise BackendError(f"model {self._loaded.name}: it is closed")
         return self._batches
-
-
-def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
-    """Why a prompt of a batch has no result."""
-    if done.results is None:
-        return Failure(f"out of memory with one prompt of {len(tokens)} tokens")
-    return _NOT_FINITE

@@ -49,8 +49,8 @@ from dagster_project.core.generation.backends.service.replies import Interpreter
 from dagster_project.core.generation.backends.service.wire import PATHS
 from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study.backends import GENERATE, SAMPLE, STREAM
+from dagster_project.core.study.models import Model, Service
 from dagster_project.core.study.prices import price_on
-from dagster_project.core.study.study import Model, Service
 
 _API_VERSION = "v1"
 _POLICY = RetryPolicy(attempts=8, read_s=120.0, answer_s=180.0)

@@ -12,7 +12,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends import base
 from dagster_project.core.generation.backends.base import Identity, Secret
 from dagster_project.core.study.backends import BACKENDS, GENERATE, Backend
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 
 def entry(model: Model, capability: str = GENERATE) -> Backend:

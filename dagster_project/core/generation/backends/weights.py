@@ -14,8 +14,8 @@ from pathlib import Path
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.model_files import PATTERNS, ModelFiles, find_files, is_complete
-from dagster_project.core.study.gguf_files import find_gguf, is_gguf, read_header
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.gguf_files import find_gguf, read_header
+from dagster_project.core.study.models import Model
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -44,7 +44,7 @@ def find_weights(model: Model) -> Weights:
 
     Errors: `BackendError`, in one line, where there are none or they are not safetensors.
     """
-    if is_gguf(model):
+    if model.is_gguf:
         converted = convert(model)
         files = find_files(model.name, converted.folder)
         return Weights(files, converted.revision, converted.quantisation)
@@ -57,7 +57,7 @@ def check_folder(model: Model) -> None:
 
     Errors: `BackendError`, in one line.
     """
-    if is_gguf(model):
+    if model.is_gguf:
         read_header(model, find_gguf(model))
         return
     folder = _local_folder(model)

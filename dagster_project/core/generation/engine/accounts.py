@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dagster_project.core.generation.backends.base import Accounts
 from dagster_project.core.generation.engine.job import Completed
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _SECONDS_PER_HOUR = 3600
 _OF_RESULT = (

@@ -16,7 +16,7 @@ from dagster_project.core.generation.engine.batching import Distinct, Work
 from dagster_project.core.generation.engine.items import Item, ModelInput, Request
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 
 @dataclass(frozen=True)

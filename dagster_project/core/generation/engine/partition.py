@@ -32,7 +32,8 @@ from dagster_project.core.generation.engine.session import ModelSession, model_l
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.progress import Progress
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 
 _CHUNK_ITEMS = 1024

@@ -16,7 +16,7 @@ from pathlib import Path
 from dagster_project.core.generation.backends.base import Backend, Identity, Secret
 from dagster_project.core.generation.backends.registry import identify, load_backend
 from dagster_project.core.progress import Progress
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _POLL_SECONDS = 0.5
 _REMIND_SECONDS = 30.0

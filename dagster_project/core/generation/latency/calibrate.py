@@ -57,7 +57,9 @@ from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import GENERATE
-from dagster_project.core.study.study import CANDIDATES, Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.prompts import CANDIDATES
+from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
 
 _TABLE = "single_latencies"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from dagster_project.core.generation.prompts.build import Question
-from dagster_project.core.study.study import Prompt
+from dagster_project.core.study.prompts import Prompt
 
 _WHOLE_POOL = "all questions"
 _NO_RELATION = ""

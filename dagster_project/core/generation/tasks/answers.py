@@ -38,7 +38,9 @@ from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.lake import Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from dagster_project.core.progress import Progress
-from dagster_project.core.study.study import Model, Prompt, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ from dagster_project.core.methods import RETRIEVAL
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from dagster_project.core.scoring.match import normalized
 from dagster_project.core.study.backends import SCORE
-from dagster_project.core.study.study import Prompt, Study
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True)

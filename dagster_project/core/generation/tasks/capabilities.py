@@ -12,7 +12,8 @@ from functools import partial
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.needs import Need
-from dagster_project.core.study.study import Model, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.study import Study
 
 
 def needs_of_models(study: Study) -> Iterator[Need]:

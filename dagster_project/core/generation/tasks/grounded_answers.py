@@ -20,9 +20,10 @@ from dagster_project.core.generation.prompts.grounded import first_step_prompt
 from dagster_project.core.generation.prompts.inputs import read_first_passages, read_questions
 from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.prompt_formats import FORMATS
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import PROMPT_PLACE
 from dagster_project.core.study.imports import ROUGE_L
-from dagster_project.core.study.study import Dataset, Study
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,9 @@ from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts.build import Passages, Question, build_prompt
 from dagster_project.core.methods import RETRIEVAL, Method
 from dagster_project.core.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
-from dagster_project.core.study.study import Model, Prompt, Study
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.study import Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 from dagster_project.core.generation.prompts.build import background_passage_id
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, SENTENCE, kept_text
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 
 def answer_columns(text: str, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.relations.relation import Relation
-from dagster_project.core.study.study import Source
+from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.protocols.entities import fetch_documents
 from dagster_project.core.wikimedia.protocols.wikidata import Statement
 from dagster_project.core.wikimedia.transport.http import HttpClient

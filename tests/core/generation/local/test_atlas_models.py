@@ -22,7 +22,7 @@ from dagster_project.core.generation.backends.atlas_models import FILE, READER, 
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.retriever_settings import EncoderSettings
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PROMPTS, PASSAGES = ["Q: ab cd A:", "Q: h A:"], [["abc de. " * 3, "f", "gh"], ["a", "b c"]]
 CANDIDATES = ["<extra_id_0> ab", "<extra_id_0> abc de"]

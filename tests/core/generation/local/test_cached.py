@@ -20,7 +20,7 @@ from dagster_project.core.generation.backends.local.cached import CachedSteppers
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 DECODING = Decoding(15)

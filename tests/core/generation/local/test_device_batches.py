@@ -17,8 +17,8 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.device_batches import Budget, DeviceBatches
-from dagster_project.core.generation.backends.local.loading import is_out_of_memory
-from dagster_project.core.study.study import Model
+from dagster_project.core.generation.backends.local.failures import is_out_of_memory
+from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]
 DECODING = Decoding(15)

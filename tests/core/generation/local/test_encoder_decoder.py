@@ -18,7 +18,7 @@ from dagster_project.core.generation.backends.local.encoder_decoder import Encod
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.stepper import Steppers
 from dagster_project.core.generation.prompts.endings import END, SENTENCE, cut_answer, kept_text
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
 CANDIDATES = ["a", "ab", "abc de", "Qd", "é\n"]

@@ -15,7 +15,7 @@ from dagster_project.core.generation.backends.fusion_in_decoder import FusionInD
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.fusion import BREAK, joined, parts_of
 from dagster_project.core.generation.prompts.endings import END
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PROMPTS = ["Q: ab cd A:", "Q: h A:", "Q: ef gh ab A:", "Q: ab cd A:"]
 PASSAGES = [["abc de. " * 3, "f", "Q: gh\n" * 5], ["a"], [], ["f", "abc de. " * 3]]

@@ -21,7 +21,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local import placement
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

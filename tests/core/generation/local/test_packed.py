@@ -15,7 +15,7 @@ from tiny_models import ARCHITECTURES, save_tiny_model
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.packed import PackedSteppers
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15}
 """Of logits, root mean square as a share of their spread: batches are summed in another order."""

@@ -20,7 +20,7 @@ from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.backends.settings import FOLLOWED, REFUSED, SEARCH
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.row_cache import row_key
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 5)}{i} A:" for i in range(9)]
 DECODING = Decoding(8)

@@ -17,7 +17,7 @@ from dagster_project.core.generation.backends.local.candidates import CandidateT
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.scoring import Continuation, tree_size
 from dagster_project.core.generation.tasks.candidate_answers import ranked
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 TOLERANCE = 1e-4
 PROMPTS = ["Q: abc de? A:", "Q: abc de fgh? A:", "Q: fa? A:"]

@@ -12,7 +12,8 @@ from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.lake import Lake
-from dagster_project.core.study.study import Service, Study
+from dagster_project.core.study.models import Service
+from dagster_project.core.study.study import Study
 
 CANARY = "sk-canary-0123456789"
 PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}

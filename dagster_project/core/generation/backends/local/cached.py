@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.checks import find_difference
-from dagster_project.core.generation.backends.local.loading import LoadedModel, is_out_of_memory
+from dagster_project.core.generation.backends.local.failures import is_out_of_memory
+from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.prefixes import (
     GROUP_COST,
     Group,

@@ -1,7 +1,8 @@
-"""From a study's model to tokenizer, weights and limits in memory.
+"""From a study's model to tokenizer and weights in memory.
 
 What belongs here: which class loads it, and every way in which that fails, each as one line. What does not:
-finding the files (`weights`), devices and precision (`placement`), forward passes.
+finding the files (`weights`), devices and precision (`placement`), what a checkpoint says about lengths (`limits`),
+forward passes.
 
 Weights are safetensors only, and no code of a model's repository runs.
 """
@@ -17,6 +18,13 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.devices import Lease
+from dagster_project.core.generation.backends.local.failures import first_line, is_out_of_memory
+from dagster_project.core.generation.backends.local.limits import (
+    decoder_length,
+    end_ids,
+    input_length,
+    is_encoder_decoder,
+)
 from dagster_project.core.generation.backends.local.placement import (
     check_spread,
     find_device,
@@ -27,23 +35,9 @@ from dagster_project.core.generation.backends.model_files import ModelFiles
 from dagster_project.core.generation.backends.settings import Settings, read_settings
 from dagster_project.core.generation.backends.weights import find_weights, has_tokenizer
 from dagster_project.core.linear_layers import use_fastest
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 _LOG = logging.getLogger(__name__)
-_LENGTHS = (
-    "max_encoder_position_embeddings",
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "max_sequence_length",
-    "n_ctx",
-)
-"""The names under which configurations declare the longest input, in tokens."""
-_DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
-_OUT_OF_MEMORY = ("allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""Messages of the CPU's allocator, of CUDA and of its libraries, which raise errors of general kinds."""
-_NO_LENGTH = 1 << 24
-"""Tokenizers without a limit say an absurdly large one."""
 
 
 @dataclass
@@ -133,9 +127,9 @@ def load_model(model: Model) -> LoadedModel:
         model=loaded,
         device=loaded.device,
         devices=devices,
-        end_ids=_end_ids(loaded, tokenizer),
-        length=_length(config, tokenizer),
-        decoder_length=next((n for name in _DECODER_LENGTHS if (n := getattr(config, name, None))), None),
+        end_ids=end_ids(loaded, tokenizer),
+        length=input_length(config, tokenizer),
+        decoder_length=decoder_length(config),
         n_embeddings=n_embeddings,
         is_encoder_decoder=is_encoder_decoder(config),
         lease=lease,
@@ -254,11 +248,6 @@ def _reason(error: BaseException, files: ModelFiles, folder: Path) -> str:
     return first_line(error).replace(str(folder), str(files.folder))
 
 
-def is_encoder_decoder(config: Any) -> bool:
-    """Whether a configuration is an encoder-decoder's."""
-    return bool(getattr(config, "is_encoder_decoder", False))
-
-
 def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
     """How many token ids the model knows. Errors: `BackendError` where the tokenizer has more of its own."""
     known = int(loaded.get_input_embeddings().weight.shape[0])
@@ -268,53 +257,3 @@ def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
             "together"
         )
     return known
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end a text: those of the generation settings, as for `generate`. Where these name none, those
-    of the configuration and the tokenizer. Empty where nothing is declared.
-    """
-    found = _ids(model.generation_config.eos_token_id)
-    return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
-
-
-def _ids(named: Any) -> frozenset[int]:
-    return frozenset(i for i in (named if isinstance(named, list) else [named]) if i is not None)
-
-
-def _length(config: Any, tokenizer: Any) -> int | None:
-    """What the configuration declares, else the tokenizer.
-
-    T5 counts relative positions, so nothing in it ends at a length. The length that its checkpoints declare (512, that of
-    pretraining) holds all the same. mT5's checkpoints declare none and take any length.
-    """
-    text = config if is_encoder_decoder(config) else config.get_text_config()
-    declared = (getattr(text, name, None) for name in _LENGTHS)
-    found = next((length for length in declared if isinstance(length, int) and length > 0), None)
-    if found is None and tokenizer.model_max_length < _NO_LENGTH:
-        found = int(tokenizer.model_max_length)
-    return found
-
-
-def input_limit(tokenizer: Any, config: Any) -> int | None:
-    """How many tokens an encoder without a decoder reads at once; None where nothing says it."""
-    declared = getattr(config, "max_position_embeddings", None) or 0
-    # the first positions of RoBERTa and its kin belong to padding
-    has_padding = any(kin in config.model_type for kin in ("roberta", "mpnet", "camembert"))
-    places = declared - (config.pad_token_id + 1 if has_padding else 0)
-    known = [n for n in (tokenizer.model_max_length, places) if 0 < n < _NO_LENGTH]
-    return min(known, default=None)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device or the machine had too little memory."""
-    import torch
-
-    text = str(error)
-    said = any(words in text for words in _OUT_OF_MEMORY)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or said
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its kind where it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

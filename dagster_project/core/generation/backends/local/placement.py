@@ -21,7 +21,7 @@ from dagster_project.core.generation.backends.local.devices import (
     lease_one,
     visible_gpus,
 )
-from dagster_project.core.study.study import Model
+from dagster_project.core.study.models import Model
 
 
 def find_device(model: Model) -> Any:

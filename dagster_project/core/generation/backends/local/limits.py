@@ -1,0 +1,67 @@
+"""What a checkpoint declares about its inputs and outputs: how long they may be, and which tokens end a text.
+
+What belongs here: reading configurations and tokenizers for that. What does not: loading them (`loading`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LENGTHS = (
+    "max_encoder_position_embeddings",
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_sequence_length",
+    "n_ctx",
+)
+"""The names under which configurations declare the longest input, in tokens."""
+_DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
+_NO_LENGTH = 1 << 24
+"""Tokenizers without a limit say an absurdly large one."""
+
+
+def is_encoder_decoder(config: Any) -> bool:
+    """Whether a configuration is an encoder-decoder's."""
+    return bool(getattr(config, "is_encoder_decoder", False))
+
+
+def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a text: those of the generation settings, as for `generate`. Where these name none, those
+    of the configuration and the tokenizer. Empty where nothing is declared.
+    """
+    found = _ids(model.generation_config.eos_token_id)
+    return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
+
+
+def _ids(named: Any) -> frozenset[int]:
+    return frozenset(i for i in (named if isinstance(named, list) else [named]) if i is not None)
+
+
+def input_length(config: Any, tokenizer: Any) -> int | None:
+    """The longest input in tokens: what the configuration declares, else the tokenizer; None where neither does.
+
+    T5 counts relative positions, so nothing in it ends at a length. The length that its checkpoints declare (512, that of
+    pretraining) holds all the same. mT5's checkpoints declare none and take any length.
+    """
+    text = config if is_encoder_decoder(config) else config.get_text_config()
+    declared = (getattr(text, name, None) for name in _LENGTHS)
+    found = next((length for length in declared if isinstance(length, int) and length > 0), None)
+    if found is None and tokenizer.model_max_length < _NO_LENGTH:
+        found = int(tokenizer.model_max_length)
+    return found
+
+
+def decoder_length(config: Any) -> int | None:
+    """The longest text of a separate decoder in tokens; None where nothing declares it."""
+    return next((n for name in _DECODER_LENGTHS if (n := getattr(config, name, None))), None)
+
+
+def input_limit(tokenizer: Any, config: Any) -> int | None:
+    """How many tokens an encoder without a decoder reads at once; None where nothing says it."""
+    declared = getattr(config, "max_position_embeddings", None) or 0
+    # the first positions of RoBERTa and its kin belong to padding
+    has_padding = any(kin in config.model_type for kin in ("roberta", "mpnet", "camembert"))
+    places = declared - (config.pad_token_id + 1 if has_padding else 0)
+    known = [n for n in (tokenizer.model_max_length, places) if 0 < n < _NO_LENGTH]
+    return min(known, default=None)

@@ -1,0 +1,101 @@
+"""Key `datasets` of study.yaml: the sets of questions.
+
+What belongs here: the keys of a dataset, their defaults, and which keys exclude each other. What does not: the files of
+imported questions (`imports`), and the choice of a part of them (`questions.chosen`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dagster_project.core.relations.sets import SOURCE_SET, relation_names
+from dagster_project.core.study.imports import (
+    EXACT_MATCH,
+    PARAPHRASES,
+    QUESTIONS,
+    Import,
+    Place,
+    load_format,
+    read_import,
+    read_only_place,
+)
+from dagster_project.core.study.reader import Reader
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A set of questions about the facts of `relations`.
+
+    With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
+    `paraphrases` their other wordings also do. Left out, `relations` are all of the dataset's `relation_set`. A dataset
+    without a set then asks all questions of its file, also those that have no relation.
+
+    The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
+    text file names, one id a line; blank lines and lines that begin with # do not count), `relations`, then seeded
+    draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
+    """
+
+    name: str
+    relations: tuple[str, ...] = relation_names(SOURCE_SET)
+    max_questions_per_relation: int | None = None
+    imported: Import | None = None
+    paraphrases: Import | None = None
+    max_questions: int | None = None
+    first_rows: int | None = None
+    ids: Place | None = None
+
+    @property
+    def relation_set(self) -> str | None:
+        """The set that its relations are of; None where its format has none."""
+        return relation_set_of(self.imported)
+
+    @property
+    def end_task(self) -> str:
+        """The score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`, as its format says."""
+        if self.imported is None:
+            return EXACT_MATCH
+        score: str = load_format(self.imported.kind, self.imported.format).end_task
+        return score
+
+
+def relation_set_of(imported: Import | None) -> str | None:
+    """The set of relations that goes with a dataset's source, or with its import's format; None without one."""
+    if imported is None:
+        return SOURCE_SET
+    relation_set: str | None = load_format(imported.kind, imported.format).relation_set
+    return relation_set
+
+
+def read_dataset(read: Reader) -> Dataset:
+    """One entry of `datasets`. Errors: `StudyError`."""
+    keys = (
+        "import",
+        "paraphrases",
+        "relations",
+        "first_rows",
+        "ids",
+        "max_questions_per_relation",
+        "max_questions",
+    )
+    read.only("name", *keys)
+    if "first_rows" in read.raw and "import" not in read.raw:
+        raise read.fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
+    imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
+    return Dataset(
+        name=read.slug("name"),
+        relations=_relations(read, imported),
+        max_questions_per_relation=read.optional("max_questions_per_relation", read.count),
+        imported=imported,
+        paraphrases=read.optional("paraphrases", lambda key: read_import(read.child(key), PARAPHRASES)),
+        max_questions=read.optional("max_questions", read.count),
+        first_rows=read.optional("first_rows", read.count),
+        ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
+    )
+
+
+def _relations(read: Reader, imported: Import | None) -> tuple[str, ...]:
+    """The relations asked about. A format without a set of relations has names of its own; none means all."""
+    names = relation_names(relation_set_of(imported))
+    if names:
+        return read.choices("relations", names, names)
+    return read.names("relations") if "relations" in read.raw else ()

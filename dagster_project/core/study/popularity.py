@@ -1,0 +1,47 @@
+"""Key `popularity` of study.yaml: its measure and its window.
+
+What belongs here: its keys, their defaults, and which keys exclude each other. What does not: which months the window has
+(`study.window`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.reader import Reader
+
+REDIRECTS = ("ignore", "resolve", "sum")
+MEASURES = ("page_views", "sitelinks", IMPORTED)
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """The measure and window of popularity: the mean of `n_months` months up to `last_month` (None: the latest).
+
+    Measure `imported` is the one number per entity in an imported file, without a month.
+
+    Wikimedia counts page views of a redirect separately from its article's. `redirects`: `resolve` looks up where an
+    article is now and takes the views there; `sum` adds those of all redirects to the article; `ignore` takes the
+    title that the entity links to, even if the page has moved.
+    """
+
+    measure: str = "page_views"
+    n_months: int = 12
+    last_month: str | None = None
+    redirects: str = "resolve"
+
+
+def read_popularity(read: Reader) -> Popularity:
+    """Key `popularity`. Errors: `StudyError`."""
+    read.only(*(f.name for f in dataclasses.fields(Popularity)))
+    popularity = Popularity(
+        measure=read.choice("measure", MEASURES, "page_views"),
+        n_months=read.number("n_months", 12, 1, 240),
+        last_month=read.optional("last_month", read.month),
+        redirects=read.choice("redirects", REDIRECTS, Popularity.redirects),
+    )
+    if "redirects" in read.raw and popularity.measure != "page_views":
+        raise read.fail("redirects", "goes with measure: page_views")
+    return popularity
