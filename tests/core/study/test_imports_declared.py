@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dagster_project.core.errors import BackendError, SourceError, StudyError
 from dagster_project.core.generation.backends.registry import entry
-from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Collection, Import, Place, Results, slice_of
 from dagster_project.core.study.study import Study
+from tests.core.study.valid_study import edited
 
 FILE = {"format": "popqa"}
 VALID: dict[str, Any] = {
@@ -60,28 +58,9 @@ VALID: dict[str, Any] = {
 _CUT, _WHOLE = ((("accept_cut_dumps", accepted),) for accepted in (True, False))
 
 
-@pytest.fixture
-def load(tmp_path: Path) -> Callable[[object], Study]:
-    def write_and_load(raw: object) -> Study:
-        path = tmp_path / "study.yaml"
-        path.write_text(yaml.safe_dump(raw), encoding="utf-8")
-        return load_study(path)
-
-    return write_and_load
-
-
 def changed(path: str, value: object) -> dict[str, Any]:
-    """`VALID` with one key set, as in `datasets.0.name`; `...` removes it."""
-    raw = copy.deepcopy(VALID)
-    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    place: Any = raw
-    for part in way:
-        place = place[part]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return raw
+    """`VALID` with another value for one key."""
+    return edited(VALID, path, value)
 
 
 def test_every_key_arrives(load: Callable[[object], Study]) -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import tempfile
-import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.openai import OpenAIBackend
@@ -34,99 +28,16 @@ from dagster_project.core.study.reference_questions import TagMe
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Rates, Sweep
 from dagster_project.core.study.text_models import Embeddings, Nli
+from tests.core.study.valid_study import VALID, edited
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
 OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}
 """Fields that no study of the sandbox can have: tests/core/imports/test_declared.py names their keys."""
-VALID: dict[str, Any] = {
-    "name": "fair",
-    "description": "A valid study",
-    "source": {"kind": "sandbox", "seed": 1, "facts_per_relation": 8, "snapshot": "2026-10"},
-    "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5}],
-    "prompts": [
-        {"name": "plain", "format": "qa", "shots": 0, "asks": ["questions", "paraphrases"]},
-        {
-            "name": "shots", "shots": 15, "draw": "per_relation", "demonstrations_from": "all_questions",
-            "reference_demos": True, "methods": ["closed_book"],
-        },
-        {"name": "bare", "format": "question", "asks": ["samples"]},
-    ],
-    "models": [
-        {
-            "name": "tiny", "path": "sandbox:s", "backend": "fusion_in_decoder", "family": "f", "n_parameters": 7,
-            "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
-            "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
-            "instruction_tuned": False,
-            "passages": 1, "passage_tokens": 200,
-        },
-        {
-            "name": "served", "path": "some/name", "backend": "openai",
-            "service": {
-                "base_url": "https://127.0.0.1:8000/v1/", "api": "chat", "api_key_env": "SOME_KEY",
-                "max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 9000, "max_cost_usd": 2.5,
-                "prompt_usd_per_million": 1, "completion_usd_per_million": 0.0,
-            },
-        },
-    ],
-    "methods": ["closed_book", "genread", "oracle", "stemmed", "nearest"],
-    "retrievers": [
-        {
-            "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0, "variant": "bm25+", "delta": 1,
-            "stop_words": "english", "stemmer": "porter",
-        },
-        {
-            "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "pooling": "cls",
-            "normalise": False, "query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 64,
-            "dtype": "float16", "device": "cpu", "batch_tokens": 512,
-            "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6,
-        },
-    ],
-    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
-    "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
-    "retrieve_paraphrases": True,
-    "top_k": 2,
-    "max_new_tokens": 7,
-    "background_tokens": 90,
-    "sampling": {"n": 4, "temperature": 1},
-    "embeddings": {"device": "cpu", "least_paraphrase_cosine": 0.9},
-    "nli": {"path": "nli", "revision": "main", "device": "cpu"},
-    "grounding": {
-        "portrait": {"false_positive_rate": 0.01}, "prompts": [None, "expert_editor"], "steps": {"tiny": 2},
-        "max_new_tokens": 300, "datasets": ["facts"], "turns": {"tiny": "<user>{prompt}<model>"},
-        "methods": ["closed_book"], "long_answers": ["facts"],
-    },
-    "sweep": {
-        "model": "tiny", "retriever": "nearest", "dataset": "facts", "seed": 5, "settings": 3, "batch_sizes": [2, 4],
-        "learning_rates": [{"reader": 0.01, "retriever": 0.02}], "temperatures": [0.5], "passages": [3],
-        "training_relations": [["father"], ["father", "sport"]], "steps": 6, "every": 2, "judged_relations": ["capital"],
-        "judged_facts": 7, "held_out": 0.2, "patience": 1,
-    },
-    "seed": 3,
-}  # fmt: skip
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Callable[[object], Study]:
-    def write_and_load(raw: object) -> Study:
-        path = tmp_path / "study.yaml"
-        path.write_text(raw if isinstance(raw, str) else yaml.safe_dump(raw), encoding="utf-8")
-        return load_study(path)
-
-    return write_and_load
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    """`VALID` with another value for one key, as in `models.0.dtype`; `...` removes the key."""
-    raw = copy.deepcopy(VALID)
-    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    place: Any = raw
-    for part in way:
-        place = place[part]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return raw
+    """`VALID` with another value for one key."""
+    return edited(VALID, path, value)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
@@ -468,181 +379,9 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
     assert load(raw).popularity.last_month == newest
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the file must be a mapping of keys, not nothing"),
-        ("- a", "the file must be a mapping of keys, not list"),
-        ("a: [", "is not valid YAML"),
-        (
-            "a: b\na:\tb: c",
-            "is not valid YAML: line 2, column 3: found character '\\t' that cannot start any",
-        ),
-        ("a: *x", "is not valid YAML: line 1, column 4: found undefined alias 'x'"),
-        (
-            "a: !!python/object/apply:os.system [ls]",
-            "line 1: tags (tag:yaml.org,2002:python/object/apply:os.system)",
-        ),
-        (
-            "a: 1\nb: !!timestamp 2026-10-01",
-            "line 2: tags (tag:yaml.org,2002:timestamp) are not allowed in a study",
-        ),
-        ("name: 2026-99-99", "name: '2026-99-99' must be lower-case letters"),
-        ("name: 1:30", "name: '1:30' must be lower-case letters"),
-        ("name: " + "9" * 5_000, "line 1: a number of 5,000 characters, which no study needs"),
-        ("seed: 0." + "9" * 5_000, "line 1: a number of 5,002 characters, which no study needs"),
-        ("[" * 50_000, "line 1: nested more than 20 levels deep"),
-        ("name: " + "{a: " * 5_000, "line 1: nested more than 20 levels deep"),
-        ("name: " + "x" * 5_000, "name: is a text of 5,000 characters; at most 4,000 are allowed"),
-        ("x" * 5_000 + ": 1", "is not valid YAML: line 1, column 5001: mapping values are not allowed here"),
-        ("? " + "x" * 5_000 + "\n: 1", "xxxxx…: unknown key"),
-        ("name: " + "x" * 100_000, "has more than 100,000 bytes, which no study needs"),
-        ("a: &x [*x]", "line 1: *x refers to a value that contains it"),
-        ("name: one\nseed: 1\nname: two", "line 3: key name appears twice, first in line 1; keep one"),
-        ("models:\n- {path: a,\n   path: b}", "line 3: key path appears twice, first in line 2; keep one"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x", "line 4: key << appears twice, first in line 3; keep one"),
-        ("? [1, 2]\n: 3", "is not valid YAML"),
-        ("'a\\nb': 1", "unknown key"),
-        ('"a\\nb": 1', "unknown key"),
-        ("top_k: 0x" + "f" * 20_000, "name: is missing; it must be a text"),
-    ],
-    ids=lambda value: value[:30],
-)
-def test_files_that_are_no_study_are_refused(
-    load: Callable[[object], Study], text: str, message: str
-) -> None:
-    with pytest.raises(StudyError) as caught:
-        load(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def bomb(form: str) -> str:
-    """Nine values eight times over, all under keys of a study: 43 million values."""
-    keys = ("seed", "source", "datasets", "prompts", "models", "methods", "popularity", "top_k", "sampling")
-    lines = [f"{keys[0]}: &a0 {{x: lol}}"]
-    lines += [
-        f"{key}: &a{i} {form.format(', '.join([f'*a{i - 1}'] * 9))}" for i, key in enumerate(keys[1:], 1)
-    ]
-    return "\n".join([*lines, "name: *a8"])
-
-
-@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}"])
-def test_a_bomb_of_aliases_is_refused_before_it_is_expanded(
-    load: Callable[[object], Study], form: str
-) -> None:
-    assert len(bomb(form)) < 709
-    started = time.process_time()
-    with pytest.raises(StudyError, match=r"study\.yaml: line 5: more than 10,000 values up to here"):
-        load(bomb(form))
-    assert time.process_time() - started < 5
-
-
-def test_small_aliases_and_merges_are_read(load: Callable[[object], Study]) -> None:
-    text = yaml.safe_dump(
-        {key: value for key, value in VALID.items() if key not in ("models", "grounding", "sweep")}
-    )
-    models = """
-models:
-- &small {name: one, path: "sandbox:s", batch_tokens: 4_096, device_hour_usd: 1.5e-2}
-- {<<: *small, name: two, path: "sandbox:m"}
-"""
-    one, two = load(text + models).models
-    assert (one.batch_tokens, one.device_hour_usd) == (4096, 0.015)
-    assert two == dataclasses.replace(one, name="two", family="two", path="sandbox:m")
-
-
-@pytest.mark.parametrize(
-    "value", ["1:30", "010", "0x10", "0b1", "2026-10-01", "1e3", "yes", "=", "1_", ".inf"]
-)
-def test_a_number_has_decimal_digits(load: Callable[[object], Study], value: str) -> None:
-    text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "seed"})
-    with pytest.raises(StudyError, match=r"seed: must be a whole number of 0 to 1000000000000, not "):
-        load(f"{text}seed: {value}\n")
-
-
-def test_huge_numbers_are_refused(load: Callable[[object], Study]) -> None:
-    text = yaml.safe_dump({k: v for k, v in VALID.items() if k != "top_k"})
-    with pytest.raises(StudyError, match="top_k: must be a whole number of 1 to 100"):
-        load(text + "top_k: 0x" + "f" * 20_000 + "\n")
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="no such study file; name one with STUDY="):
-        load_study(tmp_path / "absent.yaml")
-    with pytest.raises(StudyError, match="cannot be read"):
-        load_study(tmp_path)
-    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
-    with pytest.raises(StudyError, match="cannot be read"):
-        load_study(tmp_path / "latin.yaml")
-
-
 def test_lookups_by_name(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     assert study.model("tiny").path == "sandbox:s"
     assert study.prompt("shots").shots == 15
     with pytest.raises(StudyError, match="model 'big' is not one of: tiny, served"):
         study.model("big")
-
-
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["2026-10", "qa", "sandbox", "bm25", "father", "", "lake", "per_question"])
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def places(value: object, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    pairs = (
-        list(value.items())
-        if isinstance(value, dict)
-        else list(enumerate(value))
-        if isinstance(value, list)
-        else []
-    )
-    return [here for key, inner in pairs for here in [(*way, key), *places(inner, (*way, key))]]
-
-
-def outcome(text: str) -> Study | StudyError:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "study.yaml"
-        path.write_text(text, encoding="utf-8", errors="replace")
-        try:
-            return load_study(path)
-        except StudyError as error:
-            return error
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_any_change_gives_a_study_or_a_study_error(data: st.DataObject) -> None:
-    raw = copy.deepcopy(VALID)
-    for _ in range(data.draw(st.integers(1, 3))):
-        way = data.draw(st.sampled_from(places(raw)))
-        place: Any = raw
-        for part in way[:-1]:
-            place = place[part]
-        if data.draw(st.booleans()):
-            place[way[-1]] = data.draw(VALUES)
-        elif isinstance(place, dict):
-            place[data.draw(st.text(max_size=6))] = data.draw(VALUES)
-        if not places(raw):
-            break
-    result = outcome(yaml.safe_dump(raw, allow_unicode=True))
-    assert isinstance(result, Study) or len(str(result).splitlines()) == 1
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=200))
-def test_any_text_gives_a_study_or_a_study_error(text: str) -> None:
-    result = outcome(text)
-    assert isinstance(result, StudyError)
-    assert len(str(result).splitlines()) == 1
