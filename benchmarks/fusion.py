@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.harness import Contestant, race, say
 from benchmarks.peers import NEW_TOKENS
-from benchmarks.shapes import T5_SMALL, write_model
+from benchmarks.shapes import Shape, write_model
 from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.generation.backends.base import Decoding, Scored
 from dagster_project.core.generation.backends.registry import load_backend
@@ -115,10 +115,12 @@ class Fusion:
     generating: tuple[Contestant, Contestant]
 
 
-def race_fusion(folder: Path, n: int, candidates: Sequence[str], n_peer: int, rounds: int) -> Fusion:
+def race_fusion(
+    shape: Shape, folder: Path, n: int, candidates: Sequence[str], n_peer: int, rounds: int
+) -> Fusion:
     """`n` queries for Longtail, the first `n_peer` of them for transformers."""
-    say(f"{T5_SMALL.name}: writing random weights …")
-    n_parameters = write_model(T5_SMALL, folder, "cpu", "float32")
+    say(f"{shape.name}: writing random weights …")
+    n_parameters = write_model(shape, folder, "cpu", "float32")
     peer = FusedTransformers(folder)
     backend: Any = load_backend(
         Model(
@@ -130,10 +132,12 @@ def race_fusion(folder: Path, n: int, candidates: Sequence[str], n_peer: int, ro
     texts, passages = [one.text for one in asked], [one.passages for one in asked]
 
     def score() -> list[list[float]]:
+        backend.forget()  # no round profits from the previous one
         made = backend.score(texts, [candidates] * n, passages=passages)
         return [[score.log_likelihood for score in own.scores] for own in made if isinstance(own, Scored)]
 
     def write() -> list[str]:
+        backend.forget()
         return [one.text for one in backend.generate(texts, Decoding(NEW_TOKENS), passages=passages)]
 
     scoring = (

@@ -39,6 +39,7 @@ from benchmarks.generated_pararel import (
 from benchmarks.harness import Contestant, last_line, machine, race, spread, table
 from benchmarks.peers import Transformers
 from benchmarks.prompts import candidates
+from benchmarks.shapes import T5_SMALL, TINY_T5
 from benchmarks.warehouse import Step, timed_step
 from dagster_project.core.cloze import prefix_of
 from dagster_project.core.generation.engine.partition import generate
@@ -169,12 +170,13 @@ def main() -> None:
         scoring = race_scoring(folder / "scoring", n_patterns, chosen.candidates, n_peer, chosen.rounds)
         n, n_fused = (8, 2) if chosen.full else (3, 1)
         names = [label.strip() for label in candidates(chosen.fused)]
-        fused = race_fusion(folder / "t5", n, names, n_fused, chosen.rounds)
+        shape = TINY_T5 if chosen.tiny else T5_SMALL
+        fused = race_fusion(shape, folder / "t5", n, names, n_fused, chosen.rounds)
     _show_measures(made.found, step)
     _show(f"Queries with {chosen.candidates} candidates, reference model {_REFERENCE.upper()}", scoring)
-    shape = f"T5-small's shape, {fused.n_parameters / 1e6:.0f} million RANDOM WEIGHTS, 20 passages"
-    _show(f"Queries with {chosen.fused} candidates, {shape}", fused.scoring)
-    _show(f"Greedy texts, {shape}", fused.generating)
+    reader = f"{shape.name}'s shape, {fused.n_parameters / 1e6:.0f} million RANDOM WEIGHTS, 20 passages"
+    _show(f"Queries with {chosen.fused} candidates, {reader}", fused.scoring)
+    _show(f"Greedy texts, {reader}", fused.generating)
     print(
         f"\n{machine('torch', 'transformers', 'duckdb', 'dbt-core', 'numpy')}, {thread_count()} threads. "
         f"{chosen.rounds} rounds; seconds are medians."
@@ -190,6 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="more queries, for the record")
     parser.add_argument("--candidates", type=int, default=200, help="candidates of a query without passages")
     parser.add_argument("--fused", type=int, default=96, help="candidates of a query with passages")
+    parser.add_argument("--tiny", action="store_true", help="a tiny reader, to test the code")
     parser.add_argument("--every", type=int, default=1, help="measure every n-th fact")
     parser.add_argument("--rounds", type=int, default=1)
     return parser.parse_args()

@@ -57,6 +57,14 @@ TINY = Shape(
         "word_embed_proj_dim": 64, "max_position_embeddings": 2048, "vocab_size": 2048,
     },
 )  # fmt: skip
+TINY_T5 = Shape(
+    "tiny T5",
+    "t5",
+    {
+        "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 4096,
+        "n_positions": 512, "decoder_start_token_id": 0,
+    },
+)  # fmt: skip
 
 
 def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import warehouse
+from benchmarks import pararel, warehouse
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from tests import fork_server, in_process_dbt
@@ -136,6 +136,33 @@ def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -
     names = {"decide_us", "lookup_us", "requests_per_s", "p50_ms", "p99_ms", "batched_per_s"}
     assert set(figures) == names
     assert all(value > 0 for value in figures.values())
+
+
+def test_pararel_prints_its_figures_and_both_models_score_as_transformers_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All steps run in this process, dbt among them."""
+
+    def build(study: Study, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        found = in_process_dbt.invoke_dbt(study, *arguments)
+        target = study.home.build / "dbt" / "target"
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "run_results.json").write_text(json.dumps({"elapsed_time": found.elapsed_time}))
+        return subprocess.CompletedProcess(arguments, 0, "Done.", "")
+
+    monkeypatch.setenv("LONGTAIL_HOME", "")  # put back at the end: each step points to its folder
+    monkeypatch.setattr(pararel, "timed_step", warehouse._measured)
+    monkeypatch.setattr(pararel, "dbt_command", build)
+    monkeypatch.setattr(
+        sys, "argv", ["pararel", "--every", "50", "--candidates", "4", "--fused", "3", "--tiny"]
+    )
+    pararel.main()
+    said = capsys.readouterr().out
+    figures = json.loads(said.splitlines()[-1])
+    assert set(figures) == {"scoring_ratio", "fid_ratio", "measures_s", "peak_mb"}
+    assert all(value > 0 for value in figures.values())
+    assert "tiny T5's shape" in said
+    assert "RANDOM WEIGHTS" in said
 
 
 def test_prediction_prints_its_times() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,6 +28,7 @@ from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.fingerprints import fingerprint as fingerprint_of
 from dagster_project.core.tables import TABLES
 
+_LOG = logging.getLogger("longtail")
 WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
@@ -124,6 +126,11 @@ class Lake:
         for name, table in TABLES.items():
             for partition in self.partitions(name) if len(table.partitioned_by) > 1 else ():
                 if partition.count("|") + 1 < len(table.partitioned_by):
+                    _LOG.warning(
+                        "%s is removed: an earlier version divided the table by fewer keys than %s; the next run makes "
+                        "its rows again",
+                        *(self.path(name, partition), " and ".join(table.partitioned_by)),
+                    )
                     self.discard(name, partition)
             path = self.path(name, _SCHEMA_FILE)
             if _schema_of(path) == table.schema:

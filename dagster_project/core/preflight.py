@@ -22,7 +22,7 @@ from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
 from dagster_project.core.study.imports import Place, load_format
 from dagster_project.core.study.study import Study
-from dagster_project.core.tuning.sweep import needs_of_sweep
+from dagster_project.core.tuning.needs import needs_of_sweep
 from dagster_project.core.wikimedia.needs import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side

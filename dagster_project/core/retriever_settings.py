@@ -6,7 +6,7 @@ What belongs here: the settings of both kinds of retrievers with an index. What 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 WITH_DELTA = ("bm25l", "bm25+")
@@ -72,12 +72,14 @@ SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq":
 class EncoderSettings:
     """A text encoder of transformers or sentence-transformers.
 
-    `path` is a folder, a hub id (at `revision`), or `package:<package>/<folder>` for one that an installed Python package
-    carries. A text's vector is the mean over its tokens or that of its first token (`pooling`). With `normalise` it has
-    unit length, so that scores are cosines; otherwise they are dot products. The prefixes stand before each question and
-    each passage. Texts are cut at `max_tokens`; None: at what the encoder reads. Vectors are stored in `dtype`; with
-    float16 a GPU also computes in it, and a CPU in float32. `device` is a torch device or `auto`; None: the study's. A
-    batch has at most `batch_tokens`; None: what suits the device. Search is exact unless `search` says otherwise.
+    `path` is a folder, a hub id (at `revision`), or `package:<package>/<folder>` for one that an installed Python
+    package carries. With `query_path` (at `query_revision`) questions have an encoder of their own, as in DPR; `path`
+    then encodes passages alone, and all other settings hold for both. A text's vector is the mean over its tokens or
+    that of its first token (`pooling`). With `normalise` it has unit length, so that scores are cosines; otherwise they
+    are dot products. The prefixes stand before each question and each passage. Texts are cut at `max_tokens`; None: at
+    what the encoder reads. Vectors are stored in `dtype`; with float16 a GPU also computes in it, and a CPU in float32.
+    `device` is a torch device or `auto`; None: the study's. A batch has at most `batch_tokens`; None: what suits the
+    device. Search is exact unless `search` says otherwise.
     """
 
     path: str
@@ -91,3 +93,14 @@ class EncoderSettings:
     device: str | None = None
     batch_tokens: int | None = None
     search: IvfPq | Hnsw | None = None
+    query_path: str | None = None
+    query_revision: str | None = None
+
+    @property
+    def of_queries(self) -> EncoderSettings:
+        """Those of the encoder of questions alone."""
+        if self.query_path is None:
+            return self
+        return replace(
+            self, path=self.query_path, revision=self.query_revision, query_path=None, query_revision=None
+        )

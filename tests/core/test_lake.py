@@ -104,7 +104,9 @@ def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
     assert pq.read_schema(path).equals(TABLES["triples"].schema)
 
 
-def test_a_file_of_an_earlier_version_with_fewer_keys_is_removed(lake: Lake) -> None:
+def test_a_file_of_an_earlier_version_with_fewer_keys_is_removed_and_the_log_says_so(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in ("m", "m__closed_book"):
         path = lake.root / "candidate_answers" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +115,9 @@ def test_a_file_of_an_earlier_version_with_fewer_keys_is_removed(lake: Lake) -> 
     lake.ensure_schemas()
 
     assert lake.partitions("candidate_answers") == ["m|closed_book"]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{lake.path('candidate_answers', 'm')} is removed: ")
+    assert "by fewer keys than model and method" in said
 
 
 @settings(max_examples=60, deadline=None)

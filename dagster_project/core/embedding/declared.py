@@ -45,16 +45,27 @@ class DeclaredEncoder:
     settings: EncoderSettings
 
     @property
+    def of_queries(self) -> DeclaredEncoder:
+        """The encoder of the retriever's questions: this one, unless they have their own."""
+        return DeclaredEncoder(self.name, self.settings.of_queries)
+
+    @property
     def version(self) -> str:
-        """All that decides a vector of a question or a passage, for people. Errors: `BackendError`."""
+        """All that decides a vector of a passage, for people. Errors: `BackendError`."""
+        return self._version(self.settings.passage_prefix)
+
+    @property
+    def query_version(self) -> str:
+        """All that decides a vector of a question, for people. Errors: `BackendError`."""
+        return self.of_queries._version(self.settings.query_prefix)
+
+    def _version(self, prefix: str) -> str:
         own = self.settings
-        prefixes = "".join(
-            f", {prefix!r} before" for prefix in (own.query_prefix, own.passage_prefix) if prefix
-        )
+        before = f", {prefix!r} before" if prefix else ""
         length = "unit length" if own.normalise else "dot product"
         return (
             f"{self._label} {self._weights.revision[:16]}, {own.pooling}, {length}, "
-            f"{own.max_tokens or 'all its'} tokens, {own.dtype}{prefixes}"
+            f"{own.max_tokens or 'all its'} tokens, {own.dtype}{before}"
         )
 
     @property

@@ -79,6 +79,10 @@ class Retriever(ABC):
         """What decides the index beside the code: settings, weights."""
         return ""
 
+    def query_version(self) -> str:
+        """What decides a search beside the index: how questions are encoded."""
+        return ""
+
     def check(self) -> None:  # noqa: B027 (most retrievers load nothing)
         """Look for what the retriever loads, without loading it. Errors: `BackendError` where it is missing."""
 

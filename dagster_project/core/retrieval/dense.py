@@ -19,6 +19,7 @@ import numpy as np
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.vectors import placed
+from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.approximate import build_approximate, described, search_approximate
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
@@ -41,6 +42,7 @@ class Dense(Retriever):
 
     def __init__(self, settings: EncoderSettings, name: str) -> None:
         self._encoder = DeclaredEncoder(name, dataclasses.replace(settings, search=None))
+        self._queries = self._encoder.of_queries
         self._search = settings.search
 
     @property
@@ -51,8 +53,12 @@ class Dense(Retriever):
     def version(self) -> str:
         return self._encoder.version + (f", {described(self._search)}" if self._search else "")
 
+    def query_version(self) -> str:
+        return self._encoder.query_version
+
     def check(self) -> None:
         self._encoder.check()
+        self._queries.check()
 
     def build(self, context: Context) -> None:
         with self._placed(context) as device:
@@ -71,6 +77,7 @@ class Dense(Retriever):
     ) -> tuple[list[list[Hit]], np.ndarray]:
         with self._placed(context) as device:
             vectors = self._vectors_of(queries, device, context.log)
+            self._check_dimensions(context.folder, vectors)
             is_finite = finite_rows(vectors)
             vectors[~is_finite] = 0
             if self._search:
@@ -104,8 +111,18 @@ class Dense(Retriever):
         return best
 
     def _vectors_of(self, queries: Sequence[Query], device: str, log: logging.Logger) -> np.ndarray:
-        before = self._encoder.settings.query_prefix
-        return self._encoder.load(device).encode([before + query.text for query in queries], log)
+        before = self._queries.settings.query_prefix
+        return self._queries.load(device).encode([before + query.text for query in queries], log)
+
+    def _check_dimensions(self, folder: Path, vectors: np.ndarray) -> None:
+        """Errors: `BackendError` where questions and passages have vectors of other lengths."""
+        for path in sorted(folder.glob("*.npy"))[:1]:
+            n = np.load(path, mmap_mode="r").shape[1]
+            if n != vectors.shape[1]:
+                raise BackendError(
+                    f"retriever {self._encoder.name}: query_path gives vectors of {vectors.shape[1]} numbers, "
+                    f"those of its passages have {n}; name two encoders that were trained together"
+                )
 
     def _placed(self, context: Context) -> AbstractContextManager[str]:
         return placed(self._encoder.settings.device or context.device, self._encoder.name)

@@ -54,6 +54,7 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
         study.top_k,
         lake.content("questions"),
         index_fingerprint(lake, tool),
+        tool.query_version(),
         needed,
         code_version(__name__),
     )

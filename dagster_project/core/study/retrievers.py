@@ -67,9 +67,13 @@ def _bm25(read: Reader) -> Bm25Settings:
 def _encoder(read: Reader) -> EncoderSettings:
     search = SEARCHES[read.choice("search", tuple(SEARCHES), "exact")]
     _only(read, EncoderSettings, *([search] if search else []))
+    if "query_revision" in read.raw and "query_path" not in read.raw:
+        raise read.fail("query_revision", "goes with query_path")
     return EncoderSettings(
         path=read.text("path"),
         revision=read.optional("revision", read.text),
+        query_path=read.optional("query_path", read.text),
+        query_revision=read.optional("query_revision", read.text),
         pooling=read.choice("pooling", POOLINGS, EncoderSettings.pooling),
         normalise=read.flag("normalise") if "normalise" in read.raw else EncoderSettings.normalise,
         query_prefix=read.optional("query_prefix", read.text) or "",

@@ -5,7 +5,9 @@ does not: training between two checkpoints (`learner`), and judging one (`judge`
 
 A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
 the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
-fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run.
+fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run. A
+setting with another fingerprint is trained again, and its older checkpoints are removed. A folder stays if a model or a
+retriever of the study names one in it. The log tells both.
 """
 
 from __future__ import annotations
@@ -13,22 +15,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
-from dagster_project.core.errors import BackendError, SourceError
+from dagster_project.core.errors import BackendError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.weights import find_weights
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import Method
-from dagster_project.core.needs import Need
 from dagster_project.core.ownership import only_one
 from dagster_project.core.progress import Progress
-from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint
 from dagster_project.core.retriever_settings import EncoderSettings
@@ -39,6 +39,7 @@ from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
 from dagster_project.core.tuning.judge import predictions
 from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
+from dagster_project.core.tuning.needs import check_trainable
 from dagster_project.core.whole_files import remove, remove_dead, whole
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
@@ -59,6 +60,7 @@ class _Run:
     index: FixedIndex
     facts: Facts
     folder: Path
+    named: Mapping[Path, str]
     judged_by: str
     log: logging.Logger
 
@@ -87,7 +89,7 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             folder = study.home.tuned_models / setting / trained_by[:16]
             facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
-            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
+            run = _Run(sweep, own, base, encoder, index, facts, folder, _named(study), judged_by[:16], log)
             found.update(_tuned(run))
         return Computed(found[table])
 
@@ -98,30 +100,11 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
         ]
 
 
-def needs_of_sweep(study: Study) -> Iterator[Need]:
-    """What a sweep needs of the study: a model that can be trained, and cloze queries."""
-    if study.sweep is not None:
-        yield Need("sweep.model", partial(check_trainable, study.model(study.sweep.model)))
-        yield Need("sweep.dataset", partial(_check_cloze, study, study.sweep.dataset))
-
-
-def _check_cloze(study: Study, name: str) -> None:
-    if name not in [dataset.name for dataset in cloze_datasets(study)]:
-        raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
-
-
-def check_trainable(model: Model) -> None:
-    """Errors: `BackendError` where a model's weights are not trained as the study loads them."""
-    if (model.dtype, model.quantisation, model.device_map) != ("float32", "none", None):
-        raise BackendError(
-            f"model {model.name}: the sweep trains weights in dtype float32, without quantisation and device_map"
-        )
-
-
 def _settings(method: Method) -> EncoderSettings:
+    """Those of the encoder of questions, which is trained; passages keep their vectors."""
     if not isinstance(method.settings, EncoderSettings):
         raise BackendError(f"method {method.name} has no encoder that could be trained")
-    return dataclasses.replace(method.settings, search=None)
+    return dataclasses.replace(method.settings.of_queries, search=None)
 
 
 def _stamps(
@@ -129,7 +112,9 @@ def _stamps(
 ) -> tuple[str, str]:
     """What decides the weights at a step, and what decides the judgement of given weights."""
     inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
-    inputs += [index_fingerprint(lake, load_retriever(method)), sweep.dataset, str(sweep.held_out)]
+    retriever = load_retriever(method)
+    inputs += [index_fingerprint(lake, retriever), retriever.query_version()]
+    inputs += [sweep.dataset, str(sweep.held_out)]
     reader = (find_weights(base).revision, base.passage_tokens)
     trained_by = fingerprint(
         inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)
@@ -142,9 +127,7 @@ def _tuned(run: _Run) -> dict[str, Rows]:
     """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
     run.folder.mkdir(parents=True, exist_ok=True)
     remove_dead(run.folder)
-    for other in run.folder.parent.iterdir():
-        if other != run.folder:
-            remove(other)
+    _remove_older(run)
     models: Rows = []
     answers: Rows = []
     steps = range(run.sweep.every, run.sweep.steps + 1, run.sweep.every)
@@ -164,6 +147,31 @@ def _tuned(run: _Run) -> dict[str, Rows]:
     for place, row in enumerate(models):
         row["is_kept"] = place == best
     return {MODELS: models, ANSWERS: answers}
+
+
+def _named(study: Study) -> dict[Path, str]:
+    """The folders that models and retrievers of the study are loaded from, each with what names it."""
+    found = {model.path: f"model {model.name}" for model in study.models}
+    for one in study.retrievers:
+        if isinstance(one.settings, EncoderSettings):
+            found |= {
+                path: f"retriever {one.name}" for path in (one.settings.path, one.settings.query_path) if path
+            }
+    return {Path(path).expanduser().resolve(): name for path, name in found.items()}
+
+
+def _remove_older(run: _Run) -> None:
+    """Remove the setting's checkpoints of other inputs, unless the study names one; the log tells both."""
+    for other in sorted(run.folder.parent.iterdir()):
+        if other == run.folder:
+            continue
+        names = [name for path, name in run.named.items() if path.is_relative_to(other.resolve())]
+        what = f"setting {run.setting.name} is trained again, as its facts, models, passages, seed or code have changed"
+        if names:
+            run.log.warning("%s; the older checkpoints in %s stay, as %s names one", what, other, names[0])
+        else:
+            run.log.warning("%s; the older checkpoints in %s are removed", what, other)
+            remove(other)
 
 
 def _train(run: _Run, step: int) -> None:

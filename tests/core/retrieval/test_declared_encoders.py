@@ -48,15 +48,18 @@ LONGEST = 24
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small BERT with random weights and a vocabulary of words."""
+    return save_encoder(tmp_path_factory.mktemp("encoder"), seed=3, hidden_size=32)
+
+
+def save_encoder(folder: Path, seed: int, hidden_size: int) -> Path:
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    folder = tmp_path_factory.mktemp("encoder")
     vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])}
     BertTokenizerFast(vocab=vocabulary, model_max_length=LONGEST).save_pretrained(folder)
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        vocab_size=len(vocabulary), hidden_size=hidden_size, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=48, max_position_embeddings=LONGEST, initializer_range=0.6,
     )  # fmt: skip
     BertModel(config).save_pretrained(folder)
@@ -124,6 +127,35 @@ def test_vectors_and_hits_equal_a_plain_loop(folder: Path, tmp_path: Path, setti
         best = np.sort(products)[::-1][:5]
         np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-4)
         np.testing.assert_allclose([products[int(hit.passage_id[1:])] for hit in hits], best, atol=1e-4)
+
+
+def test_questions_may_have_an_encoder_of_their_own(folder: Path, tmp_path: Path) -> None:
+    """As DPR's, or one that the sweep trained: the index is the same, and questions are encoded by their own encoder."""
+    asking, wide = (
+        save_encoder(tmp_path / name, seed, size) for name, seed, size in (("asking", 4, 32), ("wide", 5, 48))
+    )
+    one, two = (retriever_of(folder, query_path=path) for path in (None, str(asking)))
+    assert one.version() == two.version()
+    assert one.query_version() != two.query_version()
+    two.check()
+    context = context_of(tmp_path)
+    one.build(context)
+    settings = EncoderSettings(str(folder))
+    stored = plain(folder, [passage.indexed_text for passage in context.passages], settings)
+    asked = plain(asking, [query.text for query in queries()], settings)
+    hits = two.search(context, queries())
+    for own, products in zip(hits, asked @ stored.T, strict=True):
+        np.testing.assert_allclose([hit.score for hit in own], np.sort(products)[::-1][:5], atol=1e-4)
+        np.testing.assert_allclose(
+            [products[int(hit.passage_id[1:])] for hit in own], [h.score for h in own], atol=1e-4
+        )
+    assert hits != one.search(context, queries())
+    with pytest.raises(
+        BackendError, match="query_path gives vectors of 48 numbers, those of its passages have 32"
+    ):
+        retriever_of(folder, query_path=str(wide)).search(context, queries())
+    with pytest.raises(BackendError, match="nowhere"):
+        retriever_of(folder, query_path=str(tmp_path / "nowhere")).check()
 
 
 def test_the_built_in_retriever_is_a_declaration(tmp_path: Path) -> None:
@@ -245,7 +277,8 @@ def test_stamps_name_the_weights_and_the_settings_of_passages(folder: Path, tmp_
         (copied / file.name).write_bytes(file.read_bytes())
     assert encoder(copied).stamp.partition("@")[2] == encoder().stamp.partition("@")[2]
     assert encoder(query_prefix="q").stamp == encoder().stamp
-    assert encoder(query_prefix="q").version != encoder().version
+    assert encoder(query_prefix="q").version == encoder().version
+    assert encoder(query_prefix="q").query_version != encoder().query_version
     others = (
         {"pooling": "cls"},
         {"normalise": False},

@@ -98,6 +98,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         "cpu",
         512,
         IvfPq(64, 9, 8, 6),
+        "asking",
+        "main",
     )
     assert (stemmed.retriever, stemmed.index, stemmed.can_be_fused) == (
         METHODS["bm25"].retriever,

@@ -42,7 +42,8 @@ VALID: dict[str, Any] = {
             "stop_words": "english", "stemmer": "porter",
         },
         {
-            "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "pooling": "cls",
+            "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "query_path": "asking",
+            "query_revision": "main", "pooling": "cls",
             "normalise": False, "query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 64,
             "dtype": "float16", "device": "cpu", "batch_tokens": 512,
             "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6,

@@ -9,7 +9,8 @@ A backend declares its capabilities. A study that asks for a missing one fails b
 - `SAMPLE`: several texts per prompt. Each follows from its own seed, whatever else is in the batch.
 - `SCORE`: the log-likelihood of each of several given continuations of a prompt.
 - `STREAM`: results come one by one, as a service delivers and bills them, so that each can be kept at once.
-- `PASSAGES`: the model reads passages that stand apart from the prompt's text (as Fusion-in-Decoder does).
+- `PASSAGES`: the model reads passages that stand apart from the prompt's text (as Fusion-in-Decoder does). The methods
+  that take prompts also take the keyword `passages` then: a list of texts for each prompt.
 """
 
 from __future__ import annotations
@@ -217,35 +218,4 @@ class StreamingBackend(Backend, Protocol):
         a request that might overrun it is `Postponed`; None sets no limit. `is_resumed` says that other prompts of
         the partition were answered before, so that refusals alone say nothing about the rest.
         """
-        ...
-
-
-class PassageBackend(Backend, Protocol):
-    """A backend that declares `PASSAGES`: its methods take them as `passages`, one list per prompt."""
-
-    def generate(
-        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
-    ) -> list[Generation | Failure]:
-        """As `Backend.generate`."""
-        ...
-
-    def sample(
-        self,
-        prompts: Sequence[str],
-        decoding: Decoding,
-        seeds: Sequence[Sequence[int]],
-        *,
-        passages: Sequence[Sequence[str]] = (),
-    ) -> list[list[Generation] | Failure]:
-        """As `Backend.sample`."""
-        ...
-
-    def score(
-        self,
-        prompts: Sequence[str],
-        candidates: Sequence[Sequence[str]],
-        *,
-        passages: Sequence[Sequence[str]] = (),
-    ) -> list[Scored | Failure]:
-        """As `Backend.score`."""
         ...

@@ -13,15 +13,11 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TypeVar
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import (
-    Decoding,
     Failure,
-    Generation,
     Identity,
-    Scored,
     Secret,
 )
 from dagster_project.core.generation.backends.hf import TransformersBackend
@@ -31,9 +27,6 @@ from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
 from dagster_project.core.study.models import Model
-
-Found = TypeVar("Found")
-_NO_ROOM = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")
 
 
 def check(model: Model) -> None:
@@ -49,6 +42,7 @@ class FusionInDecoder(TransformersBackend):
     """An encoder-decoder in memory that reads passages apart."""
 
     capabilities = TransformersBackend.capabilities | {PASSAGES}
+    no_tokens = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         check(model)
@@ -61,36 +55,6 @@ class FusionInDecoder(TransformersBackend):
         found = TransformersBackend.identify(model)
         own = f"passage_tokens={model.passage_tokens}"
         return dataclasses.replace(found, rules=f"{found.rules} {own}".strip())
-
-    def generate(
-        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
-    ) -> list[Generation | Failure]:
-        """Greedy texts; `passages`: those of each prompt."""
-        encoded = self._encoded(prompts, passages)
-        return _explained(self._greedy(encoded, decoding), encoded)
-
-    def sample(
-        self,
-        prompts: Sequence[str],
-        decoding: Decoding,
-        seeds: Sequence[Sequence[int]],
-        *,
-        passages: Sequence[Sequence[str]] = (),
-    ) -> list[list[Generation] | Failure]:
-        """One text per seed for each prompt."""
-        encoded = self._encoded(prompts, passages)
-        return _explained(self._sampled(encoded, decoding, seeds), encoded)
-
-    def score(
-        self,
-        prompts: Sequence[str],
-        candidates: Sequence[Sequence[str]],
-        *,
-        passages: Sequence[Sequence[str]] = (),
-    ) -> list[Scored | Failure]:
-        """The scores of each prompt's candidates."""
-        encoded = self._encoded(prompts, passages)
-        return _explained(self._scores(prompts, encoded, candidates), encoded)
 
     def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
@@ -125,11 +89,6 @@ def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens:
     room = loaded.room(n_new)
     limit = passage_tokens if room is None else min(room, passage_tokens)
     return joined(_cut(part, limit, loaded.end_ids) for part in parts_of(tokens))
-
-
-def _explained(results: list[Found], encoded: Sequence[Tokens]) -> list[Found | Failure]:
-    """The results, with the reason where a prompt is too long: it has no tokens then."""
-    return [own if tokens else _NO_ROOM for own, tokens in zip(results, encoded, strict=True)]
 
 
 def _cut(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:

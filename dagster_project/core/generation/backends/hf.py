@@ -50,7 +50,6 @@ from dagster_project.core.study.backends import GENERATE, SAMPLE, SCORE
 from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
-_NO_TOKENS = Failure("the prompt has no tokens")
 _GREEDY = (0,)
 """Greedy texts are drawn by no seed; each prompt has one text."""
 
@@ -59,6 +58,7 @@ class TransformersBackend:
     """A causal or encoder-decoder language model in memory."""
 
     capabilities = frozenset({GENERATE, SAMPLE, SCORE})
+    no_tokens = Failure("the prompt has no tokens")
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
         import torch
@@ -87,64 +87,50 @@ class TransformersBackend:
         quantisation = found.quantisation or model.quantisation
         return Identity(found.revision, model.dtype, quantisation, "transformers", version, rules)
 
-    def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
         """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
 
         A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
         does not fit alone is a `Failure`.
         """
-        return self._greedy(self._loaded.encode(prompts), decoding)
+        encoded = self._encoded(prompts, passages)
+        found = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [own if isinstance(own, Failure) else own[0] for own in found]
 
     def sample(
-        self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
     ) -> list[list[Generation] | Failure]:
         """One text per seed for each prompt; samples that agree so far are one state of the batch.
 
         Errors: `BackendError` at temperature 0.
         """
-        return self._sampled(self._loaded.encode(prompts), decoding, seeds)
-
-    def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
-        """Scores of each prompt's candidates; common beginnings of candidates are computed once.
-
-        A prompt too long for its longest candidate loses its beginning.
-        """
-        return self._scores(prompts, self._loaded.encode(prompts), candidates)
-
-    def forget(self) -> None:
-        """Drop the prefixes that are kept for later calls."""
-        self._running().forget()
-
-    def usage(self) -> Usage:
-        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
-        return self._gauge.usage()
-
-    def close(self) -> None:
-        """Free the weights."""
-        self._batches = None
-        self._loaded.close()
-
-    def _greedy(self, encoded: Sequence[Sequence[int]], decoding: Decoding) -> list[Generation | Failure]:
-        """One text for each encoded prompt."""
-        found = self._generations(encoded, decoding, [_GREEDY] * len(encoded), is_sampled=False)
-        return [own if isinstance(own, Failure) else own[0] for own in found]
-
-    def _sampled(
-        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
-    ) -> list[list[Generation] | Failure]:
-        """One text per seed for each encoded prompt."""
         if decoding.temperature <= 0:
             raise BackendError(
                 f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
             )
-        return self._generations(encoded, decoding, seeds, is_sampled=True)
+        return self._generations(self._encoded(prompts, passages), decoding, seeds, is_sampled=True)
 
-    def _scores(
-        self, prompts: Sequence[str], encoded: Sequence[Sequence[int]], candidates: Sequence[Sequence[str]]
+    def score(
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
     ) -> list[Scored | Failure]:
-        """The scores of each encoded prompt's candidates; `prompts` are the texts before candidates."""
-        results: list[Scored | Failure] = [_NO_TOKENS] * len(prompts)
+        """Scores of each prompt's candidates; common beginnings of candidates are computed once.
+
+        A prompt too long for its longest candidate loses its beginning.
+        """
+        results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
         asked: dict[Tokens, list[Candidates]] = {}
+        encoded = self._encoded(prompts, passages)
         for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, found = self._candidates.continuations(prompt, tokens, own)
             before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
@@ -163,6 +149,19 @@ class TransformersBackend:
             for i, scored in accounted_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
         return results
+
+    def forget(self) -> None:
+        """Drop what is kept for later calls: prefixes, or an encoder's states."""
+        self._running().forget()
+
+    def usage(self) -> Usage:
+        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
+        return self._gauge.usage()
+
+    def close(self) -> None:
+        """Free the weights."""
+        self._batches = None
+        self._loaded.close()
 
     def _generations(
         self,
@@ -192,7 +191,7 @@ class TransformersBackend:
             written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if tokens is None else [tokens] for tokens in written]
 
-        results: list[list[Generation] | Failure] = [[] if row.tokens else _NO_TOKENS for row in rows]
+        results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
         new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
         places = list(copies.values())
         for done in self._running().run(distinct, new_tokens, work):
@@ -203,6 +202,12 @@ class TransformersBackend:
             ):
                 results[i] = found
         return results
+
+    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
+        """The tokens of each prompt, not cut. Errors: `BackendError` for passages, which this backend does not read."""
+        if any(passages):
+            raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
+        return self._loaded.encode(prompts)
 
     def _rows(
         self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]

@@ -41,7 +41,7 @@ class ModelInput:
 
 
 def passages_of(prompts: Sequence[ModelInput]) -> dict[str, Any]:
-    """The argument `passages` of a `PassageBackend`, one list per prompt; empty where no prompt has any."""
+    """The keyword `passages` of a backend that declares `PASSAGES`; nothing where no prompt has any."""
     apart = [prompt.passages for prompt in prompts]
     return {"passages": apart} if any(apart) else {}
 

@@ -23,6 +23,7 @@ from dagster_project.core.report.figures import (
     questions,
     retrieval,
     tail,
+    tuning,
 )
 
 SECTIONS = (
@@ -77,6 +78,7 @@ FIGURES: tuple[Figure, ...] = (
     *adaptive.FIGURES,
     *costs.FIGURES,
     *consistency.FIGURES,
+    *tuning.FIGURES,
     *prediction.FIGURES,
     *grounding.FIGURES,
     *according_to.FIGURES,

@@ -31,7 +31,7 @@ function selected(figure) {
 
 const NAMES = {
   model: "Model", parametric_method: "Memory", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
-  relation: "Relation", entries: "Show",
+  relation: "Relation", split: "Facts", entries: "Show",
 };
 
 function chooser(figure, name) {

@@ -80,7 +80,7 @@ def test_batches_give_what_generate_gives_one_by_one(models: dict[str, LoadedMod
     loaded = models[name]
     ids = loaded.encode(PROMPTS)
     expected = one_by_one(loaded, ids)
-    assert decode(EncoderDecoderSteppers(loaded), ids) == expected
+    assert decode(EncoderDecoderSteppers(loaded, 4096), ids) == expected
     assert len({tuple(tokens) for tokens in expected}) > 3
     assert len({len(tokens) for tokens in expected}) > 2
 
@@ -100,7 +100,7 @@ def test_forked_states_have_the_logits_of_their_own_sequences(
     models: dict[str, LoadedModel], name: str
 ) -> None:
     loaded = models[name]
-    steppers = EncoderDecoderSteppers(loaded)
+    steppers = EncoderDecoderSteppers(loaded, 4096)
     drawn = torch.Generator().manual_seed(3)
     prompts = loaded.encode(PROMPTS[:6])
     first = steppers.start
@@ -120,14 +120,14 @@ def test_forked_states_have_the_logits_of_their_own_sequences(
 
 def test_cross_attention_is_shared_where_the_architecture_takes_it(models: dict[str, LoadedModel]) -> None:
     for name in ("t5", "mt5", "bart"):
-        EncoderDecoderSteppers(models[name])
+        EncoderDecoderSteppers(models[name], 4096)
         assert models[name].model.config._attn_implementation == cross_attention.NAME
-    EncoderDecoderSteppers(models["longt5"])
+    EncoderDecoderSteppers(models["longt5"], 4096)
     assert models["longt5"].model.config._attn_implementation != cross_attention.NAME
 
 
 def test_forks_do_not_copy_the_prompts_keys_and_values(models: dict[str, LoadedModel]) -> None:
-    stepper = EncoderDecoderSteppers(models["t5"]).open(models["t5"].encode(PROMPTS[:2]))
+    stepper = EncoderDecoderSteppers(models["t5"], 4096).open(models["t5"].encode(PROMPTS[:2]))
     with torch.inference_mode():
         stepper.start()
         stepper.step([0] * 40 + [1] * 40, list(range(80)))
@@ -143,7 +143,7 @@ def own_tokens(steppers: EncoderDecoderSteppers, texts: list[str]) -> list[list[
 @pytest.mark.parametrize("name", ["t5", "bart", "bart_forced"])
 def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel], name: str) -> None:
     loaded = models[name]
-    steppers = EncoderDecoderSteppers(loaded)
+    steppers = EncoderDecoderSteppers(loaded, 4096)
     sentinel = [f"<extra_id_0> {text}" for text in CANDIDATES]
     for texts in (CANDIDATES, sentinel):
         for text, ids in zip(texts, own_tokens(steppers, texts), strict=True):
@@ -155,7 +155,7 @@ def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel]
 def test_a_forced_first_token_is_no_part_of_a_candidate(
     models: dict[str, LoadedModel],
 ) -> None:
-    steppers = EncoderDecoderSteppers(models["bart_forced"])
+    steppers = EncoderDecoderSteppers(models["bart_forced"], 4096)
     assert steppers.start == [1]
     assert steppers.targets(["<s>ab"]) == steppers.targets(["ab"])
     (target,) = steppers.targets(["ab"])
@@ -168,7 +168,7 @@ def test_a_model_without_a_start_token_is_refused(tmp_path: Path, models: dict[s
         settings.decoder_start_token_id = None
         settings.bos_token_id = None
     with pytest.raises(BackendError, match="name no decoder_start_token_id"):
-        EncoderDecoderSteppers(loaded)
+        EncoderDecoderSteppers(loaded, 4096)
 
 
 def test_lengths_bind_the_encoder(models: dict[str, LoadedModel]) -> None:
@@ -191,7 +191,7 @@ def test_a_model_whose_batches_differ_is_refused(
 
     monkeypatch.setattr(loaded.model, "forward", forward.__get__(loaded.model))
     with pytest.raises(BackendError, match="architecture t5 cannot be run in batches: its logits differ"):
-        EncoderDecoderSteppers(loaded)
+        EncoderDecoderSteppers(loaded, 4096)
 
 
 BACKENDS = ["t5", "mt5", "bart", "bart_forced"]
@@ -274,6 +274,9 @@ def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBacke
 def test_samples_do_not_depend_on_the_batch(backends: dict[str, TransformersBackend], name: str) -> None:
     decoding = Decoding(NEW_TOKENS, temperature=0.7)
     prompts = PROMPTS[:5]
+    backends[
+        name
+    ].forget()  # a draw of bart_forced is 1e-8 from its boundary: less than the encoder's rounding
     together = backends[name].sample(prompts, decoding, [range(8)] * 5)
     texts = []
     for prompt, own in zip(prompts, together, strict=True):
@@ -292,7 +295,7 @@ def test_scores_are_those_of_one_forward_pass_each(
 ) -> None:
     loaded = models[name]
     candidates = [f"<extra_id_0> {text}" for text in CANDIDATES]
-    steppers = EncoderDecoderSteppers(loaded)
+    steppers = EncoderDecoderSteppers(loaded, 4096)
     targets = steppers.targets(candidates)
     scored = backends[name].score(PROMPTS[:6], [candidates] * 6)
     for ids, found in zip(loaded.encode(PROMPTS[:6]), scored, strict=True):
@@ -323,7 +326,7 @@ def test_the_word_start_stands_between_sentinel_and_candidate_whatever_the_token
     models: dict[str, LoadedModel],
 ) -> None:
     """T5's token 3: the tokenizer has it as a piece of its own; elsewhere the two lists of targets are the same."""
-    steppers = EncoderDecoderSteppers(models["t5"])
+    steppers = EncoderDecoderSteppers(models["t5"], 4096)
     tokenizer, encode = models["t5"].tokenizer, models["t5"].encode
     plain, started = steppers.targets(["<extra_id_0> ab", "<extra_id_0>\u2581 ab"])
     assert plain == started

@@ -13,7 +13,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Scored
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.generation.backends.hf import TransformersBackend
-from dagster_project.core.generation.backends.local.fusion import BREAK, joined, parts_of
+from dagster_project.core.generation.backends.local.fusion import BREAK, KeptStates, joined, parts_of
 from dagster_project.core.generation.prompts.endings import END
 from dagster_project.core.study.models import Model
 
@@ -87,9 +87,52 @@ def test_scores_are_those_of_a_plain_forward_pass_over_all_states(reader: Fusion
             assert score.n_tokens == len(tokens)
 
 
+def test_what_is_scored_and_then_written_is_encoded_once(reader: FusionInDecoder) -> None:
+    """The scores and texts are those that each gets alone."""
+    asked, decoding = (PROMPTS, [CANDIDATES] * len(PROMPTS)), Decoding(NEW_TOKENS, end=END)
+    n_parts: list[int] = []
+    encoder = reader._loaded.model.get_encoder()
+    hook = encoder.register_forward_hook(lambda *found: n_parts.append(len(found[-1].last_hidden_state)))
+    try:
+        reader.forget()
+        scored = reader.score(*asked, passages=PASSAGES)
+        assert sum(n_parts) == sum(len(own) or 1 for own in PASSAGES)
+        written = reader.generate(PROMPTS, decoding, passages=PASSAGES)
+        assert sum(n_parts) == sum(len(own) or 1 for own in PASSAGES)
+        assert [own.shared_tokens for own in written] == [own.prompt_tokens for own in scored]
+        reader.forget()
+        alone = reader.generate(PROMPTS, decoding, passages=PASSAGES)
+        assert sum(n_parts) == 2 * sum(len(own) or 1 for own in PASSAGES)
+        assert {own.shared_tokens for own in alone} == {0}
+    finally:
+        hook.remove()
+    assert [own.text for own in written] == [own.text for own in alone]
+    more = reader.generate([*PROMPTS, "Q: gh A:"], decoding, passages=[*PASSAGES, ["a"]])
+    assert [own.text for own in more[:-1]] == [own.text for own in alone]
+
+
+def test_the_states_that_are_kept_are_those_of_the_last_prompts(reader: FusionInDecoder) -> None:
+    loaded = reader._loaded
+    prompts = [tuple(own) for own in loaded.encode(["Q: ab cd A:", "Q: h A:", "Q: ef gh ab A:"])]
+    kept = KeptStates(loaded.model.get_encoder(), loaded.device, len(prompts[0]) + len(prompts[2]))
+    with torch.inference_mode():
+        for prompt in prompts:
+            assert kept.read([prompt])[2] == [0]
+        out, mask, shared = kept.read([prompts[1], prompts[2], prompts[0]])
+        plain, plain_mask, none = KeptStates(loaded.model.get_encoder(), loaded.device, 0).read(
+            [prompts[1], prompts[2], prompts[0]]
+        )
+    assert shared == [len(prompts[1]), len(prompts[2]), 0]
+    assert none == [0, 0, 0]
+    assert torch.equal(mask, plain_mask)
+    states = mask.bool()
+    assert torch.allclose(out.last_hidden_state[states], plain.last_hidden_state[states], atol=1e-5)
+
+
 def test_without_passages_it_reads_as_any_encoder_decoder(reader: FusionInDecoder, model: Model) -> None:
     plain = TransformersBackend(dataclasses.replace(model, backend="transformers"))
     decoding = Decoding(NEW_TOKENS, end=END)
+    reader.forget()
     assert [row.text for row in reader.generate(PROMPTS, decoding)] == [
         row.text for row in plain.generate(PROMPTS, decoding)
     ]

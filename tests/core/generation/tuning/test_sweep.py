@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.lake import Lake
 from dagster_project.core.preflight import misses
+from dagster_project.core.retrieval.base import Hit, Query, load_retriever
+from dagster_project.core.retrieval.retrieve import open_context
+from dagster_project.core.retriever_settings import EncoderSettings
 from dagster_project.core.study.study import Study
 from dagster_project.core.tuning.sweep import tune
 
@@ -77,6 +81,7 @@ def test_predictions_are_those_of_plain_transformers_with_the_tuned_retriever(st
     tokenizer = AutoTokenizer.from_pretrained(models[1]["folder"])
     retriever = Path(models[1]["folder"]).parent / "retriever"
     untrained = study.method("nearest").settings.path  # type: ignore[union-attr]
+    searched = as_retriever(study, untrained, retriever)
     passages = lake.read("passages").to_pylist()
     stored = vectors(Path(untrained), [f"{row['title']}\n{row['text']}" for row in passages])
     wordings = {
@@ -86,6 +91,7 @@ def test_predictions_are_those_of_plain_transformers_with_the_tuned_retriever(st
     for row in [one for one in answers if one["step"] == 4][::5]:
         wording = wordings[row["question_id"], row["paraphrase_id"]]
         nearest = np.argsort(-(stored @ vectors(retriever, [wording])[0]), kind="stable")[:3]
+        assert [int(hit.passage_id[1:]) for hit in searched(wording)] == list(nearest)
         text = wording.replace(" [Y]", "<extra_id_0>").replace("[Y]", "<extra_id_0>")
         kept = [f"title: {passages[at]['title']} context: {passages[at]['text']}" for at in nearest]
         with torch.inference_mode():
@@ -106,6 +112,17 @@ def test_predictions_are_those_of_plain_transformers_with_the_tuned_retriever(st
                 sums.append(float(steps[range(len(tokens)), tokens].sum()))
         assert row["log_likelihood"] == pytest.approx(max(sums), abs=1e-4)
         assert row["prediction"] == CANDIDATES[int(np.argmax(sums))]
+
+
+def as_retriever(study: Study, passages: str, questions: Path) -> Callable[[str], Sequence[Hit]]:
+    """Three passages for a text, by a retriever as a study declares it: the index is the one that was there."""
+    lake = Lake(study.home.lake)
+    settings = EncoderSettings(passages, query_path=str(questions))
+    other = dataclasses.replace(study.method("nearest"), settings=settings)
+    study = dataclasses.replace(study, retrievers=(other,), top_k=3)
+    tool = load_retriever(other)
+    context = open_context(study, lake, "nearest", tool, LOG)
+    return lambda text: tool.search(context, [Query("sandbox", "f", text, None, ())])[0]
 
 
 def vectors(folder: Path, texts: list[str]) -> np.ndarray:
@@ -166,6 +183,21 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
         BackendError, match=r"step_6/moments.safetensors is missing; delete .*the setting is trained"
     ):
         tuned(with_sweep(study, steps=8))
+
+
+def test_older_checkpoints_go_with_a_line_in_the_log_unless_the_study_names_one(
+    study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Path(tuned(with_sweep(study, steps=2))[0][0]["folder"])
+    named = dataclasses.replace(study.models[0], name="kept", path=str(first))
+    both = dataclasses.replace(study, models=(*study.models, named))
+    second = Path(tuned(with_sweep(both, steps=2, seed=1))[0][0]["folder"])
+    assert "trained again, as its facts, models, passages, seed or code have changed" in caplog.text
+    assert f"the older checkpoints in {first.parents[1]} stay, as model kept names one" in caplog.text
+    third = Path(tuned(with_sweep(study, steps=2, seed=2))[0][0]["folder"])
+    assert [path.exists() for path in (first, second, third)] == [False, False, True]
+    for gone in (first, second):
+        assert f"the older checkpoints in {gone.parents[1]} are removed" in caplog.text
 
 
 def test_training_ends_after_checkpoints_that_are_no_better(study: Study) -> None:

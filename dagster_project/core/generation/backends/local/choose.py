@@ -26,12 +26,12 @@ _LOG = logging.getLogger(__name__)
 def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
     """Encoder-decoders have steppers of their own. Causal models are packed where a trial shows that this is right.
 
-    Prefixes of at most `batch_tokens` tokens are kept for later batches.
+    Prefixes of at most `batch_tokens` tokens, or the states of an encoder, are kept for later batches.
     """
     if loaded.is_encoder_decoder:
         from dagster_project.core.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
 
-        return EncoderDecoderSteppers(loaded)
+        return EncoderDecoderSteppers(loaded, batch_tokens)
     reason = PackedSteppers.fits(loaded.model)
     if not reason:
         before = loaded.model.config._attn_implementation

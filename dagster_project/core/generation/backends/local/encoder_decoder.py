@@ -28,17 +28,20 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_ALIVE = 0.75
+_KEPT = 2
+"""Prompts of so many device batches are kept encoded: as many as one call of the engine has."""
 
 
 class EncoderDecoderSteppers:
-    """Batches of one encoder-decoder model. Constructing it runs a few tokens through the model.
+    """Batches of one encoder-decoder model, of about `batch_tokens` tokens. Constructing it runs a few through the model.
 
     Errors: `BackendError` where the model names no decoder start token, or where forked batches do not give
     what the prompts give alone.
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, batch_tokens: int) -> None:
         self._loaded = loaded
+        self._states = fusion.KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
         self.start = _start_token(loaded)
         self._is_shared = False
         kind = loaded.model.config.model_type
@@ -66,6 +69,7 @@ class EncoderDecoderSteppers:
 
     def _check(self) -> str:
         """Why batches cannot be had like this; empty where they can."""
+        self.forget()
         return find_difference(self._loaded.model, self.open, self._run_alone)
 
     def batches(
@@ -75,12 +79,13 @@ class EncoderDecoderSteppers:
         return padded_batches(prompts, new_tokens, budget)
 
     def forget(self) -> None:
-        """Nothing is kept for later batches."""
+        """Drop the encoder's states of the prompts that were read last."""
+        self._states.forget()
 
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
         """A batch over distinct prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(
-            self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared
+            self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared, self._states
         )
 
     def targets(self, candidates: Sequence[str]) -> list[Continuation]:
@@ -153,14 +158,20 @@ class EncoderDecoderStepper:
     """One batch: encoded prompts, and the decoder's caches."""
 
     def __init__(
-        self, model: Any, prompts: Sequence[Sequence[int]], start: Sequence[int], device: Any, is_shared: bool
+        self,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        start: Sequence[int],
+        device: Any,
+        is_shared: bool,
+        states: fusion.KeptStates,
     ) -> None:
         import torch
 
         self.shared_tokens = [0] * len(prompts)
         self._model, self._prompts, self._device = model, prompts, device
         self._start = list(start)
-        self._is_shared = is_shared
+        self._is_shared, self._states = is_shared, states
         self._encoded: Any = None
         self._mask: Any = None
         self._cache: Any = None
@@ -172,7 +183,7 @@ class EncoderDecoderStepper:
         import torch
         from transformers import DynamicCache, EncoderDecoderCache
 
-        self._encoded, self._mask = fusion.encode(self._model.get_encoder(), self._prompts, self._device)
+        self._encoded, self._mask, self.shared_tokens = self._states.read(self._prompts)
         self._cache = EncoderDecoderCache(_self_attention_cache(self._model.config), DynamicCache())
         start = torch.tensor([self._start], device=self._device)
         return self._forward(start.expand(len(self._mask), -1))

@@ -1,7 +1,8 @@
 """Prompts of several parts: the encoder reads each part alone, the decoder reads all of them (Fusion-in-Decoder).
 
-What belongs here: several parts as one list of tokens, and the encoder's states of all parts behind one another. What
-does not: the decoder (`encoder_decoder`), and what the parts of a prompt say (`backends.fusion_in_decoder`).
+What belongs here: several parts as one list of tokens, and the encoder's states of all parts behind one another, which
+are kept for a while. What does not: the decoder (`encoder_decoder`), and what the parts of a prompt say
+(`backends.fusion_in_decoder`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,48 @@ def encode(encoder: Any, prompts: Sequence[Sequence[int]], device: Any) -> tuple
     states = out.last_hidden_state[mask.bool()].split(lengths)
     out.last_hidden_state = pad_sequence(list(states), batch_first=True)
     return out, padded([[0] * length for length in lengths], device)[1]
+
+
+class KeptStates:
+    """The encoder's states of the prompts that were read last, about `most` tokens of them.
+
+    Candidates are scored and a text is written behind the same prompts: the encoder reads them once for both.
+    """
+
+    def __init__(self, encoder: Any, device: Any, most: int) -> None:
+        self._encoder, self._device, self._most = encoder, device, most
+        self._kept: dict[tuple[int, ...], torch.Tensor] = {}
+
+    def read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, torch.Tensor, list[int]]:
+        """As `encode`, for distinct prompts; and how many tokens of each prompt had been read before."""
+        from torch.nn.utils.rnn import pad_sequence
+        from transformers.modeling_outputs import BaseModelOutput
+
+        keys = [tuple(prompt) for prompt in prompts]
+        known = {key: self._kept[key] for key in keys if key in self._kept}
+        found, new = dict(known), [key for key in keys if key not in known]
+        if new:
+            out, mask = encode(self._encoder, new, self._device)
+            rows = zip(out.last_hidden_state, mask.sum(dim=1).tolist(), strict=True)
+            found |= {key: states[:length] for key, (states, length) in zip(new, rows, strict=True)}
+            self._keep({key: found[key] for key in new})
+        if known:
+            out = BaseModelOutput(last_hidden_state=pad_sequence([found[key] for key in keys], True))
+            mask = padded([[0] * len(found[key]) for key in keys], self._device)[1]
+        return out, mask, [len(known.get(key, ())) for key in keys]
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self._kept.clear()
+
+    def _keep(self, states: dict[tuple[int, ...], torch.Tensor]) -> None:
+        """Keep these; drop the oldest others."""
+        self._kept |= states
+        n_tokens = sum(map(len, self._kept.values()))
+        for key in [key for key in self._kept if key not in states]:
+            if n_tokens <= self._most:
+                break
+            n_tokens -= len(self._kept.pop(key))
 
 
 def padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
