@@ -1,7 +1,7 @@
-"""Articles as JSON lines: objects with the keys title and text; other keys are left alone.
+"""Articles as JSON lines: objects with the keys title and text, and entity_id where it is known (Q42).
 
 What belongs here: the file's keys. What does not: cutting articles (`retrieval.splitting`), and what becomes of the
-passages (`retrieval.collections`).
+passages (`retrieval.collections`). Other keys are left alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from dagster_project.core.imports.records import Aside, read_json_lines
 def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> Iterator[CollectedText]:
     """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
     for number, loaded in read_json_lines(path, aside, accept_cut_dumps):
-        title, text = loaded.get("title"), loaded.get("text")
-        if isinstance(title, str) and isinstance(text, str):
-            yield CollectedText(number, title, title, text)
+        missing = [key for key in ("title", "text") if not isinstance(loaded.get(key), str)]
+        missing += [] if isinstance(loaded.get("entity_id"), str | None) else ["entity_id"]
+        if missing:
+            aside.put(number, f"key {missing[0]}: a text was expected", loaded)
         else:
-            missing = "text" if isinstance(title, str) else "title"
-            aside.put(number, f"key {missing}: a text was expected", loaded)
+            title, entity_id = loaded["title"], loaded.get("entity_id")
+            yield CollectedText(number, title, title, loaded["text"], entity_id=entity_id)
 
 
 FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)

@@ -4,7 +4,8 @@ What belongs here: the lines' keys. What does not: cutting articles (`retrieval.
 passages (`retrieval.collections`).
 
 The first line says which page follows (`{"index": {"_id": "12", …}}`), the second one is the page: title, namespace,
-text without markup, and much else. Pages outside namespace 0 (articles) are put aside.
+text without markup, the item of Wikidata that it is about, and much else. Pages outside namespace 0 (articles) are put
+aside.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
         if reason:
             aside.put(number, reason, loaded)
         else:
-            yield CollectedText(number, loaded["title"], loaded["title"], loaded["text"])
+            title, entity_id = loaded["title"], loaded.get("wikibase_item")
+            yield CollectedText(number, title, title, loaded["text"], entity_id=entity_id)
     if announced:
         aside.put(announced[0], "names a page, and the file ends; it may be cut off", announced[1])
 
@@ -43,6 +45,7 @@ def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
     if page.get("namespace", 0) != 0:
         return f"namespace {page['namespace']!r}: an article was expected (namespace 0)"
     missing = [key for key in ("title", "text") if not isinstance(page.get(key), str)]
+    missing += [] if isinstance(page.get("wikibase_item"), str | None) else ["wikibase_item"]
     return f"key {missing[0]}: a text was expected" if missing else None
 
 

@@ -99,8 +99,8 @@ class AnswerFormat:
 class CollectedText:
     """A passage or an article of a collection's file: the row that it stands in, its id there, its title and its text.
 
-    `section`: the title of the article's section; `revision`, `url` and `date`: which version of the page it is. None:
-    the file does not say.
+    `section`: the title of the article's section; `revision`, `url` and `date`: which version of the page it is;
+    `entity_id`: the entity that it is about. None: the file does not say.
     """
 
     row: int
@@ -111,6 +111,7 @@ class CollectedText:
     revision: str | None = None
     url: str | None = None
     date: str | None = None
+    entity_id: str | None = None
 
 
 @dataclass(frozen=True)

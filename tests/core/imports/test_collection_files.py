@@ -153,23 +153,27 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         return {"index": {"_type": "_doc", "_id": str(page_id)}}
 
     lines = [
-        *(named(12), page("Łódź")),
+        *(named(12), page("Łódź") | {"wikibase_item": "Q580"}),
         *(named(13), page("Talk:Łódź", namespace=1)),
         *(named(14), named(15), page("Ada Quill")),
         page("Alone"),
         *(named(16), page("No text", None)),
-        named(17),
+        *(named(17), page("No item") | {"wikibase_item": 17}),
+        named(18),
     ]
     path, aside = tmp_path / "enwiki-20230410-cirrussearch-content.json", Aside("c")
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = [(one.row, one.title, one.text) for one in cirrus_search.read_articles(path, aside)]
-    assert found == [(2, "Łódź", "Text."), (7, "Ada Quill", "Text.")]
+    found = [
+        (one.row, one.title, one.text, one.entity_id) for one in cirrus_search.read_articles(path, aside)
+    ]
+    assert found == [(2, "Łódź", "Text.", "Q580"), (7, "Ada Quill", "Text.", None)]
     assert [(row.row_key, row.reason) for row in aside.rows] == [
         ("c row 4", "namespace 1: an article was expected (namespace 0)"),
         ("c row 5", "names a page, and the next line is no page"),
         ("c row 8", "a page without the line before it that names it"),
         ("c row 10", "key text: a text was expected"),
-        ("c row 11", "names a page, and the file ends; it may be cut off"),
+        ("c row 12", "key wikibase_item: a text was expected"),
+        ("c row 13", "names a page, and the file ends; it may be cut off"),
     ]
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ collections:
 
 
 def write_files(
-    folder: Path, psgs: list[tuple[str, str, str]] = PSGS, leads: list[dict[str, str]] = LEADS
+    folder: Path, psgs: list[tuple[str, str, str]] = PSGS, leads: Sequence[Mapping[str, Any]] = LEADS
 ) -> None:
     rows = ["id\ttext\ttitle", *("\t".join(row) for row in psgs)]
     (folder / "psgs.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -145,6 +145,31 @@ def test_a_label_links_only_an_entity_without_article_or_namesake() -> None:
         entity("Q6", "Dan", "Shared"),
         entity("Q7", "Ann (film)", "Ann"),  # whose article it is goes before who is called so
     ]) == {"Harvest (2010 film)": "Q1", "Bob (painter)": "Q4", "Ann": "Q7"}  # fmt: skip
+
+
+def test_a_file_that_names_entities_decides_whom_its_passages_are_about(
+    collected: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    """The title links where the file says nothing; a quick run leaves out entities that the lake does not know."""
+    leads = [
+        {"title": "Ada Quill (weaver)", "text": "By her title."},
+        {"title": "Ada Quill (weaver)", "text": "About another.", "entity_id": "Q2"},
+        {"title": "Ada Quill", "text": "A namesake.", "entity_id": "Q77"},
+        {"title": "Ada Quill", "text": "Nobody knows.", "entity_id": None},
+        {"title": "Ada Quill", "text": "No id.", "entity_id": 7},
+    ]
+    write_files(collected.path.parent, leads=leads)
+    outcome, rows = built(collected, hand_lake, log)
+    found = {row["text"]: row["entity_id"] for row in rows.values() if row["collection"] == "leads"}
+    assert found == {
+        "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None,
+    }  # fmt: skip
+    assert outcome.notes["collections"]["leads"] == {
+        "passages": 4, "linked to an entity": 3, "known already": 0, "rows put aside": 1,
+    }  # fmt: skip
+    _, quick = built(dataclasses.replace(collected, is_quick=True), hand_lake, log)
+    assert "About another." in {row["text"] for row in quick.values()}
+    assert not {"A namesake.", "Nobody knows."} & {row["text"] for row in quick.values()}
 
 
 def test_the_oracle_reads_the_subject_s_passages(

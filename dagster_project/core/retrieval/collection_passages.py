@@ -1,0 +1,139 @@
+"""The passages of a collection's file: what the file says, checked, cut and named.
+
+What belongs here: rows that can be used, and rows of lake table `passages` made of them. What does not: the files'
+columns (one module per format in `imports`), and joining collections and linking them to entities (`collections`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.imports.formats import CollectedText, CollectionFormat
+from dagster_project.core.imports.records import Aside
+from dagster_project.core.retrieval.first_rows import FirstRows
+from dagster_project.core.retrieval.splitting import passages_of
+from dagster_project.core.study.imports import COLLECTIONS, Collection, load_format
+from dagster_project.core.terms import clean_term
+
+COLLECTED = "collection"
+"""Column `source` of passages that come from a collection."""
+AT_ONCE = 5_000
+"""Rows whose repetitions are looked for together."""
+POSITION_BITS, COLLECTION_BITS = 16, 56
+LONGEST_TITLE = 255
+LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
+
+
+@dataclass(frozen=True)
+class CollectedPassage:
+    """A passage, `found` in a file; `name` within its collection, `position` in its article."""
+
+    found: CollectedText
+    name: str
+    title: str
+    position: int
+    text: str
+
+    def place(self, collection: int) -> int:
+        """Its place among all passages, as one number."""
+        position = self.position & (1 << POSITION_BITS) - 1
+        return collection << COLLECTION_BITS | self.found.row << POSITION_BITS | position
+
+    def columns(self, collection: Collection) -> dict[str, Any]:
+        """The row of lake table `passages`; its entity is the one that the file names, if it names one."""
+        return {
+            "passage_id": f"{collection.name}:{self.name}",
+            "entity_id": clean_term(self.found.entity_id or "").text or None,
+            "title": self.title,
+            "position": self.position,
+            "text": self.text,
+            "source": COLLECTED,
+            "collection": collection.name,
+            "collection_source": collection.source,
+            "collection_date": collection.date,
+            "licence": collection.licence,
+            "section": self.found.section,
+            "revision": self.found.revision,
+            "url": self.found.url,
+            "revision_date": self.found.date,
+        }
+
+
+def passages_in(collection: Collection, place: Path, aside: Aside) -> Iterator[CollectedPassage]:
+    """The passages of a file.
+
+    A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
+    `load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
+    """
+    format_ = format_of(collection)
+    positions: Counter[str] = Counter()
+    for found, title, name, texts in _texts(format_, collection, place, aside):
+        for text in texts:
+            position = positions[title]
+            positions[title] += 1
+            own = f"{title}-{position}" if format_.gives_articles else name
+            yield CollectedPassage(
+                found, own, title, position, f"{found.section}: {text}" if found.section else text
+            )
+
+
+def _texts(
+    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
+    """(what the file says, title, id, texts) of the rows that can be used; of rows with the same id the first."""
+    known = FirstRows()
+    usable = _usable(format_, collection, place, aside)
+    while some := list(islice(usable, AT_ONCE)):
+        rows = [found.row for found, *_ in some]
+        firsts = rows if format_.gives_articles else known.of([name for _, _, name, _ in some], rows)
+        for one, first in zip(some, firsts, strict=True):
+            if first == one[0].row:
+                yield one
+            else:
+                _put_aside(aside, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept")
+
+
+def _usable(
+    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
+    for found in format_.read(place, aside, **dict(collection.options)):
+        title = clean_term(found.title, len(found.title)).text
+        name = clean_term(found.id).text
+        texts = [text for cut in _cut(found, format_) if (text := clean_term(cut, len(cut)).text)]
+        reason = _fault(title, name, texts)
+        if reason:
+            _put_aside(aside, found, reason)
+        else:
+            yield found, title, name, texts
+
+
+def _put_aside(aside: Aside, found: CollectedText, reason: str) -> None:
+    aside.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
+
+
+def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:
+    return passages_of(found.text) if format_.gives_articles else [found.text]
+
+
+def _fault(title: str, name: str, texts: list[str]) -> str | None:
+    """Why a row cannot be used; None if it can."""
+    if not title:
+        return "title: a text was expected"
+    if len(title) > LONGEST_TITLE:
+        return f"title: at most {LONGEST_TITLE} characters were expected, not {len(title):,}"
+    if not texts:
+        return "text: is empty"
+    n_words = max(len(text.split()) for text in texts)
+    if n_words > LONGEST_PASSAGE:
+        return f"text: a passage of at most {LONGEST_PASSAGE:,} words was expected, not {n_words:,}"
+    return None if name else "id: a text was expected"
+
+
+def format_of(collection: Collection) -> CollectionFormat:
+    found: CollectionFormat = load_format(COLLECTIONS, collection.format)
+    return found
