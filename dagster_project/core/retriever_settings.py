@@ -45,19 +45,21 @@ class Bm25Settings:
 class IvfPq:
     """Vectors in `nlist` lists by the nearest of as many centres, of which a question looks at `nprobe`; a vector is
     stored as `sub_vectors` codes of `bits` bits (faiss's IVF-PQ). None: what suits the number of passages and of
-    dimensions."""
+    dimensions. The codes choose `refine_factor` times as many candidates as passages are wanted; the vectors
+    themselves rank these."""
 
     nlist: int | None = None
     nprobe: int | None = None
     sub_vectors: int | None = None
     bits: int = 8
+    refine_factor: int = 4
 
 
 @dataclass(frozen=True)
 class Hnsw:
     """Graphs of neighbours, one for each 250,000 passages (faiss's HNSW): each vector has `links` neighbours (twice as
     many in the lowest level), which are chosen from `ef_construction` candidates; a question keeps `ef_search`. The
-    graphs hold the vectors, as `codes`."""
+    graphs hold the vectors, as `codes`; the vectors themselves rank what is found."""
 
     links: int = 32
     ef_construction: int = 80
@@ -65,6 +67,8 @@ class Hnsw:
     codes: str = "float16"
 
 
+SEARCH_KEYS = ("nprobe", "refine_factor", "ef_search")
+"""Settings of `IvfPq` and `Hnsw` that only a search reads: no stored index depends on them."""
 SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq": IvfPq, "hnsw": Hnsw}
 
 

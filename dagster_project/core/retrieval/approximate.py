@@ -1,7 +1,7 @@
-"""Approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part, mapped into memory to search.
+"""Indexes for approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
 
-What belongs here: building, opening and searching these indexes. What does not: the files of vectors
-(`passage_vectors`), exact search (`nearest`), and how many of the nearest are found (`search_recalls`).
+What belongs here: building these indexes. What does not: searching them (`approximate_search`), and the files of vectors
+(`passage_vectors`).
 
 `trained.faiss` is an empty index that was trained on a seeded sample. Each 250,000 passages are added to a copy of it,
 which is a file of its own: a killed build does one of them again. IVF-PQ joins them to one at the end; memory then
@@ -22,9 +22,8 @@ import numpy as np
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
-from dagster_project.core.retrieval.nearest import SPARE, Nearest, rounded
 from dagster_project.core.retrieval.passage_vectors import read_vectors
-from dagster_project.core.retriever_settings import Hnsw, IvfPq
+from dagster_project.core.retriever_settings import SEARCH_KEYS, Hnsw, IvfPq
 from dagster_project.core.threads import thread_count
 from dagster_project.core.whole_files import remove, whole
 
@@ -42,9 +41,17 @@ def described(search: IvfPq | Hnsw) -> str:
     """What decides an index beside the vectors: its settings, and the version of faiss."""
     import faiss
 
-    own = dataclasses.asdict(search)
-    told = ", ".join(f"{name} {value}" for name, value in own.items() if value is not None)
+    told = ", ".join(
+        f"{name} {value}"
+        for name, value in dataclasses.asdict(search).items()
+        if value is not None and name not in SEARCH_KEYS
+    )
     return f"{type(search).__name__} of faiss {faiss.__version__}: {told}"
+
+
+def index_files(folder: Path) -> list[Path]:
+    """The files of a finished index."""
+    return sorted(folder.glob(f"{_INDEX}-*.faiss"))
 
 
 def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: logging.Logger) -> None:
@@ -80,29 +87,9 @@ def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: loggin
         _join(folder)
 
 
-def search_approximate(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int) -> Nearest:
-    """The `k` nearest that are found to each vector; row -1 where fewer are. Memory holds what the search touches."""
-    import faiss
-
-    faiss.omp_set_num_threads(thread_count())
-    best = Nearest.none(len(vectors))
-    for path in sorted(folder.glob(f"{_INDEX}-*.faiss")):
-        index = _open(path, search)
-        if index.ntotal and len(vectors):
-            scores, rows = index.search(vectors, min(k + SPARE, index.ntotal))
-            scores = np.where(rows < 0, -np.inf, rounded(scores.astype(np.float64)))
-            best = best.joined(Nearest(rows, scores), k)
-    return best
-
-
 def default_nlist(n: int) -> int:
     """Lists for `n` vectors: 4 √n, as faiss's guidelines say, and at most one for each 39 vectors."""
     return max(1, min(round(4 * math.sqrt(n)), n // 39))
-
-
-def default_nprobe(nlist: int) -> int:
-    """Lists that a question looks at."""
-    return max(8, round(math.sqrt(nlist)))
 
 
 def sub_vectors_of(dimensions: int) -> int:
@@ -143,7 +130,6 @@ def _lists(folder: Path, search: IvfPq, name: str) -> Any:
     index: Any = faiss.IndexIVFPQ(centres, dimensions, nlist, codes, search.bits, metric)
     for clustering in (index.cp, index.pq.cp):
         clustering.seed, clustering.min_points_per_centroid = _SEED, 1
-    index.nprobe = min(search.nprobe or default_nprobe(nlist), nlist)
     n_centres = max(nlist, 1 << search.bits)
     sample = _sample(folder, n, n_centres * CENTRE_SAMPLE, dimensions)
     # of fewer vectors than centres, each is there several times
@@ -182,18 +168,6 @@ def _join(folder: Path) -> None:
 def _remove_pieces(folder: Path) -> None:
     for piece in folder.glob(f"{_CODES}-*.faiss"):
         remove(piece)
-
-
-def _open(path: Path, search: IvfPq | Hnsw) -> Any:
-    """An index whose codes are mapped into memory."""
-    import faiss
-
-    if isinstance(search, IvfPq):
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    graph: Any = faiss.downcast_index(index.index)
-    graph.hnsw.efSearch = search.ef_search
-    return index
 
 
 def _write(index: Any, path: Path) -> None:

@@ -83,6 +83,10 @@ class Retriever(ABC):
         """What decides a search beside the index: how questions are encoded."""
         return ""
 
+    def search_version(self) -> str:
+        """What else decides a search: settings that only a search reads."""
+        return ""
+
     def check(self) -> None:  # noqa: B027 (most retrievers load nothing)
         """Look for what the retriever loads, without loading it. Errors: `BackendError` where it is missing."""
 

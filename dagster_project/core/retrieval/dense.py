@@ -1,7 +1,8 @@
 """Dense retrieval: a text encoder and search by inner product: exact, or by an index that finds most of the nearest.
 
 What belongs here: the retriever. What does not: encoders (`embedding.declared`), the files of vectors
-(`passage_vectors`), ranking (`nearest`), approximate search (`approximate`), and where indexes are kept (`indexes`).
+(`passage_vectors`), ranking (`nearest`), approximate search (`approximate`, `approximate_search`), and where indexes are
+kept (`indexes`).
 
 Exact search goes through one part of the vectors after the other: memory holds one of them, and the best passages so
 far. A CPU searches with faiss, a GPU with torch.
@@ -21,7 +22,8 @@ from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.vectors import placed
 from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
-from dagster_project.core.retrieval.approximate import build_approximate, described, search_approximate
+from dagster_project.core.retrieval.approximate import build_approximate, described
+from dagster_project.core.retrieval.approximate_search import search_approximate, searched_with
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import (
@@ -55,6 +57,9 @@ class Dense(Retriever):
 
     def query_version(self) -> str:
         return self._encoder.query_version
+
+    def search_version(self) -> str:
+        return searched_with(self._search) if self._search else ""
 
     def check(self) -> None:
         self._encoder.check()

@@ -17,6 +17,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from dagster_project.core.whole_files import remove_dead, whole, write_array
 
 PART_ROWS = 25_000
 """Passages that a killed build may have to encode again: minutes on a CPU."""
+_ROWS_AT_ONCE = 4_096
 
 
 def build_vectors(
@@ -85,16 +87,30 @@ def read_vectors(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Part after part, from `first` to before `last`: rows of the passages, and their vectors, which stay in their files.
     Passages whose vector is not finite are left out; the other vectors of such a part are copied into memory."""
-    paths = sorted(folder.glob("*.npy"))
-    start = sum(len(np.load(path, mmap_mode="r")) for path in paths[:first])
-    for path in paths[first:last]:
-        vectors = np.load(path, mmap_mode="c")
+    for path, start, vectors in islice(_mapped(folder), first, last):
         rows = np.arange(start, start + len(vectors))
-        start += len(vectors)
         if not _is_finite(path):
             is_finite = finite_rows(vectors)
             rows, vectors = rows[is_finite], vectors[is_finite]
         yield rows, vectors
+
+
+def read_rows(folder: Path, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """The vectors of `rows`, which are sorted and may repeat: (which of `rows`, their vectors), a few at a time."""
+    for _, start, vectors in _mapped(folder):
+        first, last = np.searchsorted(rows, [start, start + len(vectors)])
+        for low in range(first, last, _ROWS_AT_ONCE):
+            own = slice(low, min(low + _ROWS_AT_ONCE, last))
+            yield own, vectors[rows[own] - start]
+
+
+def _mapped(folder: Path) -> Iterator[tuple[Path, int, np.ndarray]]:
+    """Each part: its file, the row of its first passage, and its vectors, which stay in the file."""
+    start = 0
+    for path in sorted(folder.glob("*.npy")):
+        vectors = np.load(path, mmap_mode="c")
+        yield path, start, vectors
+        start += len(vectors)
 
 
 def _is_finite(path: Path) -> bool:

@@ -55,6 +55,7 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
         lake.content("questions"),
         index_fingerprint(lake, tool),
         tool.query_version(),
+        tool.search_version(),
         needed,
         code_version(__name__),
     )

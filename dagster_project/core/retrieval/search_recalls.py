@@ -1,7 +1,7 @@
 """How many of the nearest passages an approximate search finds: lake table `search_recalls`.
 
 What belongs here: comparing the stored results of a retriever with exact search of the same vectors. What does not: both
-searches (`approximate`, `dense`), and means with intervals (dbt).
+searches (`approximate_search`, `dense`), and means with intervals (dbt).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.dense import Dense
+from dagster_project.core.retrieval.indexes import index_fingerprint
 from dagster_project.core.retrieval.retrieve import open_context, read_queries, read_results
 from dagster_project.core.study.study import Study
 
@@ -36,9 +37,12 @@ def measure_search_recalls(study: Study, lake: Lake, log: logging.Logger) -> Out
         and isinstance(tool := load_retriever(study.method(name)), Dense)
         and tool.is_approximate
     }
-    contents = [lake.content("retrieved_passages", name) for name in tools]
+    compared = [
+        (lake.content("retrieved_passages", name), index_fingerprint(lake, tool), tool.query_version())
+        for name, tool in tools.items()
+    ]
     questions = lake.content("questions") if tools else ""
-    stamp = fingerprint(contents, questions, study.top_k, study.seed, code_version(__name__))
+    stamp = fingerprint(compared, questions, study.top_k, study.seed, code_version(__name__))
 
     def compute() -> Computed:
         return Computed([row for name, tool in tools.items() for row in _rows(study, lake, name, tool, log)])

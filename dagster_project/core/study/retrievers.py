@@ -92,6 +92,7 @@ def _ivf_pq(read: Reader) -> IvfPq:
         nprobe=read.optional("nprobe", lambda key: read.number(key, 0, 1, 1 << 24)),
         sub_vectors=read.optional("sub_vectors", lambda key: read.number(key, 0, 1, 4_096)),
         bits=read.number("bits", IvfPq.bits, 4, 12),
+        refine_factor=read.number("refine_factor", IvfPq.refine_factor, 1, 1_000),
     )
 
 

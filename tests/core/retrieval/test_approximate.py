@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.retrieval import approximate
-from dagster_project.core.retrieval.approximate import build_approximate, search_approximate
+from dagster_project.core.retrieval import approximate, approximate_search, passage_vectors
+from dagster_project.core.retrieval.approximate import build_approximate, described
+from dagster_project.core.retrieval.approximate_search import search_approximate, searched_with
 from dagster_project.core.retriever_settings import Hnsw, IvfPq
 
 LOG = logging.getLogger("longtail-tests")
@@ -56,8 +58,49 @@ def test_it_finds_most_of_the_nearest_the_same_each_time(tmp_path: Path, search:
     assert len(list(folder.glob("index-*"))) == (1 if isinstance(search, IvfPq) else 3)
     np.testing.assert_array_equal(found[0].rows, found[1].rows)
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
-    assert shared(found[0].rows, vectors, asked, 10) > (0.6 if isinstance(search, IvfPq) else 0.95)
-    assert (np.diff(found[0].scores) <= 0).all()
+    assert shared(found[0].rows, vectors, asked, 10) > 0.95
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("search", KINDS)
+def test_what_is_found_has_the_order_and_the_scores_of_exact_search(
+    tmp_path: Path, search: IvfPq | Hnsw, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_vectors, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(approximate_search, "_QUESTIONS_AT_ONCE", 25)
+    vectors, asked = vectors_of(900).astype(dtype), vectors_of(60, seed=2)
+    folder = stored(tmp_path / "index", vectors)
+    build_approximate(folder, search, "near", LOG)
+    found = search_approximate(folder, search, asked, 10)
+    exact = np.round(asked.astype(np.float64) @ vectors.astype(np.float64).T, 6)
+    of_found = np.take_along_axis(exact, found.rows, 1)
+    np.testing.assert_allclose(found.scores, of_found, atol=2e-6)
+    assert (np.diff(found.scores) <= 0).all()
+    assert found.rows.shape == (60, 10)
+    assert all(len(set(own)) == 10 for own in found.rows.tolist())
+
+
+def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> None:
+    vectors, asked = vectors_of(900), vectors_of(60, seed=2)
+    folder = stored(tmp_path / "index", vectors)
+    kind = IvfPq(nlist=8, sub_vectors=4, bits=4)
+    build_approximate(folder, kind, "near", LOG)
+    recalls = {}
+    for nprobe, factor in ((8, 1), (8, 4), (8, 1_000), (1, 1_000)):
+        search = dataclasses.replace(kind, nprobe=nprobe, refine_factor=factor)
+        assert described(search) == described(kind)
+        found = search_approximate(folder, search, asked, 10)
+        recalls[nprobe, factor] = shared(found.rows, vectors, asked, 10)
+    assert recalls[8, 1] < recalls[8, 4] < recalls[8, 1_000] == 1
+    assert recalls[1, 1_000] < 1
+
+
+def test_settings_of_a_search_do_not_decide_the_index() -> None:
+    for kind, name in ((IvfPq(), "nprobe"), (IvfPq(), "refine_factor"), (Hnsw(), "ef_search")):
+        other: IvfPq | Hnsw = dataclasses.replace(kind, **{name: 3})
+        assert described(other) == described(kind)
+        assert searched_with(other) != searched_with(kind)
+    assert described(Hnsw(links=9)) != described(Hnsw())
 
 
 @pytest.mark.parametrize("search", KINDS)

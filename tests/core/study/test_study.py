@@ -97,7 +97,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         "float16",
         "cpu",
         512,
-        IvfPq(64, 9, 8, 6),
+        IvfPq(64, 9, 8, 6, 2),
         "asking",
         "main",
     )
@@ -316,6 +316,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("retrievers.1.search", "hnsw", "retrievers[1].bits: unknown key; allowed: batch_tokens, codes, device"),
         ("retrievers.1.search", "exact", "retrievers[1].bits: unknown key"),
         ("retrievers.1.bits", 3, "retrievers[1].bits: must be a whole number of 4 to 12, not 3"),
+        ("retrievers.1.refine_factor", 0, "retrievers[1].refine_factor: must be a whole number of 1 to 1000, not 0"),
         ("retrievers.1.trust_remote_code", True, "retrievers[1].trust_remote_code: unknown key"),
         ("methods", "bm25", "methods: must be a list of at least one of: closed_book"),
         ("popularity.measure", "likes", "popularity.measure: 'likes' is not one of: page_views, sitelinks"),

@@ -46,7 +46,7 @@ VALID: dict[str, Any] = {
             "query_revision": "main", "pooling": "cls",
             "normalise": False, "query_prefix": "query: ", "passage_prefix": "passage: ", "max_tokens": 64,
             "dtype": "float16", "device": "cpu", "batch_tokens": 512,
-            "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6,
+            "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6, "refine_factor": 2,
         },
     ],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
