@@ -13,6 +13,7 @@ import pytest
 
 from tests.claims import CLAIMS, UNCOMPUTED, swept
 from tests.claims.form import Claim, text_of
+from tests.claims.retrieval import TABLES, agrees, cells_in_page
 
 BY_PLACE: dict[str, list[Claim]] = defaultdict(list)
 for one in CLAIMS:
@@ -40,3 +41,19 @@ def test_each_claim_occurs_once_in_its_place(claim: Claim) -> None:
 def test_every_stated_kind_is_used() -> None:
     whole = "\n".join(text_of(place) for place in swept())
     assert [pattern for pattern, _ in UNCOMPUTED if not re.search(pattern, whole)] == []
+
+
+@pytest.mark.parametrize("dataset", TABLES)
+def test_recalls_have_their_intervals_and_add_up(dataset: str) -> None:
+    """The files of the real studies are not in the project: what their rows say of each other is checked."""
+    rows = list(cells_in_page(dataset))
+    assert {retriever for retriever, *_ in rows} == {"bm25", "dense", "hybrid", "oracle"}
+    for retriever in ("bm25", "dense", "hybrid", "oracle"):
+        (n, whole), *thirds = ((n, rates) for own, _, n, rates in rows if own == retriever)
+        assert len(thirds) == 3
+        n_known = sum(n for n, _ in thirds)
+        assert n_known == n or (dataset == "sandbox" and n_known < n)  # subjects without an article
+        assert all(agrees(*rate, n) for n, rates in ((n, whole), *thirds) for rate in rates)
+        for at, (share, _) in enumerate(whole):
+            hits = sum(n * rates[at][0] for n, rates in thirds)
+            assert -(n - n_known) - 0.001 * n <= hits - share * n <= 0.001 * n

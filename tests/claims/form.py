@@ -118,6 +118,13 @@ def dbt_variable(name: str) -> Any:
     return yaml.safe_load((PROJECT_ROOT / "dbt/dbt_project.yml").read_text(encoding="utf-8"))["vars"][name]
 
 
+def written(place: str, pattern: str) -> str:
+    """What a pattern finds in a file."""
+    found = re.search(pattern, (PROJECT_ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"{place} holds no {pattern}"
+    return found[1]
+
+
 def text_of(place: str) -> str:
     """The text of a file, of a figure's caption, or of a module's docstrings, white space as single blanks."""
     if place.startswith(_CAPTION):

@@ -10,7 +10,7 @@ import duckdb
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
-from tests.claims.form import Claim, Numbers, constant, dbt_variable
+from tests.claims.form import Claim, Numbers, constant, dbt_variable, written
 
 README = "README.md"
 _RESULTS = "benchmarks/RESULTS.md"
@@ -18,13 +18,6 @@ _SIZES = (
     "select (select max(n_questions) from dim_datasets) as n, (select count(*) from dim_methods) as methods, "
     "(select count(*) from dim_models) as models"
 )
-
-
-def _written(place: str, pattern: str) -> str:
-    """What a pattern finds in a file."""
-    found = re.search(pattern, (PROJECT_ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)
-    assert found, f"{place} holds no {pattern}"
-    return found[1]
 
 
 def _measured(topic: str, name: str) -> float:
@@ -43,7 +36,7 @@ def _generation(_: duckdb.DuckDBPyConnection) -> Numbers:
 
 
 def _warehouse(_: duckdb.DuckDBPyConnection) -> Numbers:
-    n = _written(_RESULTS, r"questions, ([\d,]+) answers \(")
+    n = written(_RESULTS, r"questions, ([\d,]+) answers \(")
     return {
         "n": n,
         "s": round(_measured("warehouse", "build_s")),
@@ -88,7 +81,7 @@ CLAIMS = (
     Claim(
         README,
         "{n} passages of Wikipedia",
-        constant(n=_written("docs/popqa_real.md", r"The ([\d,]+) passages")),
+        constant(n=written("docs/popqa_real.md", r"The ([\d,]+) passages")),
     ),
     Claim(README, "SmolLM2-135M-Instruct in 4 bits, {n} random questions", _real_correlation),
     Claim(README, "SmolLM2-135M on {n} random questions", _real_correlation),
@@ -104,7 +97,7 @@ CLAIMS = (
     ),
     Claim(README, "does above {titles:,} titles", constant(titles=MOST_BY_API)),
     Claim(
-        README, "make ui # http://127.0.0.1:{port};", constant(port=_written("Makefile", r"^PORT \?= (\d+)$"))
+        README, "make ui # http://127.0.0.1:{port};", constant(port=written("Makefile", r"^PORT \?= (\d+)$"))
     ),
     Claim(README, "{loop} times the loop, {batched} times padded batches", _generation),
     Claim(README, "{n} answers built and tested in {s} s; thresholds {ratio} times as fast", _warehouse),

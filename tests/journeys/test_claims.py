@@ -8,9 +8,12 @@ import duckdb
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.lake import Lake
+from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.headline import headline, render_headline
 from tests.claims import CLAIMS
 from tests.claims.form import Claim, text_of
+from tests.claims.retrieval import hybrid_rows, table_of, tables_in_page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("default_study")]
 
@@ -27,3 +30,12 @@ def test_the_headline_in_the_readme_equals_the_terminals(finished_home: Path) ->
     assert indented in (PROJECT_ROOT / "README.md").read_text(encoding="utf-8"), (
         f"README.md must show:\n{indented}"
     )
+
+
+def test_the_sandbox_s_recalls_are_those_of_the_default_study(
+    finished_home: Path, marts: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(finished_home))
+    study = load_study(PROJECT_ROOT / "study.yaml")
+    rows = table_of(marts, "sandbox") + hybrid_rows(marts, Lake(study.home.lake), study.top_k)
+    assert tables_in_page()["sandbox"] == sorted(rows, key=lambda row: row.split(" | ")[0])
