@@ -19,10 +19,13 @@ from typing import Any
 
 @dataclass
 class Contestant:
-    """One way of doing the work: `run` does all of it once and returns the results, in the order of the work."""
+    """One way of doing the work.
+
+    `run` does all of it once and returns the results, a sequence or an array, in the order of the work.
+    """
 
     name: str
-    run: Callable[[], Sequence[Any]]
+    run: Callable[[], Any]
     n: int
     seconds: list[float] = field(default_factory=list)
     processor_seconds: list[float] = field(default_factory=list)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,18 @@ def race_real_model(model: Model, file: Path, n: int, rounds: int) -> dict[str, 
             ("15_shot", fifteen_shot(asked, "per_relation", pool)),
             ("zero_shot", zero_shot(asked)),
         ):
-            ours = Contestant(LONGTAIL, lambda some=prompts: _greedy(backend, some), n)
+            ours = Contestant(LONGTAIL, partial(_greedy, backend, prompts), n)
             contestants = [
-                Contestant(LOOP, lambda some=prompts: peer.loop(some), n),
+                Contestant(LOOP, partial(peer.loop, prompts), n),
                 ours,
                 Contestant(
                     f"transformers, padded batches of {_BATCH}",
-                    lambda some=prompts: peer.batched(some, _BATCH),
+                    partial(peer.batched, prompts, _BATCH),
                     n,
                 ),
             ]
             contestants += [
-                Contestant(peer_name, lambda some=prompts, other=other: other.answer(some), n)
+                Contestant(peer_name, partial(other.answer, prompts), n)
                 for peer_name, other in ((HARNESS, harness), (LLAMA, llama))
                 if other
             ]

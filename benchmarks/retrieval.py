@@ -231,7 +231,7 @@ def _dense(folder: Path, n: int, n_questions: int, rounds: int) -> tuple[float, 
     queries = rng.standard_normal((n_questions, DIMENSIONS), dtype=np.float32)
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
 
-    def ours() -> Sequence[Any]:
+    def ours() -> np.ndarray:
         best = Nearest.none(n_questions)
         for rows, part in read_vectors(folder):
             found = nearest(Flat(part, "cpu"), queries, K)

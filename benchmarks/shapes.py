@@ -81,7 +81,7 @@ def write_model(shape: Shape, folder: Path, device: str, dtype: str) -> int:
     )
     config.bos_token_id = config.pad_token_id = 0
     config.eos_token_id = shape.keys["vocab_size"] - 1
-    auto = AutoModelForCausalLM
+    auto: Any = AutoModelForCausalLM
     if config.is_encoder_decoder:
         auto, config.eos_token_id = AutoModelForSeq2SeqLM, tokenizer.eos_token_id
         tokenizer.add_tokens([SENTINEL])
