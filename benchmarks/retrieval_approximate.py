@@ -53,7 +53,8 @@ def compare_approximate(folder: Path, n: int) -> Found:
         (_QUESTIONS, DIMENSIONS), dtype=np.float32
     )
     exact = nearest(Flat(vectors, "cpu"), asked, K).rows
-    rows, recalls, built = [], {}, {}
+    recalls: dict[str, float] = {}
+    rows, built = [], {}
     for name, search in (("ivf_pq", IvfPq()), ("hnsw", Hnsw())):
         say(f"{name}: index of {n:,} vectors …")
         own = folder / name
