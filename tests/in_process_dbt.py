@@ -36,12 +36,10 @@ from dbt_common.events.event_manager import EventManager
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment
-from dagster_project.core.warehouse.dbt_macros import use_flat_macros
 from dagster_project.core.warehouse.manifest import note_parse, project_version
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
-use_flat_macros()  # as in the process that the platform starts
 shared_folder = Path(tempfile.mkdtemp(prefix="longtail-dbt-"))
 """Of all processes of a test run; set by conftest where there are several."""
 

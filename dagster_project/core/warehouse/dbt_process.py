@@ -1,7 +1,6 @@
 """The process that dbt runs in: `python -m dagster_project.core.warehouse.dbt_process build` does what `dbt build` does.
 
-What belongs here: the process, and the events that dbt makes in vain. What does not: its environment and its arguments
-(`build`), and how it collects macros (`dbt_macros`).
+What belongs here: what dbt itself does in vain. What does not: its environment and its arguments (`build`).
 
 dbt makes a message and a line of every event, for Dagster in JSON, and only then drops those below the level that it
 shows. For a small lake this takes a third of its time.
@@ -15,8 +14,6 @@ from typing import Any
 from dbt.cli.main import cli
 from dbt_common.events.base_types import BaseEvent, EventLevel
 from dbt_common.events.event_manager import EventManager
-
-from dagster_project.core.warehouse.dbt_macros import use_flat_macros
 
 _SHOWN = {EventLevel.INFO, EventLevel.WARN, EventLevel.ERROR}
 _fire_event = EventManager.fire_event
@@ -33,5 +30,4 @@ def fire_shown_event(
 
 if __name__ == "__main__":
     EventManager.fire_event = fire_shown_event  # type: ignore[method-assign]
-    use_flat_macros()
     cli()
