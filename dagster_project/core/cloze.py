@@ -1,7 +1,8 @@
 """Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8).
 
 What belongs here: the signs of a pattern, and what stands around the object's place. What does not: the files
-(`imports.pararel`), lake tables (`questions.cloze`), and prompts (`generation.tasks.candidate_answers`).
+(`imports.pararel`), lake tables (`questions.cloze`), prompts (`generation.tasks.candidate_answers`), and searching
+(`retrieval.retrieve`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ def with_sentinel(cloze: str) -> str:
     """What a T5 reads: the sentinel for [Y], and no space before it."""
     before, _, behind = cloze.partition(OBJECT)
     return f"{before.rstrip(' ')}{SENTINEL}{behind}"
+
+
+def search_text(cloze: str) -> str:
+    """What a retriever reads: the words around [Y], without the sign and the space before it (chosen).
+
+    Atlas's retriever reads the reader's text, whose sentinel was never a token of its own vocabulary
+    (facebookresearch/atlas, `src/atlas.py`, `retriever_tokenize`). docs/pararel.md compares what retrievers find.
+    """
+    before, _, behind = cloze.partition(OBJECT)
+    return f"{before.rstrip(' ')}{behind}".lstrip(" ")
 
 
 def article_before_object(pattern: str) -> str | None:

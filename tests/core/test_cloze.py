@@ -1,10 +1,10 @@
-"""Cloze patterns: what stands before the object's place, and whether a decoder-only model can be asked."""
+"""Cloze patterns: what stands around the object's place, and what readers and retrievers read of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from dagster_project.core.cloze import article_before_object, filled, prefix_of, with_sentinel
+from dagster_project.core.cloze import article_before_object, filled, prefix_of, search_text, with_sentinel
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,18 @@ def test_a_subject_that_looks_like_a_template_is_filled_in_as_it_is() -> None:
 )
 def test_a_sentinel_takes_the_place_of_the_object_and_of_the_space_before_it(cloze: str, read: str) -> None:
     assert with_sentinel(cloze) == read
+
+
+@pytest.mark.parametrize(
+    ("cloze", "searched"),
+    [
+        ("Ada was born in [Y].", "Ada was born in."),
+        ("[Y] is the capital of Chile.", "is the capital of Chile."),
+        ("Chile has [Y] as its capital.", "Chile has as its capital."),
+        ("Chile, whose capital is [Y]", "Chile, whose capital is"),
+        ("[Y]", ""),
+        ("Who  wrote it?", "Who  wrote it?"),
+    ],
+)
+def test_a_retriever_reads_the_words_around_the_object(cloze: str, searched: str) -> None:
+    assert search_text(cloze) == searched

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dagster_project.core.cloze import search_text
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.prompts.inputs import read_wordings
 from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.retrieval.base import (
     Context,
     Hit,
@@ -32,6 +34,7 @@ from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.study.study import Study
 
 _TABLE = "retrieved_passages"
+_CLOZE = "dagster_project.core.questions.cloze"  # only the names of datasets come from it; the fingerprint has them
 _QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_answers", "relation"]
 
 
@@ -57,7 +60,8 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
         tool.query_version(),
         tool.search_version(),
         needed,
-        code_version(__name__),
+        _cloze_names(study),
+        code_version(__name__, without=[_CLOZE]),
     )
 
     def compute() -> Computed:
@@ -68,7 +72,7 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
 
 def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: logging.Logger) -> Computed:
     context = open_context(study, lake, retriever, tool, log)
-    queries = list(read_queries(lake, with_paraphrases=study.reads_paraphrases(retriever)))
+    queries = list(read_queries(study, lake, with_paraphrases=study.reads_paraphrases(retriever)))
     found, vectors = tool.search_with_vectors(context, queries)
     texts = context.passages.texts({hit.passage_id for hits in found for hit in hits})
     kept = vectors if study.reads_paraphrases(retriever) else None
@@ -98,14 +102,15 @@ def open_context(study: Study, lake: Lake, retriever: str, tool: Retriever, log:
     )
 
 
-def read_queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
-    """Every question of the lake, each before its other wordings."""
+def read_queries(study: Study, lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
+    """Every question of the lake, each before its other wordings; a cloze query as `search_text` gives it."""
     wordings = read_wordings(lake) if with_paraphrases else {}
+    clozes = _cloze_names(study)
     for question in lake.read("questions", columns=_QUESTION_COLUMNS).to_pylist():
         own = Query(
             question["dataset"],
             question["question_id"],
-            question["question"],
+            _text(question["dataset"], question["question"], clozes),
             question["subject_id"],
             tuple(question["gold_answers"]),
             relation=question["relation"],
@@ -113,7 +118,16 @@ def read_queries(lake: Lake, *, with_paraphrases: bool) -> Iterator[Query]:
         yield own
         for paraphrase_id, text in wordings.get((own.dataset, own.question_id), ()):
             if paraphrase_id:
-                yield dataclasses.replace(own, text=text, paraphrase_id=paraphrase_id)
+                searched = _text(own.dataset, text, clozes)
+                yield dataclasses.replace(own, text=searched, paraphrase_id=paraphrase_id)
+
+
+def _cloze_names(study: Study) -> list[str]:
+    return [dataset.name for dataset in cloze_datasets(study)]
+
+
+def _text(dataset: str, wording: str, clozes: Collection[str]) -> str:
+    return search_text(wording) if dataset in clozes else wording
 
 
 def read_results(lake: Lake, retriever: str) -> Results:

@@ -53,7 +53,7 @@ def measure_search_recalls(study: Study, lake: Lake, log: logging.Logger) -> Out
 def _rows(
     study: Study, lake: Lake, retriever: str, tool: Dense, log: logging.Logger
 ) -> Iterator[dict[str, Any]]:
-    queries = list(read_queries(lake, with_paraphrases=False))
+    queries = list(read_queries(study, lake, with_paraphrases=False))
     drawn = np.random.default_rng(study.seed).permutation(len(queries))[:QUESTIONS]
     asked = [queries[number] for number in np.sort(drawn)]
     found = read_results(lake, retriever)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dagster_project.core.cloze import SENTINEL, with_sentinel
+from dagster_project.core.cloze import SENTINEL, search_text, with_sentinel
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.inputs import read_candidates, read_questions, read_wordings
@@ -29,7 +29,7 @@ HELD_OUT, JUDGED = "held_out", "judged"
 
 @dataclass(frozen=True)
 class Query:
-    """One pattern of a fact. `wording` still has [Y]: the retriever reads it, as it does in the study's retrieval."""
+    """One pattern of a fact. `wording` still has [Y]."""
 
     question: Question
     relation: str
@@ -40,6 +40,11 @@ class Query:
     def text(self) -> str:
         """What the reader reads."""
         return with_sentinel(self.wording)
+
+    @property
+    def searched(self) -> str:
+        """What the retriever reads, as in the study's retrieval."""
+        return search_text(self.wording)
 
     @property
     def target(self) -> str:

@@ -66,7 +66,7 @@ def _passages(
     log: logging.Logger,
 ) -> list[list[str]]:
     before = encoder.settings.query_prefix
-    vectors = encoder.load(device).encode([f"{before}{query.wording}" for query in queries], log)
+    vectors = encoder.load(device).encode([f"{before}{query.searched}" for query in queries], log)
     return [index.texts(own) for own in index.search(vectors, k, device)]
 
 

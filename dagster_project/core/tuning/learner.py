@@ -150,7 +150,7 @@ class Learner:
         self._loaded.close()
 
     def _asked(self, queries: Sequence[Query]) -> list[str]:
-        return [f"{self._encoder.settings.query_prefix}{query.wording}" for query in queries]
+        return [f"{self._encoder.settings.query_prefix}{query.searched}" for query in queries]
 
     def _read(self, query: Query, passages: Sequence[str], weight: float) -> tuple[float, torch.Tensor]:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""
