@@ -178,7 +178,7 @@ def _n_of(dataset: str) -> Computed:
 CLAIMS = (
     Claim(
         PLACE,
-        "with {k} passages a question (`top_k: {k}`)",
+        "There are {k} passages a question (`top_k: {k}`)",
         constant(k=written("study.yaml", r"^top_k: (\d+)")),
     ),
     Claim(
