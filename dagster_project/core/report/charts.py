@@ -20,6 +20,7 @@ _SYMBOL = 46
 _AXIS = 34
 _LETTER = 7
 _LONGEST_LABEL = 150
+_LANE = 9
 
 Row = Mapping[str, Any]
 
@@ -127,4 +128,5 @@ def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:
 def _height(shape: Mapping[str, Any], rows: Sequence[Row], otherwise: int) -> int:
     if not shape["rows"]:
         return otherwise
-    return int(shape["step"]) * max(1, len({row[shape["rows"]] for row in rows}))
+    lanes = len({row[shape["lanes"]] for row in rows}) if shape.get("lanes") else 0
+    return max(int(shape["step"]), _LANE * (lanes + 1)) * max(1, len({row[shape["rows"]] for row in rows}))

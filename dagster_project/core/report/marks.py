@@ -246,15 +246,24 @@ def panels(
     least: int = 220,
     ratio: float = 0.72,
     rows: str | None = None,
+    lanes: str | None = None,
     step: int = 22,
     axis: int = 76,
 ) -> Spec:
     """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
 
-    A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`; `axis`: the pixels
-    that the vertical axis takes.
+    A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`, and more where column
+    `lanes` has many values, which stand below one another in a row. `axis`: the pixels that the vertical axis takes.
     """
-    shape_of = {"by": by, "least": least, "ratio": ratio, "rows": rows, "step": step, "axis": axis}
+    shape_of = {
+        "by": by,
+        "least": least,
+        "ratio": ratio,
+        "rows": rows,
+        "lanes": lanes,
+        "step": step,
+        "axis": axis,
+    }
     return {
         "usermeta": {"panels": shape_of},
         "facet": {

@@ -257,6 +257,16 @@ def test_panels_fit_their_width() -> None:
         assert sized["spec"]["height"] == panel // 2
 
 
+def test_a_row_has_room_for_what_stands_in_it() -> None:
+    meta = {
+        "panels": {"by": "m", "least": 200, "ratio": 0.5, "rows": "r", "lanes": "l", "step": 22, "axis": 60}
+    }
+    for n_lanes, step in ((1, 22), (2, 27), (5, 54)):
+        rows = [{"m": "m", "r": r, "l": lane} for r in range(3) for lane in range(n_lanes)]
+        sized = fitted({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, 700)
+        assert sized["spec"]["height"] == 3 * step
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_have_contrast(theme: str) -> None:
     shown = colours(theme)

@@ -132,8 +132,9 @@ FACTUAL = Figure(
     "are bootstrap 95 % intervals over facts.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
     tables=("fct_factual_consistency",),
-    sql="""select dataset, prompt, model, method, model || ', ' || method as answered_by, relation, measure, n_facts,
-    value, ci_low, ci_high
+    sql="""select dataset, prompt, model, method,
+    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    relation, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency
 where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
@@ -166,9 +167,11 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
             low="ci_low",
             high="ci_high",
             offset="answered_by",
+            size=45,
         ),
         least=260,
         rows="relation",
+        lanes="answered_by",
         axis=120,
     ),
     plot_on="fct_factual_consistency",

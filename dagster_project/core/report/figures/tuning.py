@@ -46,12 +46,7 @@ order by split desc, batch_size, reader_rate desc, temperature desc, passages_pe
     spec=panels(
         "tuned_model",
         curves(
-            {
-                "field": "step",
-                "type": "quantitative",
-                "title": "steps of training",
-                "axis": {"tickMinStep": 1, "tickCount": 6},
-            },
+            {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
             share_y("value", "accuracy, consistency"),
             "ci_low",
             "ci_high",

@@ -1,5 +1,5 @@
 // Charts: placeholders and sizes as in core/report/charts.py, then Vega-Lite without eval.
-const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150;
+const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LANE = 9;
 
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
@@ -32,7 +32,8 @@ function fitted(spec, rows, available) {
   const legendColumns = Math.max(1, Math.floor(room / LEGEND_ENTRY));
   const labelLimit = Math.min(LONGEST_LABEL, Math.floor(room / legendColumns) - SYMBOL);
   const config = { legend: { columns: legendColumns, labelLimit }, axisY: { labelLimit: label } };
-  const tall = (otherwise) => (shape.rows ? shape.step * distinct(rows, shape.rows) : otherwise);
+  const step = Math.max(shape.step, shape.lanes ? LANE * (distinct(rows, shape.lanes) + 1) : 0);
+  const tall = (otherwise) => (shape.rows ? step * distinct(rows, shape.rows) : otherwise);
   if (meta.single) {
     const autosize = { type: "fit-x", contains: "padding" };
     return { ...sized, width: "container", autosize, height: tall(shape.height), config };
