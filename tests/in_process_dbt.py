@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import functools
-import gc
 import io
 import json
 import pickle
@@ -50,8 +49,9 @@ def invoke_dbt(study: Study, *args: str) -> Any:
         # nobody reads the manifest that each run would write
         done = _invoke(dbt_environment(study), "--no-write-json", *args, manifest=_manifest_for(study))
     finally:
+        if DuckDBConnectionManager._ENV is not None:  # else the build is open until it is collected
+            DuckDBConnectionManager._ENV.close()
         DuckDBConnectionManager.close_all_connections()
-        gc.collect()  # the build is open as long as its connection is not collected
     results = getattr(done.result, "results", [])
     bad = [f"{one.node.name}: {one.message}" for one in results if one.status in ("error", "fail")]
     assert done.success, (str(done.exception), bad)
