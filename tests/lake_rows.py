@@ -231,6 +231,7 @@ def answer_rows(
                 "method": method,
                 "prompt": prompt,
                 "passage_id": passage_id,
+                "passage_ids": None if passage_id is None else [passage_id],
                 "demonstration_ids": [other["question_id"] for other in shown],
                 "demonstration_passage_ids": [found for found, _ in before],
                 **_scored("Gold" if correct else "Lead", correct, rng),

@@ -50,7 +50,8 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
     sql = _EXAMPLES.format(effect=effect, each=EXAMPLES_EACH, characters=PASSAGE_CHARACTERS)
     capped = (
         f"At most {EXAMPLES_EACH} per model and pair of methods. A hash of the question's id draws them; nobody chose "
-        f"them. Passages are cut at {PASSAGE_CHARACTERS} characters. Table `marts.fct_passage_effects` has all of them."
+        f"them. If the model read several passages, the first is shown. Passages are cut at {PASSAGE_CHARACTERS} "
+        "characters. Table `marts.fct_passage_effects` has all of them."
     )
     return Figure(
         key=key,

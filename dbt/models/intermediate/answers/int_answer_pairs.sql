@@ -57,6 +57,7 @@ final as (
         parametric.is_correct as parametric_correct,
         retrieval.is_correct as retrieval_correct,
         coalesce(retrieval.has_answer, false) as has_answer,
+        coalesce(retrieval.first_has_answer, false) as first_has_answer,
         parametric.is_reused::integer + retrieval.is_reused::integer as n_reused,
         parametric.total_device_seconds as parametric_device_seconds,
         retrieval.total_device_seconds as retrieval_device_seconds,

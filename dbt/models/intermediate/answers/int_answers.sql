@@ -10,9 +10,9 @@ questions as (
 
 ),
 
-retrieved_passages as (
+found as (
 
-    select * from {{ ref('stg_retrieval__retrieved_passages') }}
+    select * from {{ ref('int_found_passages') }}
 
 ),
 
@@ -34,20 +34,7 @@ latencies as (
 
 ),
 
--- A question may have the same passage twice. Both rows then have the same has_answer.
-passages as (
-
-    select
-        dataset,
-        question_id,
-        retriever,
-        passage_id,
-        bool_or(has_answer) as has_answer
-    from retrieved_passages
-    group by dataset, question_id, retriever, passage_id
-
-),
-
+-- A model may read several passages. Without an answer in those that are known, an unknown one makes has_answer null.
 final as (
 
     select
@@ -60,19 +47,27 @@ final as (
         questions.subject_popularity,
         questions.popularity_measure,
         questions.n_popularity_months,
-        coalesce(passages.has_answer, generated_passages.has_answer, imported_answers.has_answer) as has_answer,
+        case
+            when list_has_any(answers.passage_ids, found.answering_ids) then true
+            when list_has_all(found.passage_ids, answers.passage_ids) then false
+            else coalesce(generated_passages.has_answer, imported_answers.has_answer)
+        end as has_answer,
+        case
+            when list_contains(found.passage_ids, answers.passage_id)
+                then list_contains(found.answering_ids, answers.passage_id)
+            else coalesce(generated_passages.has_answer, imported_answers.has_answer)
+        end as first_has_answer,
         latencies.median_ms as single_latency_ms
     from answers
     left join generated_passages using (dataset, question_id, model, passage_id)
     left join imported_answers using (dataset, question_id, model, method, prompt)
     left join latencies using (model, method, prompt)
     left join questions using (dataset, question_id)
-    left join passages
+    left join found
         on
-            answers.dataset = passages.dataset
-            and answers.question_id = passages.question_id
-            and answers.method = passages.retriever
-            and answers.passage_id = passages.passage_id
+            answers.dataset = found.dataset
+            and answers.question_id = found.question_id
+            and answers.method = found.retriever
 
 )
 

@@ -23,9 +23,8 @@ read_passages as (
         question_id,
         subject_id,
         subject,
-        passage_id
+        unnest(passage_ids) as passage_id
     from answers
-    where passage_id is not null
 
 ),
 

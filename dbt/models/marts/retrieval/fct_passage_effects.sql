@@ -17,9 +17,9 @@ questions as (
 
 ),
 
-question_passages as (
+answer_passages as (
 
-    select * from {{ ref('int_question_passages') }}
+    select * from {{ ref('int_answer_passages') }}
 
 ),
 
@@ -40,10 +40,11 @@ final as (
         parametric.prediction as parametric_prediction,
         retrieval.prediction as retrieval_prediction,
         retrieval.passage_id,
+        retrieval.passage_ids,
         retrieval.has_answer,
-        question_passages.passage_title,
-        question_passages.passage_entity_id,
-        question_passages.passage_of
+        answer_passages.passage_title,
+        answer_passages.passage_entity_id,
+        answer_passages.passage_of
     from answer_pairs
     inner join questions
         on answer_pairs.dataset = questions.dataset and answer_pairs.question_id = questions.question_id
@@ -61,11 +62,13 @@ final as (
             and answer_pairs.model = retrieval.model
             and answer_pairs.question_id = retrieval.question_id
             and answer_pairs.retrieval_method = retrieval.method
-    left join question_passages
+    left join answer_passages
         on
-            retrieval.dataset = question_passages.dataset
-            and retrieval.question_id = question_passages.question_id
-            and retrieval.passage_id = question_passages.passage_id
+            retrieval.dataset = answer_passages.dataset
+            and retrieval.prompt = answer_passages.prompt
+            and retrieval.model = answer_passages.model
+            and retrieval.question_id = answer_passages.question_id
+            and retrieval.method = answer_passages.method
 
 )
 

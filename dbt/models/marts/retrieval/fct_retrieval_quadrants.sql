@@ -6,29 +6,9 @@ with answer_pairs as (
 
 ),
 
-answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-question_passages as (
-
-    select * from {{ ref('int_question_passages') }}
-
-),
-
 read_passages as (
 
-    select
-        answers.dataset,
-        answers.prompt,
-        answers.model,
-        answers.method as retrieval_method,
-        answers.question_id,
-        question_passages.passage_of
-    from answers
-    inner join question_passages using (dataset, question_id, passage_id)
+    select * rename (method as retrieval_method) from {{ ref('int_answer_passages') }}
 
 ),
 
@@ -37,6 +17,7 @@ counted as (
     select
         {{ quadrant }},
         count(*) as n,
+        count(*) filter (where answer_pairs.first_has_answer) as n_first_has_answer,
         count(*) filter (where answer_pairs.has_answer) as n_has_answer,
         count(*) filter (where read_passages.passage_of = 'subject') as n_passage_of_subject,
         count(*) filter (where read_passages.passage_of = 'namesake') as n_passage_of_namesake,
@@ -68,7 +49,8 @@ final as (
         quadrants.*,
         coalesce(counted.n, 0) as n,
         {{ rate('coalesce(counted.n, 0)', 'quadrants.n_questions', 'share') }},
-        {{ rate('counted.n_has_answer', 'counted.n', 'recall_at_1') }},
+        {{ rate('counted.n_first_has_answer', 'counted.n', 'recall_at_1') }},
+        {{ rate('counted.n_has_answer', 'counted.n', 'recall_read') }},
         coalesce(counted.n_passage_of_subject, 0) as n_passage_of_subject,
         coalesce(counted.n_passage_of_namesake, 0) as n_passage_of_namesake,
         coalesce(counted.n_passage_of_other, 0) as n_passage_of_other
