@@ -5,7 +5,7 @@ passages (`retrieval.collections`).
 
 The first line says which page follows (`{"index": {"_id": "12", …}}`), the second one is the page: title, namespace,
 text without markup, the item of Wikidata that it is about, and much else. Pages outside namespace 0 (articles) are put
-aside.
+aside. The redirects of a page are listed with it; a disambiguation page is listed, and its text is left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
+from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
+from dagster_project.core.imports.page_kinds import is_disambiguation_by
 from dagster_project.core.imports.records import Aside, read_json_lines
 
 
@@ -31,8 +33,13 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
         reason = _fault(loaded, is_announced=is_announced)
         if reason:
             aside.put(number, reason, loaded)
+            continue
+        title, entity_id = loaded["title"], loaded.get("wikibase_item")
+        for redirect in _redirects(loaded):
+            aside.leave_out(LeftOutPage(number, redirect, REDIRECT, title))
+        if is_disambiguation_by(title, _texts(loaded.get("template"))):
+            aside.leave_out(LeftOutPage(number, title, DISAMBIGUATION))
         else:
-            title, entity_id = loaded["title"], loaded.get("wikibase_item")
             yield CollectedText(number, title, title, loaded["text"], entity_id=entity_id)
     if announced:
         aside.put(announced[0], "names a page, and the file ends; it may be cut off", announced[1])
@@ -47,6 +54,17 @@ def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
     missing = [key for key in ("title", "text") if not isinstance(page.get(key), str)]
     missing += [] if isinstance(page.get("wikibase_item"), str | None) else ["wikibase_item"]
     return f"key {missing[0]}: a text was expected" if missing else None
+
+
+def _redirects(page: dict[str, Any]) -> list[str]:
+    """The titles in namespace 0 that lead to the page."""
+    found = page.get("redirect")
+    own = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return _texts([one.get("title") for one in own if one.get("namespace", 0) == 0])
+
+
+def _texts(found: object) -> list[str]:
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)

@@ -14,7 +14,7 @@ import csv
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.compressed import opened
+from dagster_project.core.imports.left_out import LeftOutPage
 from dagster_project.core.lake import QuarantinedRow
 
 LONGEST_FIELD = 1 << 20
@@ -35,16 +36,26 @@ _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would
 
 @dataclass
 class Aside:
-    """Rows put aside while a file is read, and the file's name in their keys; `left_out` counts rows without a fault."""
+    """Rows put aside while a file is read, and the file's name in their keys.
+
+    `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
+    """
 
     name: str
     rows: list[QuarantinedRow] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    keep: Callable[[LeftOutPage], None] | None = None
 
     def put(self, row: int | str, reason: str, raw: object = "") -> None:
         """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
         text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
         self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
+
+    def leave_out(self, page: LeftOutPage) -> None:
+        """Count a page that has no passages, and hand it on."""
+        self.left_out[page.plural] += 1
+        if self.keep:
+            self.keep(page)
 
 
 @dataclass(frozen=True)

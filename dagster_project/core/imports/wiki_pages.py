@@ -8,25 +8,21 @@ little.
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import ParseError
 
+from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
+from dagster_project.core.imports.page_kinds import is_disambiguation, is_redirect, redirect_target
 from dagster_project.core.imports.wikitext import Section, sections_or_reason
 
 END = b"</mediawiki>"
 _FORBIDDEN_IN_XML = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 _WITHOUT_TEXT = (-2, 6, 14)  # media, files, categories: a link to such a page shows no words
+_OTHER = "pages of other namespaces"
 _THEIR_NAMES = frozenset({"media", "file", "image", "category"})
-_REDIRECT = re.compile(r"\s*#redirect\b", re.IGNORECASE)
-_DISAMBIGUATION = re.compile(
-    r"__DISAMBIG__|\{\{\s*(?:[\w\s,()-]*\bdisambig(?:uation)?\b(?!\s+needed)[\w\s,()-]*|dab|hndis|geodis|schooldis"
-    r"|numberdis|roaddis|mathdab|hospitaldis|callsigndis)\s*[|}]",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,14 @@ class Article:
 
 @dataclass
 class Part:
-    """What a part of a dump holds. `left_out` counts the pages that are no articles, by what they are."""
+    """What a part of a dump holds. The `row` of one of `pages` is its place in its part, from 0, as of an article.
+
+    `left_out` counts the pages outside namespace 0.
+    """
 
     n_pages: int = 0
     articles: list[Article] = field(default_factory=list)
+    pages: list[LeftOutPage] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -63,14 +63,16 @@ def read_part(head: bytes, pages: bytes) -> Part:
         data = (head + pages + END).translate(None, _FORBIDDEN_IN_XML)
         dump = mwxml.Dump.from_file(io.BytesIO(data))
         hidden, base = _hidden(dump.site_info), (dump.site_info.base or "").rpartition("/")[0]
+        first_letter = dump.site_info.case != "case-sensitive"
         for page in dump.pages:
             revision = None
             for revision in page:  # noqa: B007 the last one counts
                 pass
             text = (revision and revision.slots["main"].text) or ""
-            what = _left_out(page, text)
-            if what:
-                part.left_out[what] += 1
+            if page.namespace != 0:
+                part.left_out[_OTHER] += 1
+            elif left_out := _left_out(page, text, part.n_pages, first_letter=first_letter):
+                part.pages.append(left_out)
             else:
                 part.articles.append(
                     Article(
@@ -96,15 +98,13 @@ def read_part(head: bytes, pages: bytes) -> Part:
     return part
 
 
-def _left_out(page: Any, text: str) -> str | None:
-    """What a page is, in the plural, if it is no article."""
-    if page.namespace != 0:
-        return "pages of other namespaces"
-    if page.redirect is not None or _REDIRECT.match(text):
-        return "redirects"
-    if page.title.endswith(" (disambiguation)") or _DISAMBIGUATION.search(text):
-        return "disambiguation pages"
-    return None
+def _left_out(page: Any, text: str, place: int, *, first_letter: bool) -> LeftOutPage | None:
+    """The page, if it is no article."""
+    title = page.title or ""
+    if page.redirect is not None or is_redirect(text):
+        target, section = redirect_target(text, page.redirect, first_letter=first_letter)
+        return LeftOutPage(place, title, REDIRECT, target, section)
+    return LeftOutPage(place, title, DISAMBIGUATION) if is_disambiguation(title, text) else None
 
 
 def _hidden(site_info: Any) -> frozenset[str]:

@@ -3,8 +3,8 @@
 What belongs here: a dump in parts of whole pages, which several processes read. What does not: decompression and
 truncated files (`wikimedia.dumps`), what a part holds (`imports.wiki_pages`), cutting articles (`retrieval.splitting`).
 
-Redirects, disambiguation pages and pages outside namespace 0 are left out and counted. A page whose wikitext cannot be
-parsed, or has no text, is put aside. If a page has several revisions, the last one counts.
+Redirects and disambiguation pages are left out and listed, pages outside namespace 0 are left out and counted. A page
+whose wikitext cannot be parsed, or has no text, is put aside. If a page has several revisions, the last one counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
@@ -44,6 +45,8 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
     n_pages = 0
     for part in _read(DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by=ACCEPT_CUT)):
         aside.left_out.update(part.left_out)
+        for page in part.pages:
+            aside.leave_out(replace(page, row=1 + n_pages + page.row))
         for article in part.articles:
             yield from _sections(article, 1 + n_pages + article.place, aside)
         n_pages += part.n_pages

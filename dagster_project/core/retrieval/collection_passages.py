@@ -16,6 +16,7 @@ from typing import Any
 from dagster_project.core.imports.formats import CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.retrieval.first_rows import FirstRows
+from dagster_project.core.retrieval.left_out_pages import LONGEST_TITLE
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.imports import COLLECTIONS, Collection, load_format
 from dagster_project.core.terms import clean_term
@@ -25,7 +26,6 @@ COLLECTED = "collection"
 AT_ONCE = 5_000
 """Rows whose repetitions are looked for together."""
 POSITION_BITS, COLLECTION_BITS = 16, 56
-LONGEST_TITLE = 255
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
 

@@ -14,6 +14,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from dagster_project.core.retrieval.collection_passages import (
 )
 from dagster_project.core.retrieval.first_rows import FirstRows
 from dagster_project.core.retrieval.given_passages import given_passages
+from dagster_project.core.retrieval.left_out_pages import LeftOutPages, discard_unless_paired
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import COLLECTIONS, slice_of
 from dagster_project.core.study.study import Study
@@ -41,7 +43,8 @@ _COUNTED = ("passages", "linked to an entity", "known already", "rows put aside"
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write lake table `passages` from the study's collections, in their order, and from the texts beside questions.
+    """Write lake table `passages` from the study's collections, in their order, and from the texts beside questions; and
+    before it, from the same pass, table `left_out_pages`.
 
     If several passages have the same title and text, the first is kept; the others are put aside. Errors: `SourceError`
     where a file is missing, cannot be read, or has no passage; `LakeError` without entities. A quick run keeps only
@@ -57,7 +60,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     quick = ["quick"] if study.is_quick else []
     beside = entity_files_slice(study)
     stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
-    return lake.materialise("passages", stamp, lambda: _joined(study, lake, log))
+    discard_unless_paired(lake, stamp)
+    return lake.materialise("passages", stamp, lambda: _joined(study, lake, stamp, log))
 
 
 def entities_by_title(entities: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -82,12 +86,18 @@ class _Joined:
     study: Study
     entity_of: Mapping[str, str]
     known_entities: Set[str]
+    left_out: LeftOutPages
     log: logging.Logger
     aside: list[QuarantinedRow] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of lake table `passages`, those of a quick run where it is one."""
+    def rows(self, stamp: str) -> Iterator[dict[str, Any]]:
+        """The rows of lake table `passages`, those of a quick run where it is one. Then table `left_out_pages` is
+        written."""
+        yield from self._chosen()
+        self.left_out.write(stamp)
+
+    def _chosen(self) -> Iterator[dict[str, Any]]:
         if not self.study.is_quick:
             yield from self._counted(self._all())
             return
@@ -96,6 +106,7 @@ class _Joined:
         )
         if not n_rows:
             self.aside.clear()
+            self.left_out.clear()
             n_rows = yield from self._counted(self._all())
         self.log.info("quick run: %d passages about an entity are searched, and no others", n_rows)
 
@@ -113,6 +124,7 @@ class _Joined:
         for number, collection in enumerate(self.study.collections):
             place = find_file(collection.place, self.study)
             own = Aside(place.name)
+            own.keep = partial(self.left_out.add, collection.name, aside=own)
             counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
             for row in self._of(number, place, own, known, count):
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
@@ -151,9 +163,9 @@ class _Joined:
                     aside.put(one.found.row, reason, {"title": one.title, "text": one.text})
 
 
-def _joined(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+def _joined(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
     columns = ["entity_id", "label", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist()
     known = {entity["entity_id"] for entity in entities}
-    joined = _Joined(study, entities_by_title(entities), known, log)
-    return Computed(Streamed.of("passages", joined.rows()), joined.aside, joined.notes)
+    joined = _Joined(study, entities_by_title(entities), known, LeftOutPages(lake), log)
+    return Computed(Streamed.of("passages", joined.rows(stamp)), joined.aside, joined.notes)

@@ -63,6 +63,33 @@ PASSAGE_TABLES = (
         PASSAGES,
     ),
     Table(
+        "left_out_pages",
+        "One row per page of a collection that has no passages: a redirect, or a disambiguation page. No rows for"
+        " formats that name no such pages.",
+        (
+            column("collection", pa.string(), "collection, as named in the study"),
+            column(
+                "page_number",
+                pa.int64(),
+                "number of the page in its file, from 1; for CirrusSearch, line of the page or of the redirect's target",
+            ),
+            column("title", pa.string(), "title of the page"),
+            column("kind", pa.string(), "redirect, or disambiguation: it lists the meanings of its title"),
+            column(
+                "target_title",
+                pa.string(),
+                "title of the page to which a redirect leads, and which may be a redirect; null = it names none",
+                null=True,
+            ),
+            column(
+                "target_section",
+                pa.string(),
+                "section of that page; null = the redirect names none, or the format does not say",
+                null=True,
+            ),
+        ),
+    ),
+    Table(
         "cited_passages",
         "One row per passage that a retriever of the study found: those rows of passages that a reader may want to see.",
         PASSAGES,

@@ -1,24 +1,43 @@
 """Passages, their indexes, and the passages retrieved for each question."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.left_out_pages import TABLE, written_beside
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.search_recalls import measure_search_recalls
+from dagster_project.core.tables import TABLES
 from dagster_project.defs.ingest.assets import entities, triples
 from dagster_project.defs.partitions import chosen_study, retrievers
 from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 
+passages, _left_out_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
 
-@dg.asset(key_prefix="lake", group_name="retrieval", kinds={"parquet"}, deps=[triples, entities])
-def passages(study: StudyResource) -> dg.MaterializeResult:
-    """One row per passage: about 100 words of an article, or a subject's facts as sentences."""
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            key,
+            deps=[triples, entities],
+            description=TABLES[key.path[-1]].grain,
+            group_name="retrieval",
+            kinds={"parquet"},
+        )
+        for key in (passages, _left_out_pages)
+    ]
+)
+def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
+    """The passages, and the pages of collections that have none: one pass over the files gives both."""
     with clear_errors():
-        return result(study.lake, [build_passages(study.study, study.lake, LOG)])
+        outcome = build_passages(study.study, study.lake, LOG)
+        yield result(study.lake, [outcome], passages)
+        yield result(study.lake, [written_beside(study.lake, outcome)], _left_out_pages)
 
 
 def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:

@@ -18,6 +18,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import atlas, cirrus_search
 from dagster_project.core.imports.articles import read_articles
 from dagster_project.core.imports.dpr import read_passages
+from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.study.imports import load_format
 
@@ -146,22 +147,40 @@ def test_atlas_s_passages_have_their_section(tmp_path: Path) -> None:
 
 
 def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_path: Path) -> None:
-    def page(title: str, text: str | None = "Text.", namespace: int = 0) -> dict[str, object]:
-        return {"namespace": namespace, "title": title, "text": text, "wiki": "enwiki", "redirect": []}
+    def page(
+        title: str,
+        text: str | None = "Text.",
+        namespace: int = 0,
+        redirect: object = (),
+        template: object = (),
+    ) -> dict[str, object]:
+        own = {"namespace": namespace, "title": title, "text": text, "wiki": "enwiki"}
+        return own | {"redirect": redirect, "template": template}
+
+    lodz = {"namespace": 0, "title": "Lodz"}
 
     def named(page_id: int) -> dict[str, object]:
         return {"index": {"_type": "_doc", "_id": str(page_id)}}
 
     lines = [
-        *(named(12), page("Łódź") | {"wikibase_item": "Q580"}),
+        *(
+            named(12),
+            page("Łódź", redirect=[lodz, {"title": None}, "x", lodz | {"namespace": 1}], template=7)
+            | {"wikibase_item": "Q580"},
+        ),
         *(named(13), page("Talk:Łódź", namespace=1)),
         *(named(14), named(15), page("Ada Quill")),
         page("Alone"),
         *(named(16), page("No text", None)),
         *(named(17), page("No item") | {"wikibase_item": 17}),
-        named(18),
+        *(
+            named(18),
+            page("Mercury", redirect=[{"title": "Mercurius"}], template=["Template:Disambiguation"]),
+        ),
+        named(19),
     ]
-    path, aside = tmp_path / "enwiki-20230410-cirrussearch-content.json", Aside("c")
+    pages: list[LeftOutPage] = []
+    path, aside = tmp_path / "enwiki-20230410-cirrussearch-content.json", Aside("c", keep=pages.append)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     found = [
         (one.row, one.title, one.text, one.entity_id) for one in cirrus_search.read_articles(path, aside)
@@ -173,8 +192,14 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         ("c row 8", "a page without the line before it that names it"),
         ("c row 10", "key text: a text was expected"),
         ("c row 12", "key wikibase_item: a text was expected"),
-        ("c row 13", "names a page, and the file ends; it may be cut off"),
+        ("c row 15", "names a page, and the file ends; it may be cut off"),
     ]
+    assert pages == [
+        LeftOutPage(2, "Lodz", REDIRECT, "Łódź"),
+        LeftOutPage(14, "Mercurius", REDIRECT, "Mercury"),
+        LeftOutPage(14, "Mercury", DISAMBIGUATION),
+    ]
+    assert aside.left_out == {"redirects": 2, "disambiguation pages": 1}
 
 
 @pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search"])

@@ -16,6 +16,7 @@ import pytest
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import wikipedia_xml
 from dagster_project.core.imports.formats import CollectedText
+from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.sandbox.dumps import main, write_dump
 from dagster_project.core.sandbox.rest import ARTICLES
@@ -40,9 +41,16 @@ def page(title: str, *texts: str, namespace: int = 0, more: str = "") -> str:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., tuple[list[CollectedText], Aside]]:
+def pages() -> list[LeftOutPage]:
+    """The redirects and disambiguation pages of the dump that was read last."""
+    return []
+
+
+@pytest.fixture
+def read(tmp_path: Path, pages: list[LeftOutPage]) -> Callable[..., tuple[list[CollectedText], Aside]]:
     def read_file(content: bytes | str, accept_cut_dumps: bool = False) -> tuple[list[CollectedText], Aside]:
-        path, aside = tmp_path / "dump.xml", Aside("dump.xml")
+        path, aside = tmp_path / "dump.xml", Aside("dump.xml", keep=pages.append)
+        pages.clear()
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return list(wikipedia_xml.read_articles(path, aside, accept_cut_dumps)), aside
 
@@ -78,12 +86,12 @@ def test_dumps_are_written_by_a_command(tmp_path: Path, capsys: pytest.CaptureFi
     assert bz2.decompress(path.read_bytes()).decode() == "".join(page_lines(World(0, 8)))
 
 
-def test_what_is_no_article_is_left_out_and_counted(read) -> None:
+def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[LeftOutPage]) -> None:
     found, aside = read(
         HEAD
         + page("Łódź", "old", "'''Łódź''' [[Datei:x.png|y]]is.\n== Geschichte ==\nIt grew &amp; grew.")
         + page("Lodz", "#REDIRECT [[Łódź]]", more='<redirect title="Łódź" />')
-        + page("Old", "  #redirect [[Łódź]]")
+        + page("Old", "  #redirect [[łódź#Old_town|x]]")
         + page("Mercury", "{{Disambiguation|a}} may be")
         + page("Mars", "Mars {{dab}}")
         + page("Ann (disambiguation)", "Ann may be")
@@ -100,6 +108,13 @@ def test_what_is_no_article_is_left_out_and_counted(read) -> None:
     assert found[0].url == "https://de.wikipedia.org/wiki/%C5%81%C3%B3d%C5%BA"
     assert aside.left_out == {"redirects": 2, "disambiguation pages": 3, "pages of other namespaces": 1}
     assert aside.rows == []
+    assert pages == [
+        LeftOutPage(2, "Lodz", REDIRECT, "Łódź"),
+        LeftOutPage(3, "Old", REDIRECT, "Łódź", "Old town"),
+        LeftOutPage(4, "Mercury", DISAMBIGUATION),
+        LeftOutPage(5, "Mars", DISAMBIGUATION),
+        LeftOutPage(6, "Ann (disambiguation)", DISAMBIGUATION),
+    ]
 
 
 def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> None:
