@@ -16,7 +16,11 @@ from itertools import accumulate
 from dagster_project.core.cloze import article_before_object, filled, with_sentinel
 from dagster_project.core.sandbox.pararel import PATTERNS, asked_facts
 from dagster_project.core.sandbox.training.samples import EXPOSURE_EXPONENT
+from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
 from dagster_project.core.sandbox.world import World
+
+FOUND = 0.5
+"""Share of the wrong passages that BM25 finds for the query."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,15 @@ class ClozeFact:
 
 @dataclass(frozen=True)
 class Cloze:
-    """What the model reads (a query and its passages) and what it has to write behind the sentinel."""
+    """What the model reads (a query and its passages) and what it has to write behind the sentinel.
+
+    `right` is the place of the subject's own passage, in training samples that have it.
+    """
 
     query: str
     passages: tuple[str, ...]
     answer: str
-
-
-def passage_of(title: str, text: str) -> str:
-    """A passage as a Fusion-in-Decoder reader gets it."""
-    return f"title: {title} context: {text}"
+    right: int | None = None
 
 
 def cloze_facts(world: World) -> list[ClozeFact]:
@@ -72,59 +75,43 @@ def queries_of(fact: ClozeFact) -> list[str]:
 
 
 class ClozeSampler:
-    """Draws samples: facts of `known` are to be remembered, `fresh` is for learning to read."""
+    """Draws samples: facts of `known` are to be remembered, worlds of `fresh` are for learning to read."""
 
-    def __init__(self, known: Sequence[ClozeFact], fresh: Sequence[ClozeFact], seed: int) -> None:
+    def __init__(self, known: Sequence[ClozeFact], fresh: Sequence[World], seed: int) -> None:
         self._rng = random.Random(seed)
         self._known = known
         self._exposure = list(accumulate(fact.popularity**EXPOSURE_EXPONENT for fact in known))
-        self._fresh = [fact for fact in fresh if fact.passage]
-        self._cohesive: dict[str, list[ClozeFact]] = defaultdict(list)
-        self._namely: dict[str, list[ClozeFact]] = defaultdict(list)
-        for fact in self._fresh:
-            self._cohesive[fact.property_id].append(fact)
-            self._namely[_last_word(fact)].append(fact)
+        self._fresh: list[tuple[ClozeFact, Search]] = []
+        self._cohesive: dict[str, list[str]] = defaultdict(list)
+        for world in fresh:
+            search = Search(world)
+            self._fresh += [(fact, search) for fact in cloze_facts(world) if fact.passage]
+        for fact, _ in self._fresh:
+            self._cohesive[fact.property_id].append(fact.passage or "")
 
     def remembered(self, count: int) -> list[Cloze]:
         """Known facts without passages; popular subjects are more frequent."""
-        return [Cloze(self._query(fact), (), fact.answer) for fact in self._draw_known(count)]
+        total = self._exposure[-1]
+        facts = [self._known[bisect(self._exposure, self._rng.random() * total)] for _ in range(count)]
+        return [Cloze(self._query(fact), (), fact.answer) for fact in facts]
 
     def read(self, count: int, n_passages: int) -> list[Cloze]:
-        """The subject's passage among others, in any place."""
-        return [
-            Cloze(self._query(fact), self._passages(fact, n_passages), fact.answer)
-            for fact in self._rng.choices(self._fresh, k=count)
-        ]
+        """Fresh facts with the subject's passage among others, in any place."""
+        return [self._read(*chosen, n_passages) for chosen in self._rng.choices(self._fresh, k=count)]
 
-    def misled(self, count: int, n_passages: int) -> list[Cloze]:
-        """Known facts with passages on another subject of the relation and on others like it."""
-        found = []
-        for fact in self._draw_known(count):
-            other = self._rng.choice(self._cohesive[fact.property_id])
-            passages = self._passages(other, n_passages)
-            found.append(Cloze(self._query(fact), passages, fact.answer))
-        return found
-
-    def _draw_known(self, count: int) -> list[ClozeFact]:
-        total = self._exposure[-1]
-        return [self._known[bisect(self._exposure, self._rng.random() * total)] for _ in range(count)]
+    def _read(self, fact: ClozeFact, search: Search, n_passages: int) -> Cloze:
+        """Half of the other passages are among BM25's first, the others are about subjects of the relation."""
+        query, own = self._query(fact), fact.passage or ""
+        found = [one for one in search.find([query], 2 * n_passages)[0] if name_of(one) != fact.subject]
+        self._rng.shuffle(found)
+        passages = [own]
+        while len(passages) < n_passages:
+            is_found = found and self._rng.random() < FOUND
+            other = found.pop() if is_found else self._rng.choice(self._cohesive[fact.property_id])
+            if name_of(other) != fact.subject and other not in passages:
+                passages.append(other)
+        self._rng.shuffle(passages)
+        return Cloze(query, tuple(passages), fact.answer, passages.index(own))
 
     def _query(self, fact: ClozeFact) -> str:
         return self._rng.choice(queries_of(fact)[:-1])
-
-    def _passages(self, fact: ClozeFact, n_passages: int) -> tuple[str, ...]:
-        """The fact's passage and others: of subjects of the relation, and of subjects that share the last word."""
-        found = [fact.passage or ""]
-        while len(found) < n_passages:
-            others = self._namely[_last_word(fact)] if self._rng.random() < 0.5 else ()
-            other = self._rng.choice(others or self._cohesive[fact.property_id])
-            if other.subject == fact.subject:
-                other = self._rng.choice(self._cohesive[fact.property_id])
-            if other.subject != fact.subject:
-                found.append(other.passage or "")
-        self._rng.shuffle(found)
-        return tuple(found)
-
-
-def _last_word(fact: ClozeFact) -> str:
-    return fact.subject.rsplit(" ", 1)[-1]

@@ -1,7 +1,7 @@
 """The optimisation of the Fusion-in-Decoder reference model: the encoder-decoder learns to read several passages.
 
-What belongs here: what PyTorch does, and the recipe. What does not: the samples (`training.clozes`), the encoder-decoder
-(`training.encoder_decoder`) and the gates (`training.fusion_gates`).
+What belongs here: what PyTorch does, and the recipe. What does not: the samples (`training.clozes`), how names are
+compared (`training.matching`), the encoder-decoder (`training.encoder_decoder`) and the gates (`training.fusion_gates`).
 
 Each passage is encoded behind the query, alone, and the decoder attends to the states of all passages (Izacard & Grave,
 2021). The decoder writes the sentinel and the object.
@@ -20,6 +20,7 @@ from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts
 from dagster_project.core.sandbox.training.encoder_decoder import new_optimizer, rates
 from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
+from dagster_project.core.sandbox.training.matching import matching_loss, new_head, with_titles_alone
 from dagster_project.core.sandbox.training.tokenizer import load_fusion_tokenizer
 from dagster_project.core.sandbox.world import World
 
@@ -36,16 +37,23 @@ SEED = 1
 
 @dataclass(frozen=True)
 class FusionPhase:
-    """`steps` of `read` queries with the right passage among `n_passages`, and `misled` known facts with wrong ones."""
+    """`steps` of `read` queries with the right passage among `n_passages`.
+
+    With `titles_alone`, the model only says which title is right, and answers nothing.
+    """
 
     name: str
     steps: int
     n_passages: int
     read: int
-    misled: int
+    titles_alone: bool = False
 
 
-PHASES = (FusionPhase("one passage", 400, 1, 40, 2), FusionPhase("several passages", 700, 4, 14, 2))
+PHASES = (
+    FusionPhase("titles", 200, 2, 32, titles_alone=True),
+    FusionPhase("two passages", 200, 2, 16),
+    FusionPhase("four passages", 500, 4, 12),
+)
 _NOT_SCORED = -100
 
 
@@ -60,27 +68,45 @@ def start_from(folder: Path, tokenizer: PreTrainedTokenizerFast) -> T5ForConditi
     return model
 
 
-def train(start: Path, out: Path, device: str, say: Callable[[str], None]) -> None:
-    """Train the model from the encoder-decoder in `start`; write it to `out` (fp16 safetensors, with its tokenizer)."""
+@dataclass(frozen=True)
+class _Learner:
+    """What changes while the model learns; `head` says of each encoded passage whether it is the right one."""
+
+    model: T5ForConditionalGeneration
+    tokenizer: PreTrainedTokenizerFast
+    head: torch.nn.Linear
+    optimizer: torch.optim.Optimizer
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [*self.model.parameters(), *self.head.parameters()]
+
+
+def _learner(start: Path, device: str) -> _Learner:
     import torch
 
     tokenizer = load_fusion_tokenizer()
     model = start_from(start, tokenizer)
-    torch.nn.Module.to(model, device)
-    fresh = [fact for seed in FRESH_SEEDS for fact in cloze_facts(World(seed, 800))]
-    sampler = ClozeSampler(cloze_facts(World()), fresh, SEED)
+    head = new_head(model.config.d_model)
+    for part in (model, head):
+        torch.nn.Module.to(part, device)
     optimizer = new_optimizer(model)
+    optimizer.add_param_group({"params": list(head.parameters()), "factor": 1.0, "weight_decay": 0.0})
+    return _Learner(model, tokenizer, head, optimizer)
+
+
+def train(start: Path, out: Path, device: str, say: Callable[[str], None]) -> None:
+    """Train the model from the encoder-decoder in `start`; write it to `out` (fp16 safetensors, with its tokenizer)."""
+    learner = _learner(start, device)
+    sampler = ClozeSampler(cloze_facts(World()), [World(seed, 800) for seed in FRESH_SEEDS], SEED)
     all_rates = iter(rates(sum(phase.steps for phase in PHASES), PEAK))
-    model.train()
+    learner.model.train()
     for phase in PHASES:
-        _run_phase(model, tokenizer, optimizer, sampler, phase, all_rates, say)
-    save(model, tokenizer, out)
+        _run_phase(learner, sampler, phase, all_rates, say)
+    save(learner.model, learner.tokenizer, out)
 
 
 def _run_phase(
-    model: T5ForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerFast,
-    optimizer: torch.optim.Optimizer,
+    learner: _Learner,
     sampler: ClozeSampler,
     phase: FusionPhase,
     all_rates: Iterator[float],
@@ -90,15 +116,17 @@ def _run_phase(
 
     average, started = 0.0, time.monotonic()
     for step, rate in enumerate(islice(all_rates, phase.steps)):
-        for group in optimizer.param_groups:
+        for group in learner.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        optimizer.zero_grad(set_to_none=True)
-        shown = sampler.read(phase.read, phase.n_passages) + sampler.misled(phase.misled, phase.n_passages)
-        loss = _loss(model, tokenizer, shown)
+        learner.optimizer.zero_grad(set_to_none=True)
+        shown = sampler.read(phase.read, phase.n_passages)
+        loss = _titles_loss(learner, shown) if phase.titles_alone else _reading_loss(learner, shown)
         average = loss.item() if step == 0 else 0.97 * average + 0.03 * loss.item()
-        (loss + _loss(model, tokenizer, sampler.remembered(REMEMBERED))).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        if not phase.titles_alone:
+            loss = loss + _reading_loss(learner, sampler.remembered(REMEMBERED))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
+        learner.optimizer.step()
         if step % 50 == 49:
             pace = (time.monotonic() - started) / (step + 1)
             say(f"  f {phase.name} {step + 1}/{phase.steps}: loss {average:.3f}, {pace:.2f} s a step")
@@ -125,20 +153,38 @@ def fused(
     return {"encoder_outputs": BaseModelOutput(last_hidden_state=joined), "attention_mask": mask}
 
 
-def _loss(
-    model: T5ForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, samples: Sequence[Cloze]
-) -> torch.Tensor:
-    """Mean cross-entropy of the targets' tokens."""
+def _titles_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
+    """The loss of telling the right title."""
     import torch
 
+    titles = [with_titles_alone(one) for one in samples]
+    with torch.autocast(learner.model.device.type, dtype=torch.bfloat16):
+        states = fused(learner.model, learner.tokenizer, titles)
+    return _matching_loss(learner, samples, states)
+
+
+def _reading_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
+    """Mean cross-entropy of the targets' tokens, and with passages the loss of telling the right one."""
+    import torch
+
+    model, tokenizer = learner.model, learner.tokenizer
     targets = tokenizer([f"{SENTINEL} {one.answer}" for one in samples], return_tensors="pt", padding=True)
     labels = targets["input_ids"].masked_fill(targets["attention_mask"] == 0, _NOT_SCORED).to(model.device)
     with torch.autocast(model.device.type, dtype=torch.bfloat16):
+        states = fused(model, tokenizer, samples)
         logits = model(
-            **fused(model, tokenizer, samples),
+            **states,
             decoder_input_ids=torch.nn.functional.pad(labels[:, :-1].clamp(min=0), (1, 0)),
             use_cache=False,
         ).logits
-    return torch.nn.functional.cross_entropy(
+    loss = torch.nn.functional.cross_entropy(
         logits.float().flatten(0, 1), labels.flatten(), ignore_index=_NOT_SCORED
     )
+    return loss + _matching_loss(learner, samples, states) if samples[0].passages else loss
+
+
+def _matching_loss(learner: _Learner, samples: Sequence[Cloze], fused: dict[str, Any]) -> torch.Tensor:
+    states, mask = fused["encoder_outputs"].last_hidden_state, fused["attention_mask"]
+    apart = mask.reshape(len(samples), len(samples[0].passages), -1)
+    right = [one.right for one in samples if one.right is not None]
+    return matching_loss(learner.head, states.reshape(*apart.shape, -1), apart, right)

@@ -13,20 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.reference_models import FUSION
-from dagster_project.core.sandbox.training.clozes import (
-    Cloze,
-    ClozeFact,
-    cloze_facts,
-    passage_of,
-    queries_of,
-)
+from dagster_project.core.sandbox.training.clozes import Cloze, ClozeFact, cloze_facts, queries_of
 from dagster_project.core.sandbox.training.gates import SEEDS, Gate
+from dagster_project.core.sandbox.training.search import Search
 from dagster_project.core.sandbox.world import World
 
-N_PASSAGES = 1
-"""The model does not choose among several (the model card says more)."""
+N_PASSAGES = 4
+"""How many passages the model reads under each condition but closed book."""
 NEW_TOKENS, BATCH = 15, 64
 FACTS_PER_RELATION = 12
 CLOSED_BOOK, RIGHT, WRONG, FIXED, RETRIEVED = "closed book", "right passage", "wrong", "fixed", "retrieved"
@@ -41,30 +35,11 @@ class Measured:
     agreement: float
 
 
-class Search:
-    """BM25 over the world's articles, as the model's passages."""
-
-    def __init__(self, world: World) -> None:
-        import bm25s
-
-        self._passages = [passage_of(one.title, one.text) for _, one in world.articles()]
-        self._index = bm25s.BM25()
-        self._index.index(bm25s.tokenize(self._passages, show_progress=False), show_progress=False)
-
-    def find(self, queries: Sequence[str]) -> list[tuple[str, ...]]:
-        """The first `N_PASSAGES` passages of each query."""
-        import bm25s
-
-        tokens = bm25s.tokenize([query.replace(SENTINEL, "") for query in queries], show_progress=False)
-        hits, _ = self._index.retrieve(tokens, k=N_PASSAGES, show_progress=False)
-        return [tuple(self._passages[int(place)] for place in row) for row in hits]
-
-
 def clozes(facts: Sequence[ClozeFact], search: Search, seed: int) -> dict[str, list[list[Cloze]]]:
     """Condition → fact → one sample per pattern. Only `retrieved` has other passages for each pattern.
 
-    `fixed`: BM25's passage for the first pattern; `right passage`: the subject's own; `wrong`: BM25's for another subject
-    of the relation.
+    `fixed`: BM25's passages for the first pattern; `right passage`: the subject's own and others of these; `wrong`:
+    BM25's for another subject of the relation.
     """
     rng = random.Random(seed)
     found: dict[str, list[list[Cloze]]] = defaultdict(list)
@@ -73,8 +48,8 @@ def clozes(facts: Sequence[ClozeFact], search: Search, seed: int) -> dict[str, l
         other = rng.choice(
             [one for one in facts if one.property_id == fact.property_id and one.subject != fact.subject]
         )
-        retrieved = search.find(queries)
-        (wrong,) = search.find(queries_of(other)[:1])
+        retrieved = search.find(queries, N_PASSAGES)
+        (wrong,) = search.find(queries_of(other)[:1], N_PASSAGES)
         right = (fact.passage or "", *(one for one in retrieved[0] if one != fact.passage))[:N_PASSAGES]
         passages: dict[str, Sequence[tuple[str, ...]]] = {
             CLOSED_BOOK: [()] * len(queries),

@@ -83,8 +83,14 @@ def load_pair_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def load_fusion_tokenizer() -> PreTrainedTokenizerFast:
-    """That of the encoder-decoder, with one more token for the object's place in a cloze query."""
+    """That of the encoder-decoder, with one more token for the object's place in a cloze query.
+
+    It puts a space before every text: a name at the beginning of a query has the tokens that it has in a title.
+    """
+    from tokenizers.normalizers import Prepend, Replace, Sequence
+
     tokenizer = load_pair_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = Sequence([Prepend(" "), Replace("  ", " ")])
     tokenizer.add_special_tokens({"extra_special_tokens": [SENTINEL]})
     return tokenizer
 
