@@ -19,7 +19,8 @@ from dagster_project.core.sandbox.training.fusion_gates import (
     Measured,
     clozes,
     drawn,
-    gates_of,
+    gate_of_agreement,
+    gates_of_accuracy,
     measure,
     reader,
 )
@@ -48,7 +49,7 @@ def read() -> Read:
 def test_the_gates_hold_on_a_few_facts(asked: Asked, read: Read) -> None:
     found = {name: measure(own, read([one for fact in own for one in fact])) for name, own in asked.items()}
     assert list(found) == list(CONDITIONS)
-    gates = gates_of(found, seed=0, n=24)
+    gates = [*gates_of_accuracy(found, seed=0, n=24), gate_of_agreement(found, seed=0, n=24)]
     assert [gate for gate in gates if not gate.is_passed] == []
 
 
