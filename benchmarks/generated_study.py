@@ -212,7 +212,8 @@ def _model_tables(
         passage_ids, prompts = _prompts(world, model, method)
         yield "answers", f"{model}|{method}", {
             "dataset": DATASET, "question_id": questions, "model": model, "method": method, "prompt": PROMPT,
-            "passage_id": passage_ids, "demonstration_ids": nothing, "demonstration_passage_ids": nothing,
+            "passage_id": passage_ids, "passage_ids": passage_ids and [[one] for one in passage_ids],
+            "demonstration_ids": nothing, "demonstration_passage_ids": nothing,
             "prompt_hash": [prompt_hash(p) for p in prompts],
             **_scored(world, world.gold, chance, rng), **accounts(len(world), rng),
         }  # fmt: skip

@@ -80,7 +80,7 @@ def test_the_next_build_goes_on_with_what_is_whole(
     monkeypatch.setattr(passage_vectors, "PART_ROWS", 1)
     monkeypatch.setattr(approximate, "PIECE_PARTS", 1)
     study = make_study(rdf_text.replace("bm25, dense, oracle", "lists, graphs, oracle") + RETRIEVERS)
-    queries = list(read_queries(searchable, with_paraphrases=False))
+    queries = list(read_queries(study, searchable, with_paraphrases=False))
 
     def found(name: str) -> list[list[Hit]]:
         tool = load_retriever(study.method(name))
