@@ -51,7 +51,7 @@ ambiguous as (
 
 ),
 
-final as (
+listed as (
 
     select
         redirects.collection,
@@ -73,6 +73,15 @@ final as (
         null as n_redirects,
         null as entity_id
     from ambiguous
+
+),
+
+-- A page that changed while a dump was written may be there as both; the redirect leads somewhere.
+final as (
+
+    select distinct on (collection, title) *
+    from listed
+    order by collection asc, title asc, kind desc
 
 )
 
