@@ -32,6 +32,7 @@ def main() -> int:
             **dbt_environment(study),
             "DAGSTER_HOME": folder,
             "VIRTUAL_ENV": sys.prefix,
+            "COLUMNS": "200",  # dbt-bouncer cuts its messages to the width of the terminal
         }
         shutil.copyfile(PROJECT_ROOT / "dagster.yaml", Path(folder) / "dagster.yaml")
         environment["PATH"] = f"{bin_dir}{os.pathsep}{environment['PATH']}"

@@ -16,27 +16,9 @@ entities as (
 
 ),
 
-article_titles as (
-
-    select distinct
-        collection,
-        article_title,
-        unnest([title, article_title]) as title
-    from redirects
-
-),
-
--- The entity whose article it is, under its present title or under the title of a redirect to it.
 article_entities as (
 
-    select
-        article_titles.collection,
-        article_titles.article_title,
-        min(entities.entity_id) as entity_id
-    from article_titles
-    inner join entities on article_titles.title = entities.article_title
-    group by article_titles.collection, article_titles.article_title
-    having count(distinct entities.entity_id) = 1
+    select * from {{ ref('int_article_entities') }}
 
 ),
 
