@@ -1,11 +1,11 @@
-"""Files of others as records: CSV and TSV row by row, JSON lines, plain or gzip, whatever their line ends and encoding.
+"""Files of others as records: CSV and TSV row by row, JSON lines, plain or packed, whatever their line ends and encoding.
 
-What belongs here: turning bytes into numbered records, and saying what is wrong with bad rows. What does not: what the
-columns mean (one module per format). A file is read line by line. A bad row is put aside with its reason; a file of
-another kind is refused.
+What belongs here: turning lines into numbered records, and saying what is wrong with bad rows. What does not: lines
+(`lines`), and what the columns mean (one module per format). A file is read line by line. A bad row is put aside with
+its reason; a file of another kind is refused.
 
-All lines end like the file's first line: in LF or CRLF, or in CR if the file begins without an LF. In a file with LF, a
-CR that ends no line is an ordinary character of its field, quoted or not, so that no row is torn in two.
+In a file whose lines end in LF, a CR that ends no line is an ordinary character of its field, quoted or not, so that no
+row is torn in two.
 """
 
 from __future__ import annotations
@@ -13,24 +13,31 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.compressed import opened
+from dagster_project.core.imports.compressed import hint_of, opened
 from dagster_project.core.imports.left_out import LeftOutPage
+from dagster_project.core.imports.lines import (
+    KEPT_OF_OVERLONG,
+    LONGEST_FIELD,
+    LONGEST_LINE,
+    Lines,
+    printed,
+    refuse_other_encodings,
+)
 from dagster_project.core.lake import QuarantinedRow
 
-LONGEST_FIELD = 1 << 20
-LONGEST_LINE = 1 << 24
-_BOM = b"\xef\xbb\xbf"
 _DELIMITERS = ",;\t"
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SHOWN = 2_000
+_ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"
+_OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
+"""What a reason says of one row alone: names and numbers."""
 _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
 
 
@@ -38,18 +45,32 @@ _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would
 class Aside:
     """Rows put aside while a file is read, and the file's name in their keys.
 
-    `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
+    `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
+    counts all. `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
     """
 
     name: str
     rows: list[QuarantinedRow] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     keep: Callable[[LeftOutPage], None] | None = None
+    most: int | None = None
+    n_rows: int = 0
+    _kinds: Counter[str] = field(default_factory=Counter)
 
     def put(self, row: int | str, reason: str, raw: object = "") -> None:
         """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
-        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
-        self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
+        kind = _OF_THIS_ROW.sub("…", reason)
+        self.n_rows += 1
+        self._kinds[kind] += 1
+        if self.most is None or self._kinds[kind] <= self.most:
+            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+            self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
+
+    def told(self) -> list[QuarantinedRow]:
+        """The rows, and one for each kind of which there are more."""
+        more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
+        said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
+        return [*self.rows, *(QuarantinedRow(f"{self.name} more rows", reason, "") for reason in said)]
 
     def leave_out(self, page: LeftOutPage) -> None:
         """Count a page that has no passages, and hand it on."""
@@ -87,12 +108,12 @@ def header_of(path: Path) -> tuple[str, list[str]]:
     Errors: as `read_delimited`.
     """
     with opened(path) as stream:
-        _refuse_other_encodings(path, stream)
+        refuse_other_encodings(path, stream)
         start = stream.tell()
-        outside_quotes = Counter("".join(next(_lines(stream), "").split('"')[::2]))
+        outside_quotes = Counter("".join(next(Lines(stream), "").split('"')[::2]))
         stream.seek(start)
         delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
-        return delimiter, _header(path, _reader(stream, delimiter), ())
+        return delimiter, _header(path, _reader(Lines(stream), delimiter), ())
 
 
 def read_delimited(
@@ -101,17 +122,20 @@ def read_delimited(
     """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `aside`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
-    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `aside`.
+    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `aside`. If it is False, a file whose
+    last row is broken is refused, too.
     """
     with opened(path, accept_cut) as stream:
-        _refuse_other_encodings(path, stream)
-        reader = _reader(stream, delimiter)
+        refuse_other_encodings(path, stream)
+        lines = Lines(stream)
+        reader = _reader(lines, delimiter)
         columns = _header(path, reader, required)
         for row, hidden in _rows(path, reader, aside, accept_cut=accept_cut):
             values = [value.replace(_LONE_CR, "\r") for value in hidden]
             reason = _fault(values, columns)
             if reason:
-                aside.put(row, reason, _printed(delimiter.join(values)))
+                lines.refuse_cut(path, row, reason, accept_cut=accept_cut)
+                aside.put(row, reason, printed(delimiter.join(values)))
             else:
                 yield Record(row, dict(zip(columns, values, strict=True)))
 
@@ -121,29 +145,36 @@ def read_json_lines(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`.
 
-    `accept_cut` and errors: as `opened`.
+    `accept_cut` and errors: as `read_delimited`.
     """
     with opened(path, accept_cut) as stream:
-        _refuse_other_encodings(path, stream)
-        for number, line in enumerate(_lines(stream), 1):
+        refuse_other_encodings(path, stream)
+        lines = Lines(stream)
+        for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
+            data = line.encode("utf-8", "surrogateescape")
             try:
-                loaded = json.loads(line.encode("utf-8", "surrogateescape"))
+                loaded = json.loads(data)
             except (ValueError, RecursionError) as error:
-                aside.put(number, f"not JSON: {' '.join(str(error).split())[:200]}", _printed(line))
+                reason = f"not JSON: {' '.join(str(error).split())[:200]}"
+                if len(data) == KEPT_OF_OVERLONG + 1:
+                    reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
+                lines.refuse_cut(path, number, reason, accept_cut=accept_cut)
+                aside.put(number, reason, printed(line))
                 continue
             if isinstance(loaded, dict):
                 yield number, loaded
             else:
-                aside.put(number, "a JSON object was expected", _printed(line))
+                hint = f": {_ONE_A_LINE}" if isinstance(loaded, list) and loaded else ""
+                aside.put(number, f"a JSON object was expected{hint}", printed(line))
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file. Errors: as `opened`; `SourceError` where it is not UTF-8 as a whole."""
     with opened(path) as stream:
-        _refuse_other_encodings(path, stream)
-        yield from map(_printed, _lines(stream))
+        refuse_other_encodings(path, stream)
+        yield from map(printed, Lines(stream))
 
 
 def json_texts(text: str) -> list[str] | None:
@@ -157,55 +188,9 @@ def json_texts(text: str) -> list[str] | None:
     return loaded
 
 
-def _refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
-    start = stream.read(64)
-    if start.startswith(_UTF_16) or start.count(b"\0") > len(start) // 4:
-        raise SourceError(
-            f"{path}: is not UTF-8 but looks like UTF-16; convert it first:"
-            " iconv -f UTF-16 -t UTF-8 <file> > <new file>"
-        )
-    if not start:
-        raise SourceError(f"{path}: is empty")
-    stream.seek(len(_BOM) if start.startswith(_BOM) else 0)
-
-
-def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """The lines. Bytes that are not UTF-8 are kept as surrogates; only the beginning of an overlong line is kept."""
-    is_cr = _ends_in_cr(stream)
-    lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
-    end = b"\r" if is_cr else b"\n"
-    for line in lines:
-        if len(line) >= LONGEST_LINE and not line.endswith(end):
-            while (rest := next(lines, b"")) and not rest.endswith(end):
-                pass
-            line = line[: 2 * LONGEST_FIELD] + end  # one field of it is then too large, and the row put aside
-        yield line.decode("utf-8", "surrogateescape")
-
-
-def _ends_in_cr(stream: IO[bytes]) -> bool:
-    """Whether the file's lines end in CR alone: its beginning has some and no LF."""
-    place = stream.tell()
-    start = stream.read(LONGEST_FIELD)
-    stream.seek(place)
-    return b"\r" in start and b"\n" not in start
-
-
-def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines with the CR that ends them; an overlong one in pieces."""
-    rest = b""
-    while block := stream.read(LONGEST_FIELD):
-        *lines, rest = (rest + block).split(b"\r")
-        yield from (line + b"\r" for line in lines)
-        if len(rest) >= LONGEST_LINE:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
-
-
-def _reader(stream: IO[bytes], delimiter: str) -> Any:
+def _reader(lines: Iterable[str], delimiter: str) -> Any:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    return csv.reader(map(_hidden_cr, _lines(stream)), delimiter=delimiter, strict=True)
+    return csv.reader(map(_hidden_cr, lines), delimiter=delimiter, strict=True)
 
 
 def _hidden_cr(line: str) -> str:
@@ -226,7 +211,7 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
         raise SourceError(f"{path}: its header cannot be read ({error})") from None
     missing = [name for name in required if name not in columns]
     if missing:
-        there = _printed(", ".join(columns))[:300]
+        there = printed(", ".join(columns))[:300]
         raise SourceError(
             f"{path}: column {', '.join(missing)} is missing; expected {', '.join(required)}; its header has: {there}"
         )
@@ -254,7 +239,7 @@ def _rows(
             if "end of data" in str(error):
                 raise SourceError(
                     f"{path}: row {row} (line {began}) opens a quote that is never closed; the file may be cut off:"
-                    " fetch it again, or close the quote"
+                    f" fetch it again, or close the quote{hint_of(accept_cut=accept_cut)}"
                 ) from None
             aside.put(row, f"line {began}: not a row of this format: {error}")
             continue
@@ -278,7 +263,3 @@ def _fault(values: Sequence[str], columns: Sequence[str]) -> str | None:
 
 def _bad_byte(value: str) -> int | None:
     return next((ord(char) - 0xDC00 for char in value if 0xDC80 <= ord(char) <= 0xDCFF), None)
-
-
-def _printed(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

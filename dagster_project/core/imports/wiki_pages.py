@@ -8,8 +8,9 @@ little.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import ParseError
@@ -19,6 +20,8 @@ from dagster_project.core.imports.page_kinds import is_disambiguation, is_redire
 from dagster_project.core.imports.wikitext import Section, sections_or_reason
 
 END = b"</mediawiki>"
+_PAGE_END = b"</page>"
+_TITLE = re.compile(rb"<title>([^<]{1,255})</title>")
 _FORBIDDEN_IN_XML = bytes(byte for byte in range(32) if byte not in b"\t\n\r")
 _WITHOUT_TEXT = (-2, 6, 14)  # media, files, categories: a link to such a page shows no words
 _OTHER = "pages of other namespaces"
@@ -49,12 +52,40 @@ class Part:
     pages: list[LeftOutPage] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: Part) -> None:
+        """Take over the pages that follow."""
+        self.articles += [replace(one, place=self.n_pages + one.place) for one in other.articles]
+        self.pages += [replace(one, row=self.n_pages + one.row) for one in other.pages]
+        self.left_out.update(other.left_out)
+        self.n_pages += other.n_pages
+
 
 def read_part(head: bytes, pages: bytes) -> Part:
-    """The articles among whole pages. `head`: what stands before the dump's first page.
+    """The articles among whole pages; one that cannot be read has the reason in place of its sections.
 
-    Errors: `ValueError` where this is not XML, or not the XML that MediaWiki exports.
+    `head`: what stands before the dump's first page. Errors: `ValueError` where that is not what MediaWiki exports.
     """
+    try:
+        return _read(head, pages)
+    except ValueError:
+        part = _read(head, b"")
+    for page in pages.split(_PAGE_END)[:-1]:
+        part.add(_read_one(head, page + _PAGE_END))
+    return part
+
+
+def _read_one(head: bytes, page: bytes) -> Part:
+    """One page that may be damaged."""
+    try:
+        return _read(head, page)
+    except ValueError as error:
+        found = _TITLE.search(page)
+        title = found[1].decode("utf-8", "replace") if found else ""
+        return Part(1, [Article(0, title, f"is damaged: {error}", revision=None, date=None, url=None)])
+
+
+def _read(head: bytes, pages: bytes) -> Part:
+    """The articles among whole pages. Errors: `ValueError` where this is not XML, or not what MediaWiki exports."""
     import mwxml
     from mwxml.errors import MalformedXML
 

@@ -4,7 +4,8 @@ What belongs here: a dump in parts of whole pages, which several processes read.
 truncated files (`wikimedia.dumps`), what a part holds (`imports.wiki_pages`), cutting articles (`retrieval.splitting`).
 
 Redirects and disambiguation pages are left out and listed, pages outside namespace 0 are left out and counted. A page
-whose wikitext cannot be parsed, or has no text, is put aside. If a page has several revisions, the last one counts.
+that is damaged or has no text, or whose wikitext cannot be parsed, is put aside. If a page has several revisions, the
+last one counts.
 """
 
 from __future__ import annotations
@@ -63,17 +64,12 @@ def _sections(article: Article, row: int, aside: Aside) -> Iterator[CollectedTex
 
 def _read(file: DumpFile) -> Iterator[Part]:
     """What the parts hold, in their order; a few parts for each process are in memory."""
-    n_pages = 0
     try:
         with closing(_parts(file)) as parts:
             head = next(parts)
-            for part in _in_order(partial(read_part, head), parts):
-                n_pages += part.n_pages
-                yield part
+            yield from _in_order(partial(read_part, head), parts)
     except ValueError as error:
-        raise SourceError(
-            f"{file.path}: is damaged after page {n_pages:,}, or no XML dump of a wiki ({error})"
-        ) from None
+        raise SourceError(f"{file.path}: is no XML dump of a wiki ({error})") from None
     except BrokenProcessPool:
         raise SourceError(
             f"{file.path}: a process that reads it was killed; is there enough memory?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -77,9 +77,8 @@ def passages_in(collection: Collection, place: Path, aside: Aside) -> Iterator[C
             position = positions[title]
             positions[title] += 1
             own = f"{title}-{position}" if format_.gives_articles else name
-            yield CollectedPassage(
-                found, own, title, position, f"{found.section}: {text}" if found.section else text
-            )
+            whole = f"{found.section}: {text}" if found.section else text
+            yield CollectedPassage(found, own, title, position, whole)
 
 
 def _texts(
@@ -102,14 +101,17 @@ def _usable(
     format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
     for found in format_.read(place, aside, **dict(collection.options)):
-        title = clean_term(found.title, len(found.title)).text
-        name = clean_term(found.id).text
-        texts = [text for cut in _cut(found, format_) if (text := clean_term(cut, len(cut)).text)]
+        title, name = _cleaned(found.title), clean_term(found.id).text
+        texts = [text for cut in _cut(found, format_) if (text := _cleaned(cut))]
         reason = _fault(title, name, texts)
         if reason:
             _put_aside(aside, found, reason)
         else:
-            yield found, title, name, texts
+            yield replace(found, section=_cleaned(found.section or "") or None), title, name, texts
+
+
+def _cleaned(text: str) -> str:
+    return clean_term(text, len(text)).text
 
 
 def _put_aside(aside: Aside, found: CollectedText, reason: str) -> None:

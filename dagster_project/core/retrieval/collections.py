@@ -39,6 +39,7 @@ from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import COLLECTIONS, slice_of
 from dagster_project.core.study.study import Study
 
+_MOST_ASIDE = 1_000  # rows of a kind that are kept of a file in quarantine
 _COUNTED = ("passages", "linked to an entity", "known already", "rows put aside")
 
 
@@ -123,20 +124,20 @@ class _Joined:
         self.notes["collections"] = counts = {}
         for number, collection in enumerate(self.study.collections):
             place = find_file(collection.place, self.study)
-            own = Aside(place.name)
+            own = Aside(place.name, most=_MOST_ASIDE)
             own.keep = partial(self.left_out.add, collection.name, aside=own)
             counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
             for row in self._of(number, place, own, known, count):
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
                 count["linked to an entity"] += row["entity_id"] is not None
                 yield row
-            self.aside += own.rows
+            self.aside += own.told()
             if not count["passages"] and not count["known already"]:
                 why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
                 raise SourceError(
                     f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
                 )
-            count["rows put aside"] = len(own.rows) - count["known already"]
+            count["rows put aside"] = own.n_rows - count["known already"]
             count |= {f"{what} left out": n for what, n in own.left_out.items()}
             told = ", ".join(f"{n:,} {what}" for what, n in count.items())
             self.log.info("%s: %s", collection.name, told)

@@ -139,7 +139,8 @@ def indexed_texts(table: pa.Table) -> Iterator[str]:
 def open_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassages:
     """The lake's passages; they are sorted into files first, unless these are there.
 
-    Errors: `LakeError` where the table is missing or has no row, or where the disk has no room.
+    Errors: `LakeError` where the table is missing or has no row, where the disk has no room, or where a file of the
+    sorted passages is missing or damaged.
     """
     stamp = fingerprint(lake.content("passages"), code_version(__name__))
     folder = study.home.indexes / "passages" / stamp
@@ -150,6 +151,12 @@ def open_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassag
                 shutil.rmtree(other, ignore_errors=True)
     files = sorted(folder.glob("*.arrow"))
     sizes = [_opened(file).num_rows for file in files]
+    expected = lake.stamp("passages")
+    if expected and sum(sizes) != expected.n_rows:
+        raise LakeError(
+            f"{folder}: has {sum(sizes):,} passages in {len(files)} files, not {expected.n_rows:,}: a file is missing;"
+            f" delete {folder} and run again"
+        )
     return StoredPassages(sizes, lambda number: _opened(files[number]))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
 import json
 import logging
+import lzma
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,19 +108,76 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
             passages(path)
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
 @pytest.mark.parametrize("cut", [slice(None, 15), slice(None, -6)])
-def test_a_broken_gzip_file_is_refused(tmp_path: Path, cut: slice) -> None:
-    path = tmp_path / "leads.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"title": "Ann", "text": "Ann."}\n' * 50)[cut])
+def test_a_broken_packed_file_is_refused(tmp_path: Path, pack: Callable[[bytes], bytes], cut: slice) -> None:
+    path, kind = tmp_path / "leads.jsonl.packed", "gzip" if pack is gzip.compress else "bzip2"
+    whole = pack(b'{"title": "Ann", "text": "Ann."}\n' * 50)
+    path.write_bytes(whole)
+    assert len(articles(path)[0]) == 50
+    path.write_bytes(whole[cut])
     size = path.stat().st_size
     with pytest.raises(
         SourceError,
-        match=rf"leads\.jsonl\.gz: damaged gzip file \(breaks off at byte {size} of {size}.*accept_cut",
+        match=rf"leads\.jsonl\.packed: damaged {kind} file \(breaks off at byte {size} of {size}.*accept_cut",
     ):
         articles(path)
-    path.write_bytes(b"\x1f\x8b no gzip at all")
-    with pytest.raises(SourceError, match="damaged gzip file"):
+    path.write_bytes(whole[:3] + b" not packed at all")
+    with pytest.raises(SourceError, match=f"damaged {kind} file.*; fetch it again$"):
         articles(path)
+
+
+@pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search", "wikipedia_xml"])
+def test_a_file_that_is_packed_in_another_way_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "file"
+    for content, kind in [
+        (lzma.compress(b"text"), "xz"),
+        (b"PK\x03\x04 ", "zip"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match=rf"file: cannot be read \(it is packed as {kind}: unpack it"):
+            list(load_format("collections", name).read(path, Aside("file")))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dpr", "id\ttext\ttitle\n1\tAnn flies.\tAnn\n2\tBob"),
+        ("articles", '{"title": "Ann", "text": "Ann flies."}\n{"title": "Bob", "te'),
+        ("atlas", '{"id": "1", "title": "Ann", "text": "Ann flies."}\n{"id": "2"'),
+        ("cirrus_search", '{"index": {}}\n{"title": "Ann", "text": "Ann flies."}\n{"index": {}}\n{"title"'),
+    ],
+)
+def test_a_text_file_that_ends_in_mid_row_is_refused_or_used_up_to_it(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    path, format_ = tmp_path / "cut.txt", load_format("collections", name)
+    for ending in ("", "\n"):  # with a line end, the last row is a bad one among others
+        path.write_text(content + ending, encoding="utf-8")
+        size, aside = len(content), Aside("cut.txt")
+        if not ending:
+            with pytest.raises(
+                SourceError, match=rf"breaks off at byte {size} of {size}, in row \d .*accept_cut"
+            ):
+                list(format_.read(path, Aside("cut.txt")))
+        found = list(format_.read(path, aside, accept_cut_dumps=not ending))
+        assert [one.text for one in found] == ["Ann flies."]
+        assert aside.rows
+
+
+def test_the_rows_of_a_kind_are_counted_where_they_are_too_many() -> None:
+    aside = Aside("a", most=2)
+    for row in range(1, 6):
+        aside.put(row, f"id '{row}': row 1 has it already", {"id": row})
+    aside.put(6, "title: a text was expected")
+    assert aside.n_rows == 6
+    assert [(row.row_key, row.reason) for row in aside.told()] == [
+        ("a row 1", "id '1': row 1 has it already"),
+        ("a row 2", "id '2': row 1 has it already"),
+        ("a row 6", "title: a text was expected"),
+        ("a more rows", "id …: row … has it already: 3 more rows, counted but not kept"),
+    ]
 
 
 def test_atlas_s_passages_have_their_section(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from dagster_project.core.imports.records import (
-    LONGEST_FIELD,
-    LONGEST_LINE,
     Aside,
     file_hashes,
     json_texts,
@@ -204,6 +203,13 @@ def test_text_columns_that_hold_no_list_of_texts(text: str) -> None:
 @given(st.lists(TEXTS))
 def test_lists_of_texts_come_back(texts: list[str]) -> None:
     assert json_texts(json.dumps(texts)) == texts
+
+
+def test_an_overlong_json_line_is_put_aside(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", b'{"a": "' + b"x" * LONGEST_LINE + b'"}\n{"a": 1}\n')
+    aside = Aside(path.name)
+    assert list(read_json_lines(path, aside)) == [(2, {"a": 1})]
+    assert [row.reason for row in aside.rows] == ["a line of at most 16,777,216 bytes was expected"]
 
 
 def test_json_lines_by_number(tmp_path: Path) -> None:

@@ -132,6 +132,21 @@ def test_rows_left_out_say_why(collected: Study, hand_lake: Lake, log: logging.L
     ]
 
 
+def test_a_section_is_cleaned_as_the_text_is(
+    make_study: Callable[[str], Study], rdf_text: str, hand_lake: Lake, log: logging.Logger
+) -> None:
+    declared = "{name: atlas, format: atlas, path: a.jsonl, source: A, date: unknown, licence: none}"
+    study = make_study(f"{rdf_text}\ncollections:\n  - {declared}\n")
+    odd = [("1", "Life\x00 \ud800and\nwork", "She wove."), ("2", "\x01", "She left.")]
+    lines = [{"id": name, "title": "Ann", "section": section, "text": text} for name, section, text in odd]
+    (study.path.parent / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, rows = built(study, hand_lake, log)
+    assert [(row["section"], row["text"]) for row in rows.values()] == [
+        ("Life and work", "Life and work: She wove."),
+        (None, "She left."),
+    ]
+
+
 def test_a_label_links_only_an_entity_without_article_or_namesake() -> None:
     def entity(entity_id: str, label: str, article: str | None = None) -> dict[str, str | None]:
         return {"entity_id": entity_id, "label": label, "article_title": article}

@@ -11,13 +11,17 @@ from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 BLOCK = 4 << 20
 MARGIN = 64 << 10  # room before a block for the unfinished line of the previous block
 PIECE = 2 << 20  # larger than the readers' own buffers, so that they do not copy it
 SMALL_PIECE = 64 << 10  # for a file that may be truncated: the piece with the break is lost
 _BLOCKS_AHEAD = 3
+BZIP2, GZIP = b"BZh", b"\x1f\x8b"
+"""How files of these kinds begin."""
+_OTHERS = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC_BYTES = 6
 _BZIP2_END = (
     0x177245385090  # the end of a bzip2 stream; 32 bits of checksum and up to 7 bits of padding follow
 )
@@ -44,10 +48,19 @@ class Stream(Protocol):
 def open_stream(path: Path, threads: int) -> Stream:
     """The file's bytes; its first bytes decide how they are decompressed. Errors: `OSError`."""
     with path.open("rb") as file:
-        magic = file.read(3)
-    if magic == b"BZh":
+        magic = beginning(file)
+    if magic.startswith(BZIP2):
         return Bzip2(path, threads)
-    return _Gzip(path) if magic[:2] == b"\x1f\x8b" else _Plain(path)
+    return _Gzip(path) if magic.startswith(GZIP) else _Plain(path)
+
+
+def beginning(file: IO[bytes]) -> bytes:
+    """The first bytes of a file, which say how it is packed. Errors: `OSError` where it is packed in another way."""
+    magic = file.read(_MAGIC_BYTES)
+    for start, kind in _OTHERS.items():
+        if magic.startswith(start):
+            raise OSError(f"it is packed as {kind}: unpack it, or pack it as gzip or bzip2")
+    return magic
 
 
 def decompress(path: Path, threads: int) -> int:

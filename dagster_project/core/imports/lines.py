@@ -1,0 +1,100 @@
+"""The lines of files of others, whatever their line ends and encoding.
+
+What belongs here: from bytes to lines, and whether the last line is whole. What does not: unpacking (`compressed`), rows
+(`records`).
+
+All lines end like the file's first line: in LF or CRLF, or in CR if the file begins without an LF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.compressed import hint_of
+
+LONGEST_FIELD = 1 << 20
+LONGEST_LINE = 1 << 24
+KEPT_OF_OVERLONG = 2 * LONGEST_FIELD
+_BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
+    """Go to the first line, behind a byte order mark. Errors: `SourceError` where the file is empty or no UTF-8."""
+    start = stream.read(64)
+    if start.startswith(_UTF_16) or start.count(b"\0") > len(start) // 4:
+        raise SourceError(
+            f"{path}: is not UTF-8 but looks like UTF-16; convert it first:"
+            " iconv -f UTF-16 -t UTF-8 <file> > <new file>"
+        )
+    if not start:
+        raise SourceError(f"{path}: is empty")
+    stream.seek(len(_BOM) if start.startswith(_BOM) else 0)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    is_cr = _ends_in_cr(stream)
+    lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
+    end = b"\r" if is_cr else b"\n"
+    for line in lines:
+        if len(line) >= LONGEST_LINE and not line.endswith(end):
+            while (rest := next(lines, b"")) and not rest.endswith(end):
+                pass
+            line = line[:KEPT_OF_OVERLONG] + end  # one field of it is then too large, and the row put aside
+        yield line.decode("utf-8", "surrogateescape")
+
+
+class Lines:
+    """The lines of a file, and whether the one that was read last has an end.
+
+    Bytes that are not UTF-8 are kept as surrogates; only the beginning of an overlong line is kept.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._lines, self._last = _lines(stream), ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self._last = next(self._lines)
+        return self._last
+
+    def refuse_cut(self, path: Path, row: int, reason: str, *, accept_cut: bool | None) -> None:
+        """Errors: `SourceError` where a bad row is the last one and its line has no end; not if the study accepts it."""
+        if accept_cut is False and not self._last.endswith(("\n", "\r")):
+            size = path.stat().st_size
+            raise SourceError(
+                f"{path}: breaks off at byte {size:,} of {size:,}, in row {row} ({reason}); fetch it again"
+                f"{hint_of(accept_cut=accept_cut)}"
+            )
+
+
+def _ends_in_cr(stream: IO[bytes]) -> bool:
+    """Whether the file's lines end in CR alone: its beginning has some and no LF."""
+    place = stream.tell()
+    start = stream.read(LONGEST_FIELD)
+    stream.seek(place)
+    return b"\r" in start and b"\n" not in start
+
+
+def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines with the CR that ends them; an overlong one in pieces."""
+    rest = b""
+    while block := stream.read(LONGEST_FIELD):
+        *lines, rest = (rest + block).split(b"\r")
+        yield from (line + b"\r" for line in lines)
+        if len(rest) >= LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def printed(text: str) -> str:
+    """A line for people: bytes that are not UTF-8 as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
