@@ -46,12 +46,15 @@ class LeftOutPages:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = TemporaryFile(dir=folder)  # noqa: SIM115 it is closed with its last reader
         except OSError as error:
-            raise LakeError(f"{folder}: {TABLE} could not be written ({error.strerror or error})") from error
+            raise self._failed(error) from error
         self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
         self._waiting.clear()
 
     def add(self, collection: str, page: LeftOutPage, aside: Aside) -> None:
-        """Keep a page, its titles without control characters; one without a title of use is put aside."""
+        """Keep a page, its titles without control characters; one without a title of use is put aside.
+
+        Errors: `LakeError` where the disk has no room.
+        """
         title, target, section = (_cleaned(text) for text in (page.title, page.target, page.section))
         if title is None or len(title) > LONGEST_TITLE:
             reason = f"title: 1 to {LONGEST_TITLE} characters were expected, not {len(title or ''):,}"
@@ -74,8 +77,15 @@ class LeftOutPages:
         self._file.close()
 
     def _flush(self) -> None:
-        self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, _SCHEMA))
+        try:
+            self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, _SCHEMA))
+        except OSError as error:
+            raise self._failed(error) from error
         self._waiting.clear()
+
+    def _failed(self, error: OSError) -> LakeError:
+        folder = self._lake.root / STAGING
+        return LakeError(f"{folder}: {TABLE} could not be written ({error.strerror or error})")
 
 
 def _cleaned(text: str | None) -> str | None:

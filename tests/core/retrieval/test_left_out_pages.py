@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import resource
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +144,25 @@ def test_many_pages_are_written_in_their_order(hand_lake: Lake) -> None:
     rows = listed(hand_lake)
     assert [row["title"] for row in rows] == [f"T{number}" for number in range(12_001)]
     assert aside.rows == []
+
+
+def test_a_disk_that_fills_while_pages_are_read_is_not_taken_for_a_file_that_cannot_be_read(
+    make_study: Callable[[str], Study], rdf_text: str, hand_lake: Lake, log: logging.Logger
+) -> None:
+    declared = DECLARED.replace("wikipedia_xml", "cirrus_search").replace("w.xml", "c.json")
+    study = make_study(f"{rdf_text}\ncollections:\n  - {declared}\n")
+    redirects = [{"namespace": 0, "title": f"T{number} {'x' * 200}"} for number in range(6_000)]
+    page = {"title": "Ann", "text": "Ann.", "redirect": redirects}
+    (study.path.parent / "c.json").write_text(f'{{"index": {{}}}}\n{json.dumps(page)}\n')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(LakeError, match="left_out_pages could not be written"):
+            build_passages(study, hand_lake, log)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    build_passages(study, hand_lake, log)
+    assert len(listed(hand_lake)) == 6_000
 
 
 def test_a_full_disk_is_one_line(hand_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
