@@ -88,7 +88,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     marts = ("fct_guessing_baselines", "fct_passage_effects", "dim_questions", "dim_passages", "dim_entities")
     staging = ("stg_questions__questions", "stg_wikimedia__entities", "stg_retrieval__cited_passages")
     invoke_dbt(study, "run", "--select", *staging, "int_questions", "int_answers", "int_majority_answers",
-            "int_question_passages", "int_answer_passages", "int_answer_pairs", "fct_answers",
+            "int_passage_entities", "int_question_passages", "int_answer_passages", "int_answer_pairs", "fct_answers",
             "fct_retrieval_quadrants", *marts)  # fmt: skip
     guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
     assert guesses.share_answer_in_subject.between(0.05, 0.95).sum() > 4

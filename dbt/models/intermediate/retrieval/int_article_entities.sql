@@ -10,12 +10,13 @@ entities as (
 
 ),
 
+-- A title that leads to a section stands for something else than the article does.
 article_titles as (
 
     select distinct
         collection,
         article_title,
-        unnest([title, article_title]) as title
+        unnest(if(section is null, [title, article_title], [article_title])) as title
     from redirects
 
 ),

@@ -6,7 +6,7 @@ with answers as (
 
 passages as (
 
-    select * from {{ ref('stg_retrieval__cited_passages') }}
+    select * from {{ ref('int_passage_entities') }}
 
 ),
 

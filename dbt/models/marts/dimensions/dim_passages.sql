@@ -4,6 +4,12 @@ with passages as (
 
 ),
 
+entities as (
+
+    select * from {{ ref('int_passage_entities') }}
+
+),
+
 retrieved_passages as (
 
     select * from {{ ref('stg_retrieval__retrieved_passages') }}
@@ -21,24 +27,25 @@ answers as (
 final as (
 
     select
-        passage_id,
-        entity_id,
-        title,
-        position,
-        text,
-        source,
-        collection,
-        collection_source,
-        collection_date,
-        licence,
-        section,
-        revision,
-        url,
-        revision_date
+        passages.passage_id,
+        entities.entity_id,
+        passages.title,
+        passages.position,
+        passages.text,
+        passages.source,
+        passages.collection,
+        passages.collection_source,
+        passages.collection_date,
+        passages.licence,
+        passages.section,
+        passages.revision,
+        passages.url,
+        passages.revision_date
     from passages
+    inner join entities on passages.passage_id = entities.passage_id
     where
-        passage_id in (select retrieved_passages.passage_id from retrieved_passages)
-        or passage_id in (select unnest(answers.passage_ids) from answers)
+        passages.passage_id in (select retrieved_passages.passage_id from retrieved_passages)
+        or passages.passage_id in (select unnest(answers.passage_ids) from answers)
 
 )
 
