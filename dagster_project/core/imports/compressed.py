@@ -32,7 +32,7 @@ class _UpToBreak(io.BufferedIOBase):
 
     is_cut = False
 
-    def readline(self, size: int | None = -1) -> bytes:
+    def readline(self, size: Any = -1) -> bytes:
         try:
             return super().readline(size)
         except EOFError:
