@@ -25,6 +25,7 @@ from dagster_project.core.statistics.statistic import materialise
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
 
@@ -99,6 +100,22 @@ def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Stu
     shutil.copytree(folder_of(plan), target)
     patch.setenv("LONGTAIL_HOME", str(target / "home"))
     return load_study(target / "study.yaml")
+
+
+def published_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
+    """As `built_study`, its warehouse published once a process. Tests may publish more beside it, and change nothing."""
+    folder = _published_folder(plan)
+    patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+    return load_study(folder / "study.yaml")
+
+
+@functools.cache
+def _published_folder(plan: LakePlan) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="longtail-published-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        publish_warehouse(copied_study(plan, patch, folder / "study"), LOG)
+    return folder / "study"
 
 
 def lake_of(study: Study) -> Lake:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,9 @@ import duckdb
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import Shell, connect
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study
+from tests.warehouses import AWKWARD, UNANSWERED, published_study
 
 ANALYSES = sorted((PROJECT_ROOT / "dbt" / "analyses").glob("*.sql"))
 TABLES = ("PopQA, Table 1", "PopQA, Table 3", "PopQA, Table 4", "PopQA-TP, Figures 1 to 3")
@@ -41,10 +39,9 @@ _REFERENCE = re.compile(r"\{\{ ref\('(\w+)'\) \}\}")
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def file() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
-        study = copied_study(AWKWARD, patch, tmp_path_factory.mktemp("analyses") / "study")
-        yield publish_warehouse(study, logging.getLogger()).path
+        yield published_study(AWKWARD, patch).home.published_warehouse
 
 
 @pytest.fixture
@@ -137,11 +134,8 @@ def test_who_moved_most_is_no_empty_month_and_no_handful_of_readers() -> None:
     ]  # fmt: skip
 
 
-def test_a_study_without_answers_leaves_valid_empty_tables(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
-    with connect(publish_warehouse(study, logging.getLogger()).path) as connection:
+def test_a_study_without_answers_leaves_valid_empty_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(published_study(UNANSWERED, monkeypatch).home.published_warehouse) as connection:
         rows = rows_of(connection)
     assert rows["how_popular_the_subjects_are"] > 0
     assert rows["misled_by_a_passage"] == rows["what_each_method_gets_right"] == 0

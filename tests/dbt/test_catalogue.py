@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import subprocess
 import sys
@@ -15,17 +14,15 @@ import pytest
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.comments import literal
-from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import connect
-from tests.warehouses import AWKWARD, copied_study
+from tests.warehouses import AWKWARD, published_study
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def file() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
-        study = copied_study(AWKWARD, patch, tmp_path_factory.mktemp("catalogue") / "study")
-        yield publish_warehouse(study, logging.getLogger()).path
+        yield published_study(AWKWARD, patch).home.published_warehouse
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from dagster_project.core.router.documents import Marts, read_marts
 from dagster_project.core.router.publish import publish_routers
 from dagster_project.core.router.shelf import NAMES
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.lakes import LakePlan, make_study
-from tests.warehouses import AWKWARD, copied_study
+from tests.warehouses import AWKWARD, published_study
 
 LOG = logging.getLogger(__name__)
 SURE = {"gain_ci_low": 0.01, "gain_ci_high": 0.03}
@@ -105,12 +104,10 @@ def test_a_failing_disk_is_one_line_and_the_old_routers_stay(small: Study) -> No
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+def built() -> Iterator[Study]:
     """The shared synthetic warehouse, published."""
     with pytest.MonkeyPatch.context() as patch:
-        study = copied_study(AWKWARD, patch, tmp_path_factory.mktemp("built") / "study")
-        publish_warehouse(study, LOG)
-        yield study
+        yield published_study(AWKWARD, patch)
 
 
 @pytest.fixture(scope="module")

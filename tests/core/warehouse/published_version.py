@@ -1,15 +1,18 @@
 """Reads a published warehouse whose tables tell a version (`mark` in `test_publish`), and checks that they agree.
 
-`python -m tests.core.warehouse.published_version FILE STOP` reads FILE without a pause until file STOP exists. It prints
-each version when it sees it first, and at the end how often it read.
+`python -m tests.core.warehouse.published_version FILE STOP` reads FILE again and again until file STOP exists. It prints
+each version when it sees it first, and at the end how often it read. Its pauses leave the processor to the publisher.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import duckdb
+
+PAUSE_S = 0.02
 
 
 def read_version(published: Path) -> int:
@@ -39,6 +42,7 @@ def main(published: Path, stop: Path) -> None:
         if version != last:
             print(version, flush=True)
         last = version
+        time.sleep(PAUSE_S)
     print(n)
 
 

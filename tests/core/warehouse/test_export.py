@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
-from dagster_project.core.warehouse.export import export_marts
+from dagster_project.core.warehouse.export import ExportReport, export_marts
+from dagster_project.core.warehouse.publication import read_publication
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.staging import KEPT_FOLDERS
 from tests import fork_server
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, published_study
 
 LOG = logging.getLogger(__name__)
 HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00\x1f\u202e"
@@ -47,9 +49,16 @@ def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
     return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
 
 
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
-    return copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
+@pytest.fixture(scope="module")
+def answered() -> Iterator[Study]:
+    """A study with answers, published and exported, for tests that only read it."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield published_study(AWKWARD, patch)
+
+
+@pytest.fixture(scope="module")
+def exported(answered: Study) -> ExportReport:
+    return export_marts(answered, LOG)
 
 
 def front_matter(readme: Path) -> dict[str, Any]:
@@ -60,13 +69,14 @@ def front_matter(readme: Path) -> dict[str, Any]:
     return loaded
 
 
-def test_every_table_comes_back_row_for_row_by_duckdb_and_by_arrow(answered: Study) -> None:
-    published = publish_warehouse(answered, LOG)
-    export = export_marts(answered, LOG)
-    assert export.n_rows == published.n_rows
-    with duckdb.connect(str(published.path), read_only=True) as connection:
-        for name in published.n_rows:
-            file = export.path / "data" / f"{name}.parquet"
+def test_every_table_comes_back_row_for_row_by_duckdb_and_by_arrow(
+    answered: Study, exported: ExportReport
+) -> None:
+    published = answered.home.published_warehouse
+    assert exported.n_rows == read_publication(published).n_rows
+    with duckdb.connect(str(published), read_only=True) as connection:
+        for name in exported.n_rows:
+            file = exported.path / "data" / f"{name}.parquet"
             assert pq.read_metadata(file).num_rows == ds.dataset(file).count_rows()
             replaced = "* replace (map_entries(n_rows) as n_rows)" if name == "publication" else "*"
             for one, other in (("marts", "file"), ("file", "marts")):
@@ -78,34 +88,30 @@ def test_every_table_comes_back_row_for_row_by_duckdb_and_by_arrow(answered: Stu
                 assert missing == [], (name, one)
 
 
-def test_the_card_parses_and_says_what_is_there(answered: Study) -> None:
-    publish_warehouse(answered, LOG)
-    export = export_marts(answered, LOG)
-    front = front_matter(export.path / "README.md")
+def test_the_card_parses_and_says_what_is_there(exported: ExportReport) -> None:
+    front = front_matter(exported.path / "README.md")
     files = {config["config_name"]: config["data_files"][0]["path"] for config in front["configs"]}
     assert (
         set(files)
-        == {"publication", *export.n_rows}
-        == {path.stem for path in (export.path / "data").iterdir()}
+        == {"publication", *exported.n_rows}
+        == {path.stem for path in (exported.path / "data").iterdir()}
     )
-    assert 0 in export.n_rows.values()
+    assert 0 in exported.n_rows.values()
     assert [c["config_name"] for c in front["configs"] if c.get("default")] == ["fct_answers"]
-    assert front["longtail"]["dbt_invocation_id"] == export.invocation_id
+    assert front["longtail"]["dbt_invocation_id"] == exported.invocation_id
     for info in front["dataset_info"]:
-        file = export.path / files[info["config_name"]]
+        file = exported.path / files[info["config_name"]]
         schema = pq.read_schema(file)
         assert [one["name"] for one in info["features"]] == schema.names
         assert [{key: value for key, value in one.items() if key != "name"} for one in info["features"]] == [
             feature(field.type) for field in schema
         ]
-        assert info["splits"][0]["num_examples"] == export.n_rows.get(info["config_name"], 1)
+        assert info["splits"][0]["num_examples"] == exported.n_rows.get(info["config_name"], 1)
         assert info["download_size"] == file.stat().st_size
 
 
-def test_what_a_column_means_stands_in_its_file(answered: Study) -> None:
-    published = publish_warehouse(answered, LOG)
-    export = export_marts(answered, LOG)
-    with duckdb.connect(str(published.path), read_only=True) as connection:
+def test_what_a_column_means_stands_in_its_file(answered: Study, exported: ExportReport) -> None:
+    with duckdb.connect(str(answered.home.published_warehouse), read_only=True) as connection:
         comments = connection.execute(
             "select table_name, map(list(column_name), list(comment)) from duckdb_columns() "
             "where schema_name = 'marts' and table_name <> 'fct_prompts' group by table_name"
@@ -114,7 +120,7 @@ def test_what_a_column_means_stands_in_its_file(answered: Study) -> None:
             connection.execute("select table_name, description from marts.catalogue").fetchall()
         )
         for name, wanted in comments:
-            file = export.path / "data" / f"{name}.parquet"
+            file = exported.path / "data" / f"{name}.parquet"
             of_fields = {field.name: field.metadata[b"comment"].decode() for field in pq.read_schema(file)}
             assert of_fields == wanted, name
             of_file = dict(
@@ -177,9 +183,7 @@ def test_hostile_labels_survive_and_stay_text(study: Study) -> None:
     assert front_matter(export.path / "README.md")["longtail"]["study"] == "synthetic"
 
 
-def test_load_sql_makes_schema_marts_again_the_view_of_prompts_included(answered: Study) -> None:
-    publish_warehouse(answered, LOG)
-    export = export_marts(answered, LOG)
+def test_load_sql_makes_schema_marts_again_the_view_of_prompts_included(exported: ExportReport) -> None:
     code = (
         "import duckdb; c = duckdb.connect(); c.execute(open('load.sql').read());"
         "[c.execute(q).fetchall() for (q,) in c.sql('select example_query from catalogue').fetchall()];"
@@ -187,11 +191,11 @@ def test_load_sql_makes_schema_marts_again_the_view_of_prompts_included(answered
         "assert said[0] == said[1] == c.sql('select sum(n_columns) from catalogue').fetchone()[0], said;"
         "print(c.sql('select count(*), bool_and(is_exact) from marts.fct_prompts').fetchone())"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=export.path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=exported.path, capture_output=True, text=True)
     rows = [
         f"fct_{name}" for name in ("answers", "generated_passages", "paraphrase_answers", "sampled_answers")
     ]
-    assert done.stdout.strip() == f"({sum(export.n_rows[name] for name in rows)}, True)", done.stderr
+    assert done.stdout.strip() == f"({sum(exported.n_rows[name] for name in rows)}, True)", done.stderr
 
 
 def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study) -> None:

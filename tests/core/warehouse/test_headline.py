@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,12 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.methods import METHODS
 from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.core.warehouse.publish import publish_warehouse
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
-
-LOG = logging.getLogger(__name__)
+from tests.warehouses import AWKWARD, UNANSWERED, mart, published_study
 
 
-def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
-    rows = headline(publish_warehouse(study, LOG).path)
+def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = published_study(AWKWARD, monkeypatch)
+    rows = headline(study.home.published_warehouse)
     accuracy = mart(study, "fct_accuracy").query("relation == 'all'")
     assert len(rows) == len(accuracy)
     keyed = accuracy.set_index(["dataset", "prompt", "model", "method"])
@@ -44,10 +40,10 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert alone.split()[:2] == ["model", "method"]
 
 
-def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = published_study(UNANSWERED, monkeypatch)
     assert (
-        render_headline(headline(publish_warehouse(study, LOG).path))
+        render_headline(headline(study.home.published_warehouse))
         == "The published marts have no answers to questions; table catalogue lists what they have."
     )
 

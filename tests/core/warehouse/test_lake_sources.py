@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ import yaml
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.described import ModelDescription, describe_models
+from dagster_project.core.warehouse.described import ModelDescription
 from dagster_project.core.warehouse.sources import (
     DOCS_FILE,
     NOT_READ,
@@ -25,8 +23,10 @@ from dagster_project.core.warehouse.sources import (
     lake_docs,
     sources_yaml,
 )
+from tests.core.warehouse.described_build import described_unanswered, manifest_of
 from tests.warehouses import UNANSWERED, built_study
 
+pytestmark = pytest.mark.xdist_group("described_build")
 MODELS = PROJECT_ROOT / "dbt" / "models"
 
 
@@ -39,12 +39,8 @@ def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
-    build = built_study(UNANSWERED, monkeypatch).home.build
-    manifest = json.loads((build / "dbt/target/manifest.json").read_text(encoding="utf-8"))
-    names = [name for name, node in manifest["nodes"].items() if node["resource_type"] == "model"]
+    manifest, models = manifest_of(built_study(UNANSWERED, monkeypatch)), described_unanswered()
     tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
-    compiled = build / "dbt/target/compiled"
-    models = describe_models(manifest, compiled, build / "warehouse.duckdb", names, logging.getLogger())
     typed, n_found = [], 0
     for name, model in models.items():
         for column in model.columns:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -17,11 +15,12 @@ from sqlglot.optimizer.qualify import qualify
 
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.described import ModelDescription, describe_models, read_build
+from dagster_project.core.warehouse.described import read_build
 from dagster_project.core.warehouse.lineage import column_lineage, lineage_schema
+from tests.core.warehouse.described_build import describe, described_unanswered, manifest_of, models_of
 from tests.warehouses import UNANSWERED, built_study, copied_study
 
-LOG = logging.getLogger("tests.lineage")
+pytestmark = pytest.mark.xdist_group("described_build")
 
 RELATIONS = {("db", "a"): ["x", "y", "k", "items"], ("db", "b"): ["z", "k"]}
 PARENTS = {("db", "a"): "A", ("db", "b"): "B", ("lake", "quarantine"): "Q"}
@@ -86,20 +85,9 @@ def study() -> Iterator[Study]:
         yield built_study(UNANSWERED, patch)
 
 
-def _manifest(study: Study) -> dict[str, Any]:
-    return json.loads((study.home.build / "dbt/target/manifest.json").read_text(encoding="utf-8"))
-
-
-def _described(study: Study, manifest: Mapping[str, Any]) -> dict[str, ModelDescription]:
-    models = [name for name, node in manifest["nodes"].items() if node["resource_type"] == "model"]
-    compiled = study.home.build / "dbt/target/compiled"
-    return describe_models(manifest, compiled, study.home.build_warehouse, models, LOG)
-
-
 def test_every_model_is_described_and_every_origin_is_a_column_of_a_direct_parent(study: Study) -> None:
-    manifest = _manifest(study)
-    described = _described(study, manifest)
-    assert set(described) == {n for n, node in manifest["nodes"].items() if node["resource_type"] == "model"}
+    manifest, described = manifest_of(study), described_unanswered()
+    assert set(described) == set(models_of(manifest))
     for name, model in described.items():
         if manifest["nodes"][name]["language"] == "python":
             assert model.lineage is None
@@ -117,8 +105,7 @@ def test_every_model_is_described_and_every_origin_is_a_column_of_a_direct_paren
 
 def test_the_models_lineage_is_that_of_sqlglots_own_search(study: Study) -> None:
     """sqlglot's `lineage` follows one column at a time through a tree; its leaves are the origins."""
-    manifest = _manifest(study)
-    described = _described(study, manifest)
+    manifest, described = manifest_of(study), described_unanswered()
     by_name = {(node["schema"], node["alias"]): name for name, node in manifest["nodes"].items()}
     built = read_build(study.home.build_warehouse, [])
     schema = {"build": {s: {} for s, _ in built}}
@@ -151,8 +138,7 @@ def test_the_models_lineage_is_that_of_sqlglots_own_search(study: Study) -> None
 
 
 def test_schema_and_rows_are_those_of_the_build(study: Study) -> None:
-    manifest = _manifest(study)
-    described = _described(study, manifest)
+    described = described_unanswered()
     mart = described["model.longtail.dim_questions"]
     with duckdb.connect(str(study.home.build_warehouse), read_only=True) as connection:
         columns = connection.sql("describe marts.dim_questions").fetchall()
@@ -165,7 +151,7 @@ def test_schema_and_rows_are_those_of_the_build(study: Study) -> None:
 
 
 def test_the_build_can_be_written_right_after(study: Study) -> None:
-    _described(study, _manifest(study))
+    describe(study, manifest_of(study), ["model.longtail.dim_models"])
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
         assert connection.sql("select 1").fetchall() == [(1,)]
 
@@ -174,16 +160,19 @@ def test_sql_that_cannot_be_analysed_costs_its_own_lineage_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
-    manifest = _manifest(study)
+    manifest = manifest_of(study)
     compiled = study.home.build / "dbt/target/compiled/longtail"
-    bad, missing = (manifest["nodes"][f"model.longtail.{name}"] for name in ("fct_accuracy", "dim_models"))
+    some = [
+        f"model.longtail.{name}" for name in ("fct_accuracy", "dim_models", "dim_questions", "int_answers")
+    ]
+    bad, missing, *_ = (manifest["nodes"][name] for name in some)
     (compiled / bad["original_file_path"]).write_text("select from where )", encoding="utf-8")
     (compiled / missing["original_file_path"]).unlink()
     with caplog.at_level(logging.WARNING):
-        described = _described(study, manifest)
-    in_python = {name for name, node in manifest["nodes"].items() if node.get("language") == "python"}
+        described = describe(study, manifest, some)
+    assert set(described) == set(some)
     without = {name for name, model in described.items() if model.lineage is None}
-    assert without - in_python == {"model.longtail.dim_models", "model.longtail.fct_accuracy"}
+    assert without == {"model.longtail.dim_models", "model.longtail.fct_accuracy"}
     assert len(described[bad["unique_id"]].columns) > 5
     assert sorted(record.getMessage().split(":")[0] for record in caplog.records) == [
         "dim_models",
@@ -196,6 +185,5 @@ def test_a_model_that_is_not_built_is_left_out(monkeypatch: pytest.MonkeyPatch, 
     study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
         connection.execute("drop table marts.dim_models")
-    described = _described(study, _manifest(study))
-    assert "model.longtail.dim_models" not in described
-    assert "model.longtail.fct_accuracy" in described
+    dropped, kept = "model.longtail.dim_models", "model.longtail.fct_accuracy"
+    assert set(describe(study, manifest_of(study), [dropped, kept])) == {kept}

@@ -23,7 +23,7 @@ from dagster_project.core.warehouse.publication import (
     record_of,
 )
 from dagster_project.core.warehouse.publish import publish_warehouse
-from tests.warehouses import UNANSWERED, copied_study
+from tests.warehouses import UNANSWERED, copied_study, published_study
 
 LOG = logging.getLogger(__name__)
 
@@ -76,11 +76,10 @@ HARM: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def once() -> Iterator[Path]:
     """The folder of one publication, for tests that harm copies of it."""
     with pytest.MonkeyPatch.context() as patch:
-        study = copied_study(UNANSWERED, patch, tmp_path_factory.mktemp("once") / "study")
-        yield publish_warehouse(study, LOG).path.parent
+        yield published_study(UNANSWERED, patch).home.published
 
 
 @pytest.mark.parametrize("harm", HARM)

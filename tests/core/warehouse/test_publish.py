@@ -217,7 +217,7 @@ def publish_under_readers(study: Study, n_publications: int, n_readers: int) -> 
 
 
 def test_no_reader_fails_or_sees_a_mixture_while_it_is_published_again_and_again(study: Study) -> None:
-    assert publish_under_readers(study, n_publications=5, n_readers=2) > 10
+    assert publish_under_readers(study, n_publications=3, n_readers=2) > 10
 
 
 def test_before_and_after_every_step_of_publishing_a_reader_sees_one_whole_version(

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.http import Clock, RetryPolicy
+from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import services
 from dagster_project.core.wikimedia.transport.http import HttpClient
 
@@ -39,6 +42,40 @@ class FakeTime:
 @pytest.fixture(autouse=True)
 def no_contact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LONGTAIL_CONTACT", raising=False)
+
+
+@pytest.fixture
+def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Study]:
+    """Load a study with this source, these datasets and this measure of popularity, as they stand in study.yaml.
+
+    `LONGTAIL_HOME` then points to folder `home` of the test.
+    """
+
+    def make(
+        source: str,
+        datasets: str = "[{name: all}]",
+        measure: str = "page_views",
+        name: str = "a_study",
+        home: str = "home",
+    ) -> Study:
+        monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / home))
+        path = tmp_path / f"{home}_{name}.yaml"
+        path.write_text(
+            f"name: {name}\ndescription: for tests\nsource: {{{source}}}\ndatasets: {datasets}\n"
+            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
+            f"popularity: {{measure: {measure}}}\n",
+            encoding="utf-8",
+        )
+        return load_study(path)
+
+    return make
+
+
+def empty_lake(study: Study) -> Lake:
+    """The lake of a study, with the schema of every table."""
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    return lake
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -26,18 +25,17 @@ from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import Request, SandboxServer
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.transport.http import HttpClient
 from dagster_project.core.wikimedia.transport.limits import ENTITY_API
-from tests.core.wikimedia.conftest import LIVE
+from tests.core.wikimedia.conftest import LIVE, empty_lake
 
 TODAY = date(2026, 11, 20)
 MONTHS = ["2025-12", "2026-01"]
 STAGES = ("triples", "entities", "page_views")
-WIKIDATA = '{kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"}'
+WIKIDATA = 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"'
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
@@ -65,28 +63,16 @@ else:
 
 
 @pytest.fixture
-def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Study]:
+def make_live(make_study: Callable[..., Study]) -> Callable[..., Study]:
+    """Load a live study of these relations."""
+
     def make(
         home: str = "home", relations: str = "[occupation, father, mother, genre, color, sport]"
     ) -> Study:
-        monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / home))
-        path = tmp_path / f"{home}.yaml"
-        path.write_text(
-            f"name: a_study\ndescription: for tests\nsource: {WIKIDATA}\n"
-            f"datasets: [{{name: first, relations: {relations}}}]\n"
-            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
-            "popularity: {redirects: sum}\n",
-            encoding="utf-8",
-        )
-        return load_study(path)
+        datasets = f"[{{name: first, relations: {relations}}}]"
+        return make_study(WIKIDATA, datasets, "page_views, redirects: sum", home=home)
 
     return make
-
-
-def _lake(study: Study) -> Lake:
-    lake = Lake(study.home.lake)
-    lake.ensure_schemas()
-    return lake
 
 
 def _run(stage: str, study: Study, lake: Lake, log) -> list[Outcome]:
@@ -129,18 +115,18 @@ def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> li
     return _since(server, began)
 
 
-def test_killed_in_every_stage_and_resumed(make_study, serve_live, log) -> None:
+def test_killed_in_every_stage_and_resumed(make_live, serve_live, log) -> None:
     """The rows are equal. No answered request is repeated, except the three that were under way."""
     with SandboxServer(World(5, 12)) as server:
         serve_live(server)
-        whole_study = make_study("whole")
-        whole, asked = _lake(whole_study), {}
+        whole_study = make_live("whole")
+        whole, asked = empty_lake(whole_study), {}
         for stage in STAGES:
             server.requests.clear()
             _run(stage, whole_study, whole, log)
             asked[stage] = Counter(request.path for request in server.requests)
-        study = make_study("killed")
-        lake = _lake(study)
+        study = make_live("killed")
+        lake = empty_lake(study)
         for stage in STAGES:
             total = asked[stage].total()
             before = _killed_after(max(2, total // 2), stage, study, server)
@@ -158,12 +144,12 @@ def test_killed_in_every_stage_and_resumed(make_study, serve_live, log) -> None:
         )  # removed when the rows are in the lake
 
 
-def test_two_refreshes_in_a_row(make_study, serve_live, log, world) -> None:
+def test_two_refreshes_in_a_row(make_live, serve_live, log, world) -> None:
     """The second refresh sends no request. A new month fetches only that month, and revalidates the cached answers."""
     with SandboxServer(world) as server:
         serve_live(server)
-        study = make_study()
-        lake = _lake(study)
+        study = make_live()
+        lake = empty_lake(study)
         for stage in STAGES:
             _run(stage, study, lake, log)
         server.requests.clear()
@@ -202,17 +188,17 @@ def _full_disk(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_study, serve_live, log) -> None:
+def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_live, serve_live, log) -> None:
     """At several sizes: while answers, the cache, or the lake's own file are written."""
     with SandboxServer(World(5, 8)) as server:
         serve_live(server)
         server.content.store()
-        whole_study = make_study("whole")
-        whole, said = _lake(whole_study), []
+        whole_study = make_live("whole")
+        whole, said = empty_lake(whole_study), []
         for stage in STAGES:
             _run(stage, whole_study, whole, log)
-        study = make_study("full")
-        lake = _lake(study)
+        study = make_live("full")
+        lake = empty_lake(study)
         for stage in STAGES:
             for n_bytes in (100, 3_000, 9_000, 40_000):
                 try:
@@ -238,7 +224,7 @@ def test_a_run_continues_without_a_cache_that_cannot_be_written(server, fake_tim
     assert "Is the disk full? This run continues without it" in said[0]
 
 
-def test_a_month_ends_in_utc(make_study) -> None:
+def test_a_month_ends_in_utc(make_live) -> None:
     """The machine's time zone does not matter: on the evening of the second in UTC it is the third in Kiritimati."""
     code = (
         "import datetime, logging, sys\n"
@@ -255,7 +241,7 @@ def test_a_month_ends_in_utc(make_study) -> None:
         "page_views.datetime = Moment\n"
         "page_views.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
     )
-    study = make_study()
+    study = make_live()
     done = subprocess.run(
         [sys.executable, "-c", code, str(study.path)],
         cwd=PROJECT_ROOT,
@@ -266,11 +252,11 @@ def test_a_month_ends_in_utc(make_study) -> None:
     assert "month 2026-02 is refused; complete months here are 2015-07 to 2026-01" in done.stderr
 
 
-def test_a_month_before_the_turn_of_the_year(make_study, serve_live, log, world) -> None:
+def test_a_month_before_the_turn_of_the_year(make_live, serve_live, log, world) -> None:
     with SandboxServer(world) as server:
         serve_live(server)
-        study = make_study()
-        lake = _lake(study)
+        study = make_live()
+        lake = empty_lake(study)
         for stage in ("triples", "entities"):
             _run(stage, study, lake, log)
         with pytest.raises(SourceError, match="complete months here are 2015-07 to 2025-11"):
@@ -280,15 +266,15 @@ def test_a_month_before_the_turn_of_the_year(make_study, serve_live, log, world)
         assert any("/monthly/2025120100/2025123100" in request.path for request in server.requests)
 
 
-def test_a_relation_without_facts_is_counted_and_is_no_error(make_study, serve_live, log, serve_rdf) -> None:
+def test_a_relation_without_facts_is_counted_and_is_no_error(make_live, serve_live, log, serve_rdf) -> None:
     server = serve_rdf(
         f"<{WD}Q1> {LABEL} {literal('Ada')} .",
         f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
         f"<{WD}Q10> {LABEL} {literal('writer')} .",
     )
     serve_live(server)
-    study = make_study(relations="[occupation, capital]")
-    lake = _lake(study)
+    study = make_live(relations="[occupation, capital]")
+    lake = empty_lake(study)
     [triples], [entities] = (_run(stage, study, lake, log) for stage in ("triples", "entities"))
     assert triples.notes["triples"] == {"occupation": 1, "capital": 0}
     assert (triples.stamp.n_rows, entities.stamp.n_rows) == (1, 2)

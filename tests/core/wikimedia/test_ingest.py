@@ -25,41 +25,17 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.services import open_services
+from tests.core.wikimedia.conftest import empty_lake
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 ENTITIES_COLUMNS = ["entity_id", "label", "description", "article_title", "sitelinks"]
 TODAY = date(2026, 11, 20)
-SANDBOX = '{kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"}'
-RDF = '{kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"}'
-WIKIDATA = '{kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"}'
-
-
-@pytest.fixture
-def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-
-    def make(
-        source: str, relations: str = "[occupation, place of birth]", measure: str = "sitelinks"
-    ) -> Study:
-        path = tmp_path / "a_study.yaml"
-        path.write_text(
-            f"name: a_study\ndescription: for tests\nsource: {source}\n"
-            f"datasets: [{{name: first, relations: {relations}}}, {{name: second, relations: [mother]}}]\n"
-            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
-            f"popularity: {{measure: {measure}}}\n",
-            encoding="utf-8",
-        )
-        return load_study(path)
-
-    return make
-
-
-def _lake(study: Study) -> Lake:
-    lake = Lake(study.home.lake)
-    lake.ensure_schemas()
-    return lake
+SANDBOX = 'kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"'
+RDF = 'kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"'
+WIKIDATA = 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"'
+DATASETS = "[{name: first, relations: [occupation, place of birth]}, {name: second, relations: [mother]}]"
 
 
 def _month(study: Study, lake: Lake, month: str, log: logging.Logger, today: date) -> Outcome:
@@ -68,8 +44,8 @@ def _month(study: Study, lake: Lake, month: str, log: logging.Logger, today: dat
 
 
 def test_the_whole_sandbox_world_arrives(make_study, log) -> None:
-    study = make_study(SANDBOX, measure="page_views")
-    lake, world = _lake(study), World(5, 16)
+    study = make_study(SANDBOX, DATASETS)
+    lake, world = empty_lake(study), World(5, 16)
     triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
     assert not triples.was_current
     asked = {"P106": "occupation", "P19": "place of birth", "P25": "mother"}
@@ -107,8 +83,8 @@ def test_the_whole_sandbox_world_arrives(make_study, log) -> None:
 
 
 def test_current_tables_are_not_fetched_again(make_study, log) -> None:
-    study = make_study(SANDBOX, measure="page_views")
-    lake = _lake(study)
+    study = make_study(SANDBOX, DATASETS)
+    lake = empty_lake(study)
     months = ["2026-07", "2026-08", "2026-09"]
     first = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
     first += ingest_page_view_months(study, lake, months, log, TODAY)
@@ -119,7 +95,7 @@ def test_current_tables_are_not_fetched_again(make_study, log) -> None:
     assert [o.stamp for o in first] == [o.stamp for o in again]
     alone = _month(study, lake, "2026-08", log, TODAY)
     assert (alone.was_current, alone.stamp) == (True, first[3].stamp)
-    other = make_study(SANDBOX.replace("seed: 5", "seed: 6"))
+    other = make_study(SANDBOX.replace("seed: 5", "seed: 6"), DATASETS, "sitelinks")
     assert not ingest_triples(other, lake, log).was_current
     assert ingest_entities(other, lake, log).stamp.content != first[1].stamp.content
 
@@ -143,8 +119,8 @@ def test_an_rdf_file_with_broken_lines(make_study, log, tmp_path, monkeypatch) -
     nul = f"<{WD}Q2> {LABEL} {literal('Bo' + chr(0) + 'b')} ."
     unknown = f"<{WD}Q2> <{WDT}P106> _:b0 ."
     _people(tmp_path, monkeypatch, "broken \x00 line", nul, f"<{WD}Q2> <{WDT}P106> <{WD}Q10> .", unknown)
-    study = make_study(RDF)
-    lake = _lake(study)
+    study = make_study(RDF, DATASETS, "sitelinks")
+    lake = empty_lake(study)
     triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
     assert (triples.stamp.n_rows, triples.stamp.n_quarantined, triples.notes["quarantined"]) == (3, 2, 2)
     assert (entities.stamp.n_rows, entities.stamp.n_quarantined) == (3, 2)
@@ -163,8 +139,8 @@ def test_an_rdf_file_with_broken_lines(make_study, log, tmp_path, monkeypatch) -
 def test_a_changed_file_makes_facts_stale_and_a_corrected_one_empties_quarantine(
     make_study, log, tmp_path, monkeypatch
 ) -> None:
-    study = make_study(RDF)
-    lake = _lake(study)
+    study = make_study(RDF, DATASETS, "sitelinks")
+    lake = empty_lake(study)
     _people(tmp_path, monkeypatch, "broken line")
     before = ingest_triples(study, lake, log)
     assert ingest_triples(study, lake, log).was_current
@@ -176,8 +152,8 @@ def test_a_changed_file_makes_facts_stale_and_a_corrected_one_empties_quarantine
 
 
 def test_a_failing_source_leaves_the_lake_unchanged(make_study, log, tmp_path, monkeypatch) -> None:
-    study = make_study(RDF)
-    lake = _lake(study)
+    study = make_study(RDF, DATASETS, "sitelinks")
+    lake = empty_lake(study)
     _people(tmp_path, monkeypatch)
     stamp = ingest_triples(study, lake, log).stamp
     (tmp_path / "people.nt.gz").write_bytes(b"no triple here\n")
@@ -191,32 +167,32 @@ def test_a_failing_source_leaves_the_lake_unchanged(make_study, log, tmp_path, m
 
 def test_a_file_without_the_relations_is_refused(make_study, log, tmp_path, monkeypatch) -> None:
     _people(tmp_path, monkeypatch)
-    study = make_study(RDF, relations="[capital]")
+    study = make_study(RDF, DATASETS.replace("occupation, place of birth", "capital"), "sitelinks")
     with pytest.raises(SourceError, match="no statement of mother, capital"):
-        ingest_triples(study, _lake(study), log)
+        ingest_triples(study, empty_lake(study), log)
 
 
 def test_entities_need_triples_and_views_need_entities(make_study, log) -> None:
-    study = make_study(SANDBOX, measure="page_views")
+    study = make_study(SANDBOX, DATASETS)
     with pytest.raises(LakeError, match="lake table triples is missing"):
-        ingest_entities(study, _lake(study), log)
+        ingest_entities(study, empty_lake(study), log)
     with pytest.raises(LakeError, match="lake table entities is missing"):
-        _month(study, _lake(study), "2026-09", log, TODAY)
+        _month(study, empty_lake(study), "2026-09", log, TODAY)
 
 
 @pytest.mark.parametrize("month", ["2026-12", "2027-01", "2015-06", "2026-13", "oct", ""])
 def test_months_without_complete_data_are_refused(make_study, log, month: str) -> None:
-    study = make_study(SANDBOX, measure="page_views")
+    study = make_study(SANDBOX, DATASETS)
     with pytest.raises(SourceError, match=r"month|YYYY-MM"):
-        _month(study, _lake(study), month, log, date(2026, 12, 31))
+        _month(study, empty_lake(study), month, log, date(2026, 12, 31))
 
 
 def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_study, log) -> None:
-    study = make_study(WIKIDATA, measure="page_views")
+    study = make_study(WIKIDATA, DATASETS)
     with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-09"):
-        _month(study, _lake(study), "2026-10", log, date(2026, 10, 31))
-    sandbox = make_study(SANDBOX, measure="page_views")
-    lake = _lake(sandbox)
+        _month(study, empty_lake(study), "2026-10", log, date(2026, 10, 31))
+    sandbox = make_study(SANDBOX, DATASETS)
+    lake = empty_lake(sandbox)
     ingest_triples(sandbox, lake, log)
     ingest_entities(sandbox, lake, log)
     behind = _month(sandbox, lake, "2026-10", log, date(2024, 1, 1))  # a machine with a slow clock
@@ -225,14 +201,14 @@ def test_the_running_month_is_refused_but_the_sandbox_has_its_snapshot(make_stud
 
 @pytest.mark.parametrize("day", [1, 2])
 def test_live_months_are_complete_from_day_3_and_sandbox_months_at_once(make_study, log, day: int) -> None:
-    study = make_study(WIKIDATA, measure="page_views")
+    study = make_study(WIKIDATA, DATASETS)
     with pytest.raises(SourceError, match="complete months here are 2015-07 to 2026-10"):
-        _month(study, _lake(study), "2026-11", log, date(2026, 12, day))
+        _month(study, empty_lake(study), "2026-11", log, date(2026, 12, day))
     with pytest.raises(LakeError, match="entities"):  # the month is accepted, and reading the lake fails
-        _month(study, _lake(study), "2026-11", log, date(2026, 12, 3))
-    sandbox = make_study(SANDBOX, measure="page_views")
+        _month(study, empty_lake(study), "2026-11", log, date(2026, 12, 3))
+    sandbox = make_study(SANDBOX, DATASETS)
     with pytest.raises(LakeError, match="entities"):
-        _month(sandbox, _lake(sandbox), "2026-11", log, date(2026, 12, day))
+        _month(sandbox, empty_lake(sandbox), "2026-11", log, date(2026, 12, day))
 
 
 class _LateCounts:
@@ -258,8 +234,8 @@ class _LateCounts:
 
 
 def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) -> None:
-    study = make_study(WIKIDATA, measure="page_views")
-    lake = _lake(study)
+    study = make_study(WIKIDATA, DATASETS)
+    lake = empty_lake(study)
     entity = {"description": "", "aliases": [], "sitelinks": 1, "source": "wikidata"}
     rows = [
         {**entity, "entity_id": f"Q{place}", "label": title, "article_title": title}
@@ -278,16 +254,16 @@ def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) 
 
 
 def test_an_rdf_file_has_no_page_views(make_study, log) -> None:
-    study = make_study(RDF)
+    study = make_study(RDF, DATASETS, "sitelinks")
     with pytest.raises(SourceError, match="sitelinks"):
-        _month(study, _lake(study), "2026-09", log, TODAY)
+        _month(study, empty_lake(study), "2026-09", log, TODAY)
 
 
 def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
     monkeypatch.delenv("LONGTAIL_TEST_CONTACT", raising=False)
-    study = make_study(WIKIDATA)
+    study = make_study(WIKIDATA, DATASETS)
     with pytest.raises(SourceError, match="LONGTAIL_TEST_CONTACT"):
-        ingest_triples(study, _lake(study), log)
+        ingest_triples(study, empty_lake(study), log)
     monkeypatch.setenv("LONGTAIL_TEST_CONTACT", "mailto:someone@example.org")
     with open_services(study.source, study.home) as services:
         urls = [services.sparql_url, services.entities_url, services.page_views_url]
@@ -296,7 +272,7 @@ def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
 
 
 def test_services_end_without_a_trace(make_study) -> None:
-    study = make_study(SANDBOX)
+    study = make_study(SANDBOX, DATASETS)
     before = threading.active_count()
     with open_services(study.source, study.home) as services:
         assert services.label == "sandbox"
@@ -309,7 +285,7 @@ def test_real_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log) -> N
     """Every occupation and birthplace in the file, counted by an independent reader."""
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     study = load_study(PROJECT_ROOT / "studies" / "wikidata_people.yaml")
-    lake = _lake(study)
+    lake = empty_lake(study)
     triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
     path = Path(os.environ["LONGTAIL_PEOPLE_RDF"])
     text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text("utf-8")

@@ -7,7 +7,6 @@ import gzip
 import os
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -18,16 +17,15 @@ from dagster_project.core.reference.page_views import ingest_reference_page_view
 from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import literal, write_ntriples
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reference_questions import ReferenceQuestions
-from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import page_view_origins as views
 from dagster_project.core.wikimedia.dump_store import page_view_dump, truthy_dump
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.services import Services
+from tests.core.wikimedia.conftest import empty_lake
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
@@ -36,28 +34,6 @@ TODAY = date(2026, 11, 20)
 MONTHS = ["2026-08", "2026-09"]
 SANDBOX = 'kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"'
 RDF = 'kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"'
-
-
-@pytest.fixture
-def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def make(name: str, source: str, measure: str = "page_views") -> Study:
-        monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"name: {name}\ndescription: for tests\nsource: {{{source}}}\ndatasets: [{{name: all}}]\n"
-            "prompts: [{name: zero_shot}]\nmodels: [{name: m, path: fake, backend: fake}]\n"
-            f"popularity: {{measure: {measure}}}\n",
-            encoding="utf-8",
-        )
-        return load_study(path)
-
-    return make
-
-
-def _lake(study: Study) -> Lake:
-    lake = Lake(study.home.lake)
-    lake.ensure_schemas()
-    return lake
 
 
 def _rows(lake: Lake, table: str, partition: str | None = None) -> list[dict]:
@@ -77,8 +53,8 @@ def test_three_origins_of_facts_give_the_same_lake(make_study, log, tmp_path, mo
     monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
     lakes = {}
     for origin in ("query_service", "entity_api", "truthy_dump"):
-        study = make_study(f"from_{origin}", f"{SANDBOX}, facts_from: {origin}")
-        lake = lakes[origin] = _lake(study)
+        study = make_study(f"{SANDBOX}, facts_from: {origin}", name=f"from_{origin}")
+        lake = lakes[origin] = empty_lake(study)
         outcomes = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
         assert [outcome.stamp.n_quarantined for outcome in outcomes] == [0, 0]
         assert _origins(lake, "triples") == _origins(lake, "entities") == {origin}
@@ -126,8 +102,8 @@ def test_all_origins_treat_unusual_entities_alike(
     for origin in ("query_service", "entity_api", "truthy_dump"):
         if origin == "truthy_dump":
             path.write_bytes(compress(path.read_bytes()))
-        study = make_study(f"odd_{origin}", f"{RDF}, facts_from: {origin}", measure="sitelinks")
-        lake = _lake(study)
+        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"odd_{origin}")
+        lake = empty_lake(study)
         ingest_triples(study, lake, log)
         notes = ingest_entities(study, lake, log).notes
         aside = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
@@ -147,13 +123,13 @@ def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
     path = write_dump(truthy_lines(World(5, 40)), tmp_path / "facts.nt.gz")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
-    study = make_study("cut", f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
     with pytest.raises(SourceError, match=r"facts\.nt\.gz: breaks off at byte .*source.accept_cut_dumps"):
-        ingest_triples(study, _lake(study), log)
+        ingest_triples(study, empty_lake(study), log)
     asked = make_study(
-        "cut_used", f"{RDF}, facts_from: truthy_dump, accept_cut_dumps: true", measure="sitelinks"
+        f"{RDF}, facts_from: truthy_dump, accept_cut_dumps: true", measure="sitelinks", name="cut_used"
     )
-    outcome = ingest_triples(asked, _lake(asked), log)
+    outcome = ingest_triples(asked, empty_lake(asked), log)
     assert "breaks off at byte" in outcome.notes["dump_cut"]
     assert 0 < outcome.stamp.n_rows < sum(1 for _ in World(5, 40).triples())
 
@@ -161,8 +137,8 @@ def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
 def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
     make_study, log, tmp_path, monkeypatch
 ) -> None:
-    study = make_study("moved", f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
-    lake = _lake(study)
+    study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    lake = empty_lake(study)
     write_ntriples(World(5, 16), tmp_path / "a.nt")
     (tmp_path / "b.nt").write_bytes((tmp_path / "a.nt").read_bytes())
     write_ntriples(World(6, 16), tmp_path / "c.nt")
@@ -176,8 +152,8 @@ def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
 def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
     lakes = []
     for origin in ("api", "dump"):
-        study = make_study(f"views_{origin}", f"{SANDBOX}, views_from: {origin}")
-        lake = _lake(study)
+        study = make_study(f"{SANDBOX}, views_from: {origin}", name=f"views_{origin}")
+        lake = empty_lake(study)
         ingest_triples(study, lake, log)
         ingest_entities(study, lake, log)
         first = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
@@ -195,7 +171,7 @@ def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
 def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
     """Live sources: only files are read, and no request is sent."""
     wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
-    study = make_study("live", wikidata)
+    study = make_study(wikidata)
     services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
     monkeypatch.setenv("LONGTAIL_TRUTHY_DUMP", str(tmp_path / "absent.nt"))
     with pytest.raises(SourceError, match=r"absent\.nt: no such file; LONGTAIL_TRUTHY_DUMP must name"):
@@ -220,8 +196,8 @@ def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monk
     monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     source = 'kind: wikidata, snapshot: "2026-10", views_from: dump'
-    study = make_study("named", source, measure="page_views, redirects: ignore")
-    lake = _lake(study)
+    study = make_study(source, measure="page_views, redirects: ignore")
+    lake = empty_lake(study)
     row = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
     lake.write("entities", [row | {"facts_from": "query_service"}], fingerprint="given")
     path = tmp_path / "pageviews-202609-user"
@@ -239,9 +215,9 @@ def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     sample = 'sample: {frequency: popularity, month: "2026-09"}'
     source = f'kind: wikidata, snapshot: "2026-10", views_from: dump, {sample}'
-    study = make_study("reread", source, measure="page_views, redirects: ignore")
+    study = make_study(source, measure="page_views, redirects: ignore")
     study = replace(study, reference_questions=(ReferenceQuestions("nq", "nq_open", Place("absent")),))
-    lake = _lake(study)
+    lake = empty_lake(study)
     entity = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
     triple = {"subject_id": "Q1", "property_id": "P106", "object_id": "Q1", "relation": "occupation"}
     mention = {
@@ -267,9 +243,9 @@ def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
-    auto = make_study("auto", SANDBOX)
+    auto = make_study(SANDBOX)
     assert [views_origin(auto.source, n) for n in (0, 20_000, 20_001)] == ["api", "api", "dump"]
-    lake = _lake(auto)
+    lake = empty_lake(auto)
     ingest_triples(auto, lake, log)
     ingest_entities(auto, lake, log)
     monkeypatch.setattr(views, "MOST_BY_API", 10)
@@ -295,7 +271,7 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 )
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
-        make_study("refused", source, measure="sitelinks")
+        make_study(source, measure="sitelinks")
 
 
 @pytest.mark.parametrize(
@@ -311,9 +287,9 @@ def test_an_unusable_list_of_ids_is_refused(make_study, log, tmp_path, monkeypat
     if text is not None:
         (tmp_path / "ids").write_text(text, encoding="utf-8")
         monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(tmp_path / "ids"))
-    study = make_study("ids", f"{SANDBOX}, facts_from: entity_api")
+    study = make_study(f"{SANDBOX}, facts_from: entity_api")
     with pytest.raises(SourceError, match=says):
-        ingest_triples(study, _lake(study), log)
+        ingest_triples(study, empty_lake(study), log)
 
 
 @pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
@@ -321,8 +297,8 @@ def test_real_records_by_service_and_as_a_dump(make_study, log, monkeypatch) -> 
     monkeypatch.setenv("LONGTAIL_TEST_RDF", os.environ["LONGTAIL_PEOPLE_RDF"])
     found = []
     for origin in ("query_service", "truthy_dump"):
-        study = make_study(f"real_{origin}", f"{RDF}, facts_from: {origin}", measure="sitelinks")
-        lake = _lake(study)
+        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"real_{origin}")
+        lake = empty_lake(study)
         ingest_triples(study, lake, log)
         ingest_entities(study, lake, log)
         found.append((_rows(lake, "triples"), _rows(lake, "entities")))

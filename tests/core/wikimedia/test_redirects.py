@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from datetime import date
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,16 +16,16 @@ from dagster_project.core.sandbox import faults, mediawiki
 from dagster_project.core.sandbox.dumps import page_view_lines
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.protocols.redirects import Resolved, resolve_titles
+from tests.core.wikimedia.conftest import empty_lake
 
 API = mediawiki.PATH
 TODAY = date(2026, 11, 20)
-SEED, FACTS = 5, 12
+SEED, FACTS = 5, 8
+SANDBOX = f'kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS}, snapshot: "2026-10"'
 
 
 def _pages(world: World) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
@@ -167,40 +167,27 @@ def test_long_titles_are_asked_for_in_smaller_batches(server, client, log) -> No
     assert max(len(request.path) for request in server.requests) < 8_000
 
 
-@pytest.fixture
-def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-
-    def make(name: str, redirects: str, views_from: str = "api", measure: str = "page_views") -> Study:
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"name: {name}\ndescription: for tests\n"
-            f'source: {{kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS}, snapshot: "2026-10",'
-            f" views_from: {views_from}}}\n"
-            "datasets: [{name: all}]\nprompts: [{name: zero_shot}]\n"
-            "models: [{name: m, path: fake, backend: fake}]\n"
-            f"popularity: {{measure: {measure}, redirects: {redirects}}}\n",
-            encoding="utf-8",
-        )
-        return load_study(path)
-
-    return make
-
-
-def _expected(world: World, setting: str, month: str) -> dict[str, int | None]:
-    """Views by entity, from a simple reader of the month's dump."""
+@functools.cache
+def _views_by_title(month: str) -> dict[str, int]:
+    """Views of the month's dump, by a simple reader."""
     by_title: dict[str, int] = {}
-    for line in page_view_lines(world, month):
+    for line in page_view_lines(World(SEED, FACTS), month):
         project, title, _, _, views, _ = line.split(" ")
         if project == "en.wikipedia":
             name = title.replace("_", " ")
             by_title[name] = by_title.get(name, 0) + int(views)
+    return by_title
+
+
+def _expected(world: World, setting: str, month: str) -> dict[str, int | None]:
+    """Views by entity, from the titles that count under this setting."""
+    by_title, pages = _views_by_title(month), Pages(world)
     expected: dict[str, int | None] = {}
     for entity in world.entities():
-        now = Pages(world).title(entity)
+        now = pages.title(entity)
         if now is None or entity.article_title is None:
             continue
-        added = [one.title for one in Pages(world).redirects(entity) if one.section is None]
+        added = [one.title for one in pages.redirects(entity) if one.section is None]
         titles = {"ignore": [entity.article_title], "resolve": [now], "sum": [now, *added]}[setting]
         counts = [by_title[title] for title in titles if title in by_title]
         expected[entity.entity_id] = sum(counts) if counts else None
@@ -208,8 +195,8 @@ def _expected(world: World, setting: str, month: str) -> dict[str, int | None]:
 
 
 def _titles_now(world: World, lake: Lake) -> list[tuple[dict, str | None]]:
-    rows = [row for row in lake.read("entities").to_pylist() if row["article_title"]]
-    return [(row, Pages(world).title(world.entity(row["entity_id"]))) for row in rows]
+    pages, rows = Pages(world), [row for row in lake.read("entities").to_pylist() if row["article_title"]]
+    return [(row, pages.title(world.entity(row["entity_id"]))) for row in rows]
 
 
 def test_api_and_dumps_give_the_same_views_under_every_setting(make_study, log) -> None:
@@ -217,9 +204,11 @@ def test_api_and_dumps_give_the_same_views_under_every_setting(make_study, log) 
     months = ["2020-12", "2021-01", "2026-09"]  # before, amid and after the moves
     for setting in ("ignore", "resolve", "sum"):
         for origin in ("api", "dump"):
-            study = make_study(f"{setting}_{origin}", setting, origin)
-            lake = Lake(study.home.lake)
-            lake.ensure_schemas()
+            measure = f"page_views, redirects: {setting}"
+            study = make_study(
+                f"{SANDBOX}, views_from: {origin}", measure=measure, name=f"{setting}_{origin}"
+            )
+            lake = empty_lake(study)
             ingest_triples(study, lake, log)
             ingest_entities(study, lake, log)
             outcomes = ingest_page_view_months(study, lake, months, log, TODAY)
@@ -270,13 +259,13 @@ def test_no_two_pages_share_a_title_and_each_is_found_again(seed: int, month: in
 
 
 def test_a_sum_is_read_from_dumps_earlier(make_study) -> None:
-    source = make_study("auto", "sum", "auto").source
+    source = make_study(f"{SANDBOX}, views_from: auto", measure="page_views, redirects: sum").source
     assert [views_origin(source, n, "sum") for n in (5_000, 5_001)] == ["api", "dump"]
     assert [views_origin(source, n, "resolve") for n in (20_000, 20_001)] == ["api", "dump"]
 
 
 def test_redirects_without_page_views_are_refused(make_study) -> None:
     with pytest.raises(StudyError, match="redirects: goes with measure: page_views"):
-        make_study("links", "sum", measure="sitelinks")
+        make_study(SANDBOX, measure="sitelinks, redirects: sum")
     with pytest.raises(StudyError, match="resolve"):
-        make_study("typo", "follow")
+        make_study(SANDBOX, measure="page_views, redirects: follow")
