@@ -25,6 +25,7 @@ from dagster_project.core.statistics.statistic import materialise
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from dagster_project.core.warehouse.docs import publish_docs
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
@@ -48,6 +49,8 @@ costs known and unknown, samples missing."""
 
 UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
 LOG = logging.getLogger("tests.warehouses")
+OWN_PREFIX = "longtail-warehouses-"
+"""How folders of one process begin."""
 shared_folder: Path | None = None  # of all processes of a test run; set by conftest where there are several
 
 
@@ -78,6 +81,7 @@ def _build(plan: LakePlan, folder: Path) -> None:
         lake = make_lake(study.home.lake, plan)
         build_warehouse(study, lake)
         put_parsed(study.home.home, study.path)  # the manifest
+        shutil.rmtree(study.home.build / "dbt/target/run")  # half of all files, which every copy would copy
 
 
 def build_warehouse(study: Study, lake: Lake) -> None:
@@ -109,13 +113,38 @@ def published_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
     return load_study(folder / "study.yaml")
 
 
+def _own_folder() -> Path:
+    """A folder of this process, which goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix=OWN_PREFIX))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @functools.cache
 def _published_folder(plan: LakePlan) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="longtail-published-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _own_folder()
     with pytest.MonkeyPatch.context() as patch:
         publish_warehouse(copied_study(plan, patch, folder / "study"), LOG)
     return folder / "study"
+
+
+@functools.cache
+def documentation() -> Path:
+    """The page that `publish_docs` puts beside the published warehouse of `UNANSWERED`.
+
+    Making it takes dbt seconds, and it depends on the dbt project alone: one process makes it for all.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        study = published_study(UNANSWERED, patch)
+        page, shared = study.home.published_docs, (shared_folder or _own_folder()) / "docs.html"
+        with shared.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if shared.exists():
+                return shutil.copyfile(shared, page)
+            put_parsed(study.home.home, study.path)
+            assert publish_docs(study, LOG).was_made
+            shutil.copyfile(page, shared)
+    return page
 
 
 def lake_of(study: Study) -> Lake:

@@ -6,7 +6,7 @@ models' yml), and the list of relations (`contents`, `export`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -62,6 +62,16 @@ def comments_of(
         [database, SCHEMA, list(marts)],
     ).fetchall()
     return [Comment(*row) for row in rows]
+
+
+def write_comments(
+    connection: duckdb.DuckDBPyConnection,
+    comments: Sequence[Comment],
+    schema: str = SCHEMA,
+    kind: str | None = None,
+) -> None:
+    """Write comments in `schema`, all at once: a call per comment takes twice as long."""
+    connection.execute("".join(f"{statement(comment, schema, kind)};\n" for comment in comments))
 
 
 def statement(comment: Comment, schema: str = SCHEMA, kind: str | None = None) -> str:

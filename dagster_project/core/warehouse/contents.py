@@ -16,7 +16,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.fingerprints import folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
-from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
+from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
 
 _PUBLICATION_TABLE = "One row: the study of this file, its versions, and when it was made."
 
@@ -33,8 +33,7 @@ def fill(
     if not n_rows:
         raise PublishError("the build has no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
-    for comment in comments_of(connection, "build", [*n_rows, *views]):
-        connection.execute(statement(comment))
+    write_comments(connection, comments_of(connection, "build", [*n_rows, *views]))
     if "catalogue" in n_rows:
         n_rows["catalogue"] += 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
@@ -138,8 +137,7 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
     marts = marts_of(connection, "target")
     for name in marts:
         connection.execute(f'create view main."{name}" as from {SCHEMA}."{name}"')
-    for comment in comments_of(connection, "target", marts):
-        connection.execute(statement(comment, "main", "view"))
+    write_comments(connection, comments_of(connection, "target", marts), "main", "view")
 
 
 def platform_version() -> str:

@@ -125,9 +125,11 @@ def test_the_models_lineage_is_that_of_sqlglots_own_search(study: Study) -> None
         query = qualify(parse_one(sql, dialect="duckdb"), schema=schema, dialect="duckdb")
         lineage = described[f"model.longtail.{name}"].lineage
         assert lineage
+        trees = sqlglot_lineage(None, query.sql("duckdb"), schema, dialect="duckdb")
         for column, ours in lineage.items():
-            nodes = sqlglot_lineage(column, query.sql("duckdb"), schema, dialect="duckdb").walk()
-            leaves = [n for n in nodes if not n.downstream and isinstance(n.expression, exp.Table)]
+            leaves = [
+                n for n in trees[column].walk() if not n.downstream and isinstance(n.expression, exp.Table)
+            ]
             theirs = {
                 (by_name[leaf.expression.db, leaf.expression.name], exp.to_column(leaf.name).name)
                 for leaf in leaves
