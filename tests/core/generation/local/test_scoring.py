@@ -132,6 +132,19 @@ def test_empty_asks(folders: dict[str, Path]) -> None:
     assert nothing.scores == ()
 
 
+def test_targets_of_the_same_candidates_are_tokenised_once() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def targets(texts: tuple[str, ...]) -> list[Continuation]:
+        asked.append(texts)
+        return [Continuation((len(text),)) for text in texts]
+
+    tokens = CandidateTokens(None, targets)
+    found = [tokens.continuations("q", [1, 2], own) for own in (["a", "bc"], ("a", "bc"), ["a"])]
+    assert found == [(2, [Continuation((1,)), Continuation((2,))])] * 2 + [(2, [Continuation((1,))])]
+    assert asked == [("a", "bc"), ("a",)]
+
+
 def test_the_size_of_a_tree_is_what_its_widest_level_holds() -> None:
     own = [Continuation((1, 2, 3)), Continuation((1, 2, 4)), Continuation((1, 5, 6)), Continuation((7,))]
     # level 1 holds the beginning (1), level 2 (1, 2) and (1, 5); leaves hold nothing

@@ -9,6 +9,7 @@ whole prompt, and its score then begins at the first token that is not the promp
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -20,17 +21,17 @@ from dagster_project.core.generation.backends.local.scoring import Continuation
 _LAST_WORD = re.compile(r"\s?\S*\s*\Z")
 _MAX_KEPT = 256
 
-Targets = Callable[[Sequence[str]], list[Continuation]]
+Targets = Callable[[tuple[str, ...]], Sequence[Continuation]]
 _Split = list[tuple[int, ...] | None]
 
 
 class CandidateTokens:
-    """Continuations of prompts, by one tokenizer; those behind the same last word are found once."""
+    """Continuations of prompts, by one tokenizer; those behind the same last word are found once, as are targets."""
 
     def __init__(self, tokenizer: Any, targets: Targets | None) -> None:
         """`targets`: an encoder-decoder's own way, None for others."""
         self._tokenizer = tokenizer
-        self._targets = targets
+        self._targets = targets and functools.lru_cache(_MAX_KEPT)(targets)
         self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[list[int], _Split]] = OrderedDict()
 
     def continuations(
@@ -41,7 +42,7 @@ class CandidateTokens:
         An encoder-decoder's target has no prompt before it: candidates stand alone.
         """
         if self._targets is not None:
-            return len(tokens), self._targets(candidates)
+            return len(tokens), list(self._targets(tuple(candidates)))
         split = self._behind_last_word(prompt, tokens, tuple(candidates))
         melted = [i for i, own in enumerate(split) if own is None]
         whole = self._encode([prompt + candidates[i] for i in melted], special=True)
