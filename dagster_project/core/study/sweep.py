@@ -52,9 +52,10 @@ class Sweep:
     `model` names the reader to begin with, `retriever` a dense retriever of the study, whose queries are trained too. The
     settings are drawn from the grid of all combinations, with `seed`. A model is trained for `steps` steps, and there is
     a checkpoint after `every` steps. Each checkpoint is judged on at most `judged_facts` facts of each of the
-    `judged_relations`, and on the share `held_out` of the training relations' facts, which no step trains on. The
-    checkpoint that is best on these is kept. With `patience`, training ends after that many checkpoints that were no
-    better. The defaults are those of the study of Atlas (SPEC §8).
+    `judged_relations`, and on the share `held_out` of the training relations' facts, which no step trains on. The reader
+    before training is judged on the same facts. The checkpoint that is best on the held-out facts is kept. With
+    `patience`, training ends after that many checkpoints that were no better than an earlier one. The defaults are those
+    of the study of Atlas (SPEC §8).
     """
 
     model: str

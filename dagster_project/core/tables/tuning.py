@@ -16,7 +16,7 @@ from dagster_project.core.tables.schema import (
 TUNED_MODEL = column(
     "tuned_model", pa.string(), "reader that a setting of the sweep trains, named by the setting's values"
 )
-STEP = column("step", pa.int32(), "steps of training before the checkpoint")
+STEP = column("step", pa.int32(), "steps of training before the checkpoint; 0 = the reader before training")
 SPLIT = column(
     "split",
     pa.string(),
@@ -45,17 +45,21 @@ TUNING_TABLES = (
     ),
     Table(
         "tuned_models",
-        "One row per (tuned_model, step): a checkpoint of a fine-tuned reader.",
+        "One row per (tuned_model, step): a checkpoint of a fine-tuned reader; step 0 is the reader before training.",
         (
             TUNED_MODEL,
             STEP,
             column(
-                "loss", pa.float64(), "mean cross-entropy per token over the steps since the last checkpoint"
+                "loss",
+                pa.float64(),
+                "mean cross-entropy per token over the steps since the last checkpoint; null at step 0",
+                null=True,
             ),
             column(
                 "retriever_loss",
                 pa.float64(),
                 "mean divergence of the retriever's passages from the reader's, in nats, over the same steps",
+                null=True,
             ),
             column("n_training_queries", pa.int64(), "patterns of facts that are trained on"),
             column(
@@ -65,16 +69,21 @@ TUNING_TABLES = (
             column(
                 "is_kept",
                 pa.bool_(),
-                "the setting's best checkpoint by held_out_right; of equal ones the first",
+                "the setting's best checkpoint by held_out_right; of equal ones the first; never step 0",
             ),
-            column("folder", pa.string(), "folder of the reader, which a study can name as a model"),
-            column("folder_revision", pa.string(), "SHA-256 over the files of that folder"),
+            column(
+                "folder",
+                pa.string(),
+                "folder of the reader, which a study can name as a model; null at step 0, the base model",
+                null=True,
+            ),
+            column("folder_revision", pa.string(), "SHA-256 over the files of that folder", null=True),
         ),
         partitioned_by=("tuned_model",),
     ),
     Table(
         "tuned_answers",
-        "One row per (tuned_model, step, split, dataset, question, paraphrase): a prediction of a checkpoint.",
+        "One row per (tuned_model, step, split, dataset, question, paraphrase): a prediction at a step of training.",
         (
             TUNED_MODEL,
             STEP,

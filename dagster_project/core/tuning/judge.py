@@ -1,4 +1,4 @@
-"""What the model of a checkpoint predicts for the facts that it is judged on.
+"""What the model of a checkpoint, or the reader before training, predicts for the facts that it is judged on.
 
 What belongs here: rows of lake table tuned_answers. What does not: training (`learner`), and measures (dbt).
 
@@ -8,8 +8,10 @@ lake table candidate_answers: in two lists, the first of the likeliest wins.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
@@ -23,18 +25,37 @@ from dagster_project.core.prompt_formats import CLOZE_T5
 from dagster_project.core.study.models import Model
 from dagster_project.core.tuning.facts import Facts, Query
 from dagster_project.core.tuning.index import FixedIndex
+from dagster_project.core.whole_files import whole
 
 _QUERIES = 64
 """Queries whose passages are in memory together."""
 
 
-def predictions(
-    reader: Model, encoder: DeclaredEncoder, index: FixedIndex, facts: Facts, k: int, log: logging.Logger
+def stored_predictions(
+    path: Path,
+    reader: Model,
+    encoder: DeclaredEncoder,
+    index: FixedIndex,
+    facts: Facts,
+    k: int,
+    log: logging.Logger,
 ) -> list[dict[str, Any]]:
     """One row for each query of `facts.judged`: its split and key, the prediction, and its log-likelihood.
 
-    Errors: `BackendError` where reader or encoder cannot be loaded, or a query cannot be read.
+    `path`: the file of these rows, which is read if it is there, and else written. Errors: `BackendError` where reader or
+    encoder cannot be loaded, or a query cannot be read.
     """
+    if not path.exists():
+        found = _predictions(reader, encoder, index, facts, k, log)
+        with whole(path) as target:
+            target.write_text(json.dumps(found), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+def _predictions(
+    reader: Model, encoder: DeclaredEncoder, index: FixedIndex, facts: Facts, k: int, log: logging.Logger
+) -> list[dict[str, Any]]:
     backend = FusionInDecoder(reader)
     rows: list[dict[str, Any]] = []
     n = sum(map(len, facts.judged.values()))

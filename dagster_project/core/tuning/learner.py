@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.fusion_in_decoder import encode_apart, keep
@@ -88,11 +87,6 @@ class Learner:
         self._model, self._encoder = reader_of(model, checkpoint), retriever_of(encoder, checkpoint)
         self._setting, self._index = setting, index
         self._loaded = load_model(self._model)
-        if SENTINEL not in self._loaded.tokenizer.get_vocab():
-            self._loaded.close()
-            raise BackendError(
-                f"model {model.name}: its tokenizer has no {SENTINEL}, which cloze queries need"
-            )
         self._device = str(self._loaded.device)
         use_trainable(self._loaded.model)
         self._retriever = self._encoder.load_trainable(self._device)

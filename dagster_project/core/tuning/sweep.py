@@ -1,13 +1,15 @@
 """The readers that a study fine-tunes: their checkpoints, and lake tables tuned_models and tuned_answers (SPEC §8).
 
 What belongs here: which checkpoints there are, which is kept, where they lie, and what is done again after a kill. What
-does not: training between two checkpoints (`learner`), and judging one (`judge`).
+does not: training between two checkpoints (`learner`), judging one (`judge`), removing those of other inputs (`older`).
 
 A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
 the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
 fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run. A
-setting with another fingerprint is trained again, and its older checkpoints are removed. A folder stays if a model or a
-retriever of the study names one in it. The log tells both.
+setting with another fingerprint is trained again.
+
+Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
+Settings that read as many passages share its judgement.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,9 +39,10 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Setting, Sweep
 from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
-from dagster_project.core.tuning.judge import predictions
+from dagster_project.core.tuning.judge import stored_predictions
 from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
 from dagster_project.core.tuning.needs import check_trainable
+from dagster_project.core.tuning.older import remove_older
 from dagster_project.core.whole_files import remove, remove_dead, whole
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
@@ -60,9 +63,13 @@ class _Run:
     index: FixedIndex
     facts: Facts
     folder: Path
-    named: Mapping[Path, str]
     judged_by: str
     log: logging.Logger
+
+    @property
+    def untrained(self) -> Path:
+        """The folder of all settings' predictions before training."""
+        return self.folder.parents[1] / "untrained"
 
     def checkpoint(self, step: int) -> Path | None:
         return self.folder / f"step_{step}" if step else None
@@ -89,7 +96,8 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             folder = study.home.tuned_models / setting / trained_by[:16]
             facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
-            run = _Run(sweep, own, base, encoder, index, facts, folder, _named(study), judged_by[:16], log)
+            remove_older(study, setting, folder, log)
+            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
             found.update(_tuned(run))
         return Computed(found[table])
 
@@ -126,14 +134,15 @@ def _stamps(
 def _tuned(run: _Run) -> dict[str, Rows]:
     """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    remove_dead(run.folder)
-    _remove_older(run)
+    for folder in (run.folder, run.untrained):
+        remove_dead(folder)
     models: Rows = []
     answers: Rows = []
-    steps = range(run.sweep.every, run.sweep.steps + 1, run.sweep.every)
+    steps = range(0, run.sweep.steps + 1, run.sweep.every)
     with Progress(run.log, f"{run.setting.name}: checkpoints", len(steps)) as progress:
         for step in steps:
-            _train(run, step)
+            if step:
+                _train(run, step)
             own = _judgement(run, step)
             models.append(_row(run, step, own))
             answers += [
@@ -141,37 +150,12 @@ def _tuned(run: _Run) -> dict[str, Rows]:
                 for one in own
             ]
             progress.add(1)
-            if run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
+            if step and run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
                 break
     best = _best(models)
     for place, row in enumerate(models):
         row["is_kept"] = place == best
     return {MODELS: models, ANSWERS: answers}
-
-
-def _named(study: Study) -> dict[Path, str]:
-    """The folders that models and retrievers of the study are loaded from, each with what names it."""
-    found = {model.path: f"model {model.name}" for model in study.models}
-    for one in study.retrievers:
-        if isinstance(one.settings, EncoderSettings):
-            found |= {
-                path: f"retriever {one.name}" for path in (one.settings.path, one.settings.query_path) if path
-            }
-    return {Path(path).expanduser().resolve(): name for path, name in found.items()}
-
-
-def _remove_older(run: _Run) -> None:
-    """Remove the setting's checkpoints of other inputs, unless the study names one; the log tells both."""
-    for other in sorted(run.folder.parent.iterdir()):
-        if other == run.folder:
-            continue
-        names = [name for path, name in run.named.items() if path.is_relative_to(other.resolve())]
-        what = f"setting {run.setting.name} is trained again, as its facts, models, passages, seed or code have changed"
-        if names:
-            run.log.warning("%s; the older checkpoints in %s stay, as %s names one", what, other, names[0])
-        else:
-            run.log.warning("%s; the older checkpoints in %s are removed", what, other)
-            remove(other)
 
 
 def _train(run: _Run, step: int) -> None:
@@ -202,35 +186,50 @@ def _train(run: _Run, step: int) -> None:
 
 
 def _judgement(run: _Run, step: int) -> Rows:
-    """The predictions of a checkpoint, from its file if they are there."""
-    checkpoint = run.folder / f"step_{step}"
-    path = run.folder / f"step_{step}.{run.judged_by}.json"
-    if not path.exists():
-        reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
-        found = predictions(reader, encoder, run.index, run.facts, run.setting.passages, run.log)
-        with whole(path) as target:
-            target.write_text(json.dumps(found), encoding="utf-8")
-    rows: Rows = json.loads(path.read_text(encoding="utf-8"))
+    """The predictions at a step for all splits."""
+    checkpoint = run.checkpoint(step)
+    reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
+
+    def predicted(path: Path, facts: Facts) -> Rows:
+        return stored_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
+
+    if step:
+        return predicted(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
+    base = (find_weights(run.base).revision, run.base.passage_tokens)
+    rows: Rows = []
+    for split, queries in run.facts.judged.items():
+        asked = [(query.question.question_id, query.paraphrase_id) for query in queries]
+        name = fingerprint(run.judged_by, base, run.setting.passages, split, asked)
+        shared = run.untrained / f"{name[:16]}.json"
+        rows += predicted(shared, dataclasses.replace(run.facts, judged={split: queries}))
     return rows
 
 
 def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    checkpoint = run.folder / f"step_{step}"
-    losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
     own = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
     return {
         "tuned_model": run.setting.name,
         "step": step,
-        "loss": losses["reader"],
-        "retriever_loss": losses["retriever"],
         "n_training_queries": len(run.facts.training),
         "n_held_out_queries": len(own),
         "held_out_right": sum(own) / len(own),
+        **_trained(run, run.checkpoint(step)),
+    }
+
+
+def _trained(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
+    """What a row says of a checkpoint; before training there is none."""
+    if checkpoint is None:
+        return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))
+    losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
+    return {
+        "loss": losses["reader"],
+        "retriever_loss": losses["retriever"],
         "folder": str(checkpoint / READER),
         "folder_revision": find_weights(reader_of(run.base, checkpoint)).revision,
     }
 
 
 def _best(models: Sequence[dict[str, Any]]) -> int:
-    """The place of the checkpoint that is best on the held-out facts; of equal ones the first."""
-    return max(range(len(models)), key=lambda place: (models[place]["held_out_right"], -place))
+    """The place of the checkpoint that is best on the held-out facts; of equal ones the first. Place 0 is none."""
+    return max(range(1, len(models)), key=lambda place: (models[place]["held_out_right"], -place))

@@ -18,11 +18,12 @@ BY_STEP = Figure(
     key="tuned_models",
     section="consistency",
     title="Fine-tuned readers",
-    shows="One panel per setting of the sweep, checkpoint after checkpoint. `accuracy` is the share of facts whose first "
-    "pattern is answered right. `consistency` is the share of ordered pairs of patterns that get the same object, "
-    "whether it is right or not. Both are means over relations. `judged`: facts of relations that are not trained on. "
-    "`held_out`: facts of the training relations that no step trains on; the checkpoint that is best on them is kept. "
-    "Bands are bootstrap 95 % intervals over facts.",
+    shows="One panel per setting of the sweep, checkpoint after checkpoint. The first point is the reader before "
+    "training, on the same facts. `accuracy` is the share of facts whose first pattern is answered right. "
+    "`consistency` is the share of ordered pairs of patterns that get the same object, whether it is right or "
+    "not. Both are means over relations. `judged`: facts of relations that are not trained on. `held_out`: "
+    "facts of the training relations that no step trains on; the checkpoint that is best on them is kept. Bands "
+    "are bootstrap 95 % intervals over facts.",
     source="SPEC §8",
     tables=("fct_tuned_models",),
     sql="""select tuned_model, split, step, measure, n_facts, value, ci_low, ci_high, is_best, loss, retriever_loss,

@@ -49,18 +49,26 @@ def with_sweep(study: Study, **changes: Any) -> Study:
 
 
 def test_two_settings_run_through_and_their_checkpoints_are_ordinary_models(study: Study) -> None:
+    before: list[list[dict[str, Any]]] = []
     for place in (0, 1):
         models, answers = tuned(study, place)
-        assert [row["step"] for row in models] == [2, 4]
-        best = max(row["held_out_right"] for row in models)
-        assert [row["is_kept"] for row in models].index(True) == [
-            row["held_out_right"] for row in models
-        ].index(best)
+        assert [row["step"] for row in models] == [0, 2, 4]
+        nothing = {
+            "folder": None,
+            "folder_revision": None,
+            "loss": None,
+            "retriever_loss": None,
+            "is_kept": False,
+        }
+        assert models[0] | nothing == models[0]
+        shares = [row["held_out_right"] for row in models[1:]]
+        assert [row["is_kept"] for row in models[1:]].index(True) == shares.index(max(shares))
         assert sum(row["is_kept"] for row in models) == 1
-        assert len({row["folder_revision"] for row in models}) == 2
-        for row in models:
+        assert len({row["folder_revision"] for row in models}) == 3
+        for row in models[1:]:
             named = dataclasses.replace(study.models[0], path=row["folder"])
             assert FusionInDecoder.identify(named).revision == row["folder_revision"]
+        for row in models:
             own = [one for one in answers if one["step"] == row["step"]]
             held_out = [one["is_correct"] for one in own if one["split"] == "held_out"]
             assert (row["n_held_out_queries"], row["held_out_right"]) == (len(held_out), np.mean(held_out))
@@ -69,6 +77,23 @@ def test_two_settings_run_through_and_their_checkpoints_are_ordinary_models(stud
                 split: len(found) // (1 if split == "judged" else place + 1) for split, found in facts.items()
             } == SPLITS
             assert len(own) == sum(map(len, facts.values())) * len(PATTERNS)
+        asked = [
+            {
+                (one["split"], one["question_id"], one["paraphrase_id"])
+                for one in answers
+                if one["step"] == step
+            }
+            for step in (0, 2, 4)
+        ]
+        assert asked[0] == asked[1] == asked[2]
+        before += [[one for one in answers if (one["step"], one["split"]) == (0, "judged")]]
+    assert [one | {"tuned_model": ""} for one in before[0]] == [
+        one | {"tuned_model": ""} for one in before[1]
+    ]
+    judged_before = list(study.home.tuned_models.glob("untrained/*.json"))
+    assert (
+        len(judged_before) == 3
+    )  # the facts of other relations for both settings, and each setting's held-out facts
     again = tune(study, Lake(study.home.lake), models[0]["tuned_model"], LOG)
     assert all(outcome.was_current for outcome in again)
 
@@ -77,9 +102,9 @@ def test_predictions_are_those_of_plain_transformers_with_the_tuned_retriever(st
     """Passages by inner product with the untrained encoder's vectors; candidates by their summed log-likelihood."""
     models, answers = tuned(study)
     lake = Lake(study.home.lake)
-    reader = AutoModelForSeq2SeqLM.from_pretrained(models[1]["folder"]).eval()
-    tokenizer = AutoTokenizer.from_pretrained(models[1]["folder"])
-    retriever = Path(models[1]["folder"]).parent / "retriever"
+    reader = AutoModelForSeq2SeqLM.from_pretrained(models[2]["folder"]).eval()
+    tokenizer = AutoTokenizer.from_pretrained(models[2]["folder"])
+    retriever = Path(models[2]["folder"]).parent / "retriever"
     untrained = study.method("nearest").settings.path  # type: ignore[union-attr]
     searched = as_retriever(study, untrained, retriever)
     passages = lake.read("passages").to_pylist()
@@ -152,14 +177,16 @@ def test_a_run_that_is_killed_goes_on_and_equals_one_that_is_not(
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    (kept,) = other.glob(f"small/tuned_models/{setting}/*/step_2/losses.json")
-    made_at = kept.stat().st_mtime_ns
+    kept = [*other.glob(f"small/tuned_models/{setting}/*/step_2/losses.json")]
+    kept += other.glob("small/tuned_models/untrained/*.json")
+    assert len(kept) == 1 + len(SPLITS)
+    made_at = [path.stat().st_mtime_ns for path in kept]
     uninterrupted = tuned(study)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(other))
         continued = tuned(study)
-    assert kept.stat().st_mtime_ns == made_at
-    paths = [[row.pop("folder") for row in rows] for rows, _ in (uninterrupted, continued)]
+    assert [path.stat().st_mtime_ns for path in kept] == made_at
+    paths = [[row.pop("folder") for row in rows][1:] for rows, _ in (uninterrupted, continued)]
     assert uninterrupted == continued
     for one, same in zip(*paths, strict=True):
         for part in ("reader", "retriever"):
@@ -170,12 +197,12 @@ def test_a_run_that_is_killed_goes_on_and_equals_one_that_is_not(
 
 def test_more_steps_continue_a_finished_setting(study: Study) -> None:
     first, _ = tuned(study)
-    made_at = Path(first[1]["folder"]).stat().st_mtime_ns
+    made_at = Path(first[2]["folder"]).stat().st_mtime_ns
     longer, _ = tuned(with_sweep(study, steps=6))
-    assert [row["step"] for row in longer] == [2, 4, 6]
-    assert [row["folder_revision"] for row in longer[:2]] == [row["folder_revision"] for row in first]
-    assert Path(first[1]["folder"]).stat().st_mtime_ns == made_at
-    newest = Path(longer[2]["folder"]).parent
+    assert [row["step"] for row in longer] == [0, 2, 4, 6]
+    assert [row["folder_revision"] for row in longer[:3]] == [row["folder_revision"] for row in first]
+    assert Path(first[2]["folder"]).stat().st_mtime_ns == made_at
+    newest = Path(longer[3]["folder"]).parent
     assert [folder.name for folder in sorted(newest.parent.glob("step_*/moments.safetensors"))] == [
         "moments.safetensors"
     ]
@@ -189,13 +216,13 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
 def test_older_checkpoints_go_with_a_line_in_the_log_unless_the_study_names_one(
     study: Study, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = Path(tuned(with_sweep(study, steps=2))[0][0]["folder"])
+    first = Path(tuned(with_sweep(study, steps=2))[0][1]["folder"])
     named = dataclasses.replace(study.models[0], name="kept", path=str(first))
     both = dataclasses.replace(study, models=(*study.models, named))
-    second = Path(tuned(with_sweep(both, steps=2, seed=1))[0][0]["folder"])
+    second = Path(tuned(with_sweep(both, steps=2, seed=1))[0][1]["folder"])
     assert "trained again, as its facts, models, passages, seed or code have changed" in caplog.text
     assert f"the older checkpoints in {first.parents[1]} stay, as model kept names one" in caplog.text
-    third = Path(tuned(with_sweep(study, steps=2, seed=2))[0][0]["folder"])
+    third = Path(tuned(with_sweep(study, steps=2, seed=2))[0][1]["folder"])
     assert [path.exists() for path in (first, second, third)] == [False, False, True]
     for gone in (first, second):
         assert f"the older checkpoints in {gone.parents[1]} are removed" in caplog.text
@@ -204,8 +231,11 @@ def test_older_checkpoints_go_with_a_line_in_the_log_unless_the_study_names_one(
 def test_training_ends_after_checkpoints_that_are_no_better(study: Study) -> None:
     """With rates of almost nothing no checkpoint is better than the first."""
     rates = dataclasses.replace(study.sweep.learning_rates[0], reader=1e-12, retriever=1e-12)  # type: ignore[union-attr]
-    models, _ = tuned(with_sweep(study, steps=8, patience=1, learning_rates=(rates,)))
-    assert [(row["step"], row["is_kept"]) for row in models] == [(2, True), (4, False)]
+    models, answers = tuned(with_sweep(study, steps=8, patience=1, learning_rates=(rates,)))
+    assert [(row["step"], row["is_kept"]) for row in models] == [(0, False), (2, True), (4, False)]
+    assert [row["loss"] is None for row in models] == [True, False, False]
+    scores = [[row["log_likelihood"] for row in answers if row["step"] == step] for step in (0, 2)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
 def test_what_cannot_be_trained_is_refused_by_name(study: Study) -> None:
@@ -216,7 +246,7 @@ def test_what_cannot_be_trained_is_refused_by_name(study: Study) -> None:
         tuned(half)
     without = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], path="sandbox:e"),))
     with pytest.raises(
-        BackendError, match="model tiny: its tokenizer has no <extra_id_0>, which cloze queries need"
+        BackendError, match="model tiny: its tokenizer has no <extra_id_0>, which cloze_t5 needs"
     ):
         tuned(without)
     told = misses(half)
