@@ -11,6 +11,7 @@ import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
+from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.home import study_file
 from dagster_project.core.router.service import create_app
@@ -44,4 +45,5 @@ def application(shelf: Shelf) -> ASGIApp:
 
 
 if __name__ == "__main__":
+    take_none("router", __doc__)
     sys.exit(main())

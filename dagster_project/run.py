@@ -16,6 +16,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from dagster_project.arguments import take_none
 from dagster_project.core.disk import is_disk_full
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.files import atomic_file
@@ -242,4 +243,5 @@ def _where_next(study: Study, seconds: float) -> str:
 
 
 if __name__ == "__main__":
+    take_none("run", __doc__)
     sys.exit(main())

@@ -48,6 +48,11 @@ _HELP = """A query ends with ;
   \\x          records upright: always, or only where a box is too wide for the terminal
   help        this              exit, quit  end, as Ctrl-D does
   Ctrl-C      stops a query"""
+_USAGE = f"""usage: python -m dagster_project.sql [query]
+
+The published warehouse, read-only. The query is the argument, or $Q, or what standard input holds; on a terminal, queries
+are read one by one. FORMAT is {", ".join(FORMATS)}. LONGTAIL_STUDY names a study file.
+"""
 _WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h"}
 _UNUSABLE = (ArithmeticError, ValueError, MemoryError, RecursionError)
 """Python's message for a value that it cannot format."""
@@ -69,6 +74,9 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the query in the arguments or in `$Q`, or read queries from the terminal; return the exit code."""
+    if list(arguments) in (["--help"], ["-h"]):
+        print(_USAGE)
+        return 0
     try:
         form = os.environ.get("FORMAT") or "box"
         if form not in FORMATS:

@@ -14,6 +14,7 @@ import sys
 import time
 from types import FrameType
 
+from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import PROJECT_ROOT, study_file
 from dagster_project.core.ownership import only_one
@@ -93,4 +94,5 @@ def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 if __name__ == "__main__":
+    take_none("ui", __doc__)
     sys.exit(main())

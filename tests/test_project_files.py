@@ -36,3 +36,19 @@ def test_links_and_commands_of_contributing_exist() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     assert set(re.findall(r"make ([a-z-]+)", text)) <= targets
+
+
+def test_every_section_that_is_named_is_in_the_specification() -> None:
+    """`SPEC §6` stands in tables, figures and study files: a reader finds it in docs/specification.md."""
+    sections = set(
+        re.findall(r"^## (\d+)\. ", (ROOT / "docs/specification.md").read_text(), flags=re.MULTILINE)
+    )
+    assert sections == {str(number) for number in range(1, 11)}
+    texts = [
+        *(ROOT / name for name in ("README.md", "study.yaml")),
+        *(path for folder in ("docs", "studies", "dbt/models") for path in (ROOT / folder).rglob("*.[my]*")),
+        *(ROOT / "dagster_project/core/report/figures").glob("*.py"),
+    ]
+    named = {number for path in texts for number in re.findall(r"SPEC §(\d+)", path.read_text())}
+    assert named <= sections
+    assert len(named) > 5

@@ -1,7 +1,8 @@
 """The lake: Parquet files that appear whole or not at all, one per partition. Each table has one writer.
 
 What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
-(`tables`), generation's row cache (`generation.engine.row_cache`), and anything that computes.
+(`tables`), rows as Arrow and the hash of their content (`lake_rows`), generation's row cache
+(`generation.engine.row_cache`), and anything that computes.
 
 The Parquet metadata of each file has two stamps. `fingerprint` is a hash of all inputs; it tells a current partition
 from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it.
@@ -9,13 +10,10 @@ from a stale one. `content` is a hash of the rows; later stages build their fing
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,6 +24,7 @@ import pyarrow.parquet as pq
 from dagster_project.core.errors import LakeError, printable
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.fingerprints import fingerprint as fingerprint_of
+from dagster_project.core.lake_rows import BATCH_ROWS, conform, content_hash, part_of
 from dagster_project.core.tables import TABLES
 
 _LOG = logging.getLogger("longtail")
@@ -33,15 +32,6 @@ WHOLE = "all"
 _STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
 _RAW_LIMIT = 2_000
-PART_ROWS = 250_000
-"""Rows of a streamed table that are in memory at a time."""
-_BATCH_ROWS = 5_000
-_VOLATILE = frozenset({
-    "run_id", "latency_ms", "batch_size", "shared_tokens", "device_seconds", "cost_usd", "is_reused", "generated_for",
-    "code_version",
-    # their last digits depend on the batch; the text and the encoder say which vector it is
-    "embedding", "query_embedding",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,7 +44,7 @@ class Streamed:
     def of(cls, table: str, rows: Iterable[Mapping[str, Any]]) -> Streamed:
         """Rows of a lake table in parts. Up to `PART_ROWS` rows have the content hash that they have unstreamed."""
         whole = iter(rows)
-        return cls(iter(lambda: _part(table, whole), None))
+        return cls(iter(lambda: part_of(table, whole), None))
 
 
 Rows: TypeAlias = "pa.Table | Sequence[Mapping[str, Any]] | Streamed"
@@ -152,7 +142,7 @@ class Lake:
         Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
         """
         parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
-        first = self._conform(table, next(parts, ()))
+        first = conform(table, next(parts, ()))
         hashes, n_rows = [content_hash(first)], first.num_rows
         with (
             atomic_file(self.path(table, partition)) as temporary,
@@ -160,7 +150,7 @@ class Lake:
         ):
             writer.write_table(first)
             for part in parts:
-                data = self._conform(table, part)
+                data = conform(table, part)
                 writer.write_table(data)
                 hashes.append(content_hash(data))
                 n_rows += data.num_rows
@@ -227,7 +217,7 @@ class Lake:
         """The rows of a partition that may be larger than memory, in order. Errors: as `read`."""
         self.content(table, partition)
         with pq.ParquetFile(self.path(table, partition)) as file:
-            for batch in file.iter_batches(_BATCH_ROWS):
+            for batch in file.iter_batches(BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 
     def read_all(self, table: str, columns: list[str] | None = None) -> pa.Table:
@@ -264,15 +254,6 @@ class Lake:
             raise LakeError(f"{self.path(table, partition)} carries no stamp; materialise lake/{table} again")
         return stamp.content
 
-    def _conform(self, table: str, rows: Any) -> pa.Table:
-        schema = TABLES[table].schema
-        try:
-            if not isinstance(rows, pa.Table):
-                return _with_nulls_checked(table, _as_table(table, rows))
-            return _with_nulls_checked(table, rows.select(schema.names).cast(schema))
-        except (pa.ArrowException, KeyError) as error:
-            raise _misfit(table, error) from error
-
     def _write_quarantine(self, table: str, partition: str, aside: list[QuarantinedRow], stamp: str) -> None:
         name = f"{table}|{partition}"
         path = self.path("quarantine", name)
@@ -292,24 +273,6 @@ class Lake:
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
 
 
-def _as_table(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    try:
-        return pa.Table.from_pylist([dict(row) for row in rows], schema=TABLES[table].schema)
-    except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise _misfit(table, error) from error
-
-
-def _part(table: str, rows: Iterator[Mapping[str, Any]]) -> pa.Table | None:
-    """The next `PART_ROWS` rows; None at the end. They become Arrow in small batches: Python objects take more."""
-    batches = (_as_table(table, islice(rows, _BATCH_ROWS)) for _ in range(PART_ROWS // _BATCH_ROWS))
-    part = pa.concat_tables([batch for batch in batches if batch.num_rows] or [_as_table(table, ())])
-    return part if part.num_rows else None
-
-
-def _misfit(table: str, error: Exception) -> LakeError:
-    return LakeError(f"lake table {table}: rows do not fit its columns: {error}")
-
-
 def _columns(table: str) -> str:
     """A hash of the table's columns: a partition with other columns is not current."""
     return fingerprint_of(str(TABLES[table].schema))
@@ -320,42 +283,3 @@ def _schema_of(path: Path) -> pa.Schema | None:
         return pq.read_schema(path)
     except (pa.ArrowException, OSError):
         return None
-
-
-def _with_nulls_checked(name: str, data: pa.Table) -> pa.Table:
-    for column in TABLES[name].columns:
-        if not column.nullable and data[column.name].null_count:
-            first = pc.index(data[column.name].is_null(), True).as_py()
-            raise LakeError(f"lake table {name}: column {column.name} is null in row {first}; it may not be")
-    return data
-
-
-def content_hash(data: pa.Table) -> str:
-    """A hash of the rows in their order, without the columns that only describe the run that wrote them.
-
-    It is that of an uncompressed Parquet file of the rows; the file is hashed as it is written and kept nowhere.
-    """
-    kept = data.select([name for name in data.column_names if name not in _VOLATILE])
-    sink = _Hashing()
-    pq.write_table(
-        kept.replace_schema_metadata(None).combine_chunks(), pa.PythonFile(sink, "w"), compression="none"
-    )
-    return sink.digest.hexdigest()[:32]
-
-
-class _Hashing(io.RawIOBase):
-    """A file that hashes what is written to it."""
-
-    def __init__(self) -> None:
-        self.digest, self._place = hashlib.sha256(), 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        self._place += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._place

@@ -7,10 +7,14 @@ beside the code that reads it, and looking for all of them (`preflight`).
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.home import PROJECT_ROOT
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,20 @@ class Need:
 
 
 def check_package(package: str, install: str) -> None:
-    """Errors: `BackendError` where the Python module `package` is not installed; `install` is what pip installs."""
+    """Errors: `BackendError` where the Python module `package` is not installed; `install`: see `install_command`."""
     if importlib.util.find_spec(package) is None:
-        raise BackendError(f"the package {package} is not installed; run: pip install {install}")
+        raise BackendError(f"the package {package} is not installed; run: {install_command(install)}")
+
+
+def install_command(what: str) -> str:
+    """The command that installs a package, or an extra of this project (`[gguf]`), where this program runs.
+
+    Paths below the present folder are shown from there: `.venv/bin/python -m pip install -e '.[gguf]'`.
+    """
+    wanted = f"-e {shlex.quote(_near(PROJECT_ROOT) + what)}" if what.startswith("[") else shlex.quote(what)
+    return f"{shlex.quote(_near(Path(sys.executable)))} -m pip install {wanted}"
+
+
+def _near(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

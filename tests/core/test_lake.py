@@ -23,7 +23,8 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.files import atomic_file
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Computed, Lake, QuarantinedRow, Streamed, content_hash
+from dagster_project.core.lake import Computed, Lake, QuarantinedRow, Streamed
+from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.tables import TABLES
 from dagster_project.core.tables.schema import column
 

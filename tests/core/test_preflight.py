@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.needs import install_command
 from dagster_project.core.preflight import misses
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
@@ -134,7 +135,8 @@ def test_a_package_that_reads_a_format_is_looked_for(study: Study, monkeypatch: 
     results = Results("inspect", Place(str(Path(__file__))), "sandbox")
     changed = dataclasses.replace(study, **model(backend="imported", results=(results,)))  # type: ignore[arg-type]
     assert misses(changed) == [
-        "models[0].results[0].format: the package inspect_ai is not installed; run: pip install 'longtail[inspect]'"
+        "models[0].results[0].format: the package inspect_ai is not installed; run: "
+        f"{install_command('[inspect]')}"
     ]
 
 

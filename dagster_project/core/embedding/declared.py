@@ -26,6 +26,7 @@ from dagster_project.core.generation.backends.local.limits import input_limit
 from dagster_project.core.generation.backends.model_files import ModelFiles
 from dagster_project.core.generation.backends.weights import Weights, check_folder, find_weights
 from dagster_project.core.linear_layers import use_fastest
+from dagster_project.core.needs import install_command
 from dagster_project.core.progress import Progress
 from dagster_project.core.retriever_settings import PACKAGE, EncoderSettings
 from dagster_project.core.study.models import Model
@@ -126,7 +127,7 @@ def _in_package(name: str, path: str) -> Path:
         found = None
     if found is None or not found.submodule_search_locations:
         raise BackendError(
-            f"retriever {name}: package {package} is not installed; run: pip install {package}"
+            f"retriever {name}: package {package} is not installed; run: {install_command(package)}"
         )
     where = Path(next(iter(found.submodule_search_locations)), folder)
     if not where.is_dir():

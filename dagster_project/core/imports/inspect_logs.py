@@ -24,7 +24,7 @@ from dagster_project.core.methods import memory_method
 from dagster_project.core.needs import check_package
 from dagster_project.core.study.imports import Results
 
-PACKAGE = ("inspect_ai", "'longtail[inspect]'")
+PACKAGE = ("inspect_ai", "[inspect]")
 VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
 """Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1)
 is neither right nor wrong: the log then has no verdict."""

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.records import file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.questions.sampling import ALIAS_FREQUENCY, PAGE_VIEWS, SITELINKS, known
 from dagster_project.core.questions.sampling import FREQUENCIES as TABLE
 from dagster_project.core.questions.text_matches import count_names, text_files

@@ -73,7 +73,7 @@ class Bm25(Retriever):
 
     def check(self) -> None:
         if self._settings.stemmer is not None:
-            check_package("Stemmer", "PyStemmer")
+            check_package("Stemmer", "[stemming]")
 
     def build(self, context: Context) -> None:
         tokens = tokeniser(self._settings)

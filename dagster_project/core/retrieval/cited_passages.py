@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import PART_ROWS, Computed, Lake, Outcome, Streamed
+from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.lake_rows import PART_ROWS
 from dagster_project.core.study.study import Study
 
 _TABLE = "cited_passages"

@@ -21,7 +21,8 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.files import STAGING
 from dagster_project.core.imports.left_out import LeftOutPage
 from dagster_project.core.imports.records import Aside
-from dagster_project.core.lake import PART_ROWS, Computed, Lake, Outcome, Streamed
+from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.lake_rows import PART_ROWS
 from dagster_project.core.tables import TABLES
 from dagster_project.core.terms import clean_term
 

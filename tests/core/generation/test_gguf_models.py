@@ -228,7 +228,7 @@ def test_a_file_of_an_installed_package_is_found(
         ("package:carrier", "must be package:<package>/<file>"),
         (
             "package:no-such-package/a.gguf",
-            "no-such-package is not installed; run: pip install no-such-package",
+            "no-such-package is not installed; run: .* -m pip install no-such-package",
         ),
     ):
         with pytest.raises(BackendError, match=said):

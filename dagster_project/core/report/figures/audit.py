@@ -52,7 +52,7 @@ DISAGREEMENT = Figure(
     title="Do the rules of correctness agree?",
     shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in "
     "upper or lower case). Rows with different verdicts show how much depends on that choice.",
-    source="SPEC, section 5",
+    source="SPEC §5",
     tables=("fct_correctness_disagreement",),
     sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,
     is_exact_match, n, share

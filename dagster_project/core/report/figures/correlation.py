@@ -12,7 +12,7 @@ CORRELATION = Figure(
     title="How well popularity predicts accuracy",
     shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell "
     "has at most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the "
-    "point-biserial and Spearman correlations over single questions, with bootstrap 95 % intervals; they are always "
+    "point-biserial and Spearman correlations over single questions, with bootstrap 95 % intervals; they are usually "
     "much smaller. A dash means "
     "undefined (under three bins, or no variance).",
     source="PopQA, Figures 4 (bottom), 17 and 19",

@@ -29,7 +29,7 @@ RATE_HINTS = (
 )
 WILSON = "Bands and bars are Wilson 95 % intervals."
 FEWEST = 40
-"""The smallest number of questions of a drawn bin (SPEC, section 6). The next constant is for grids by relation and
+"""The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
 level."""
 FEWEST_BY_RELATION = 5
 

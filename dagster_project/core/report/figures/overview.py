@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import ACCURACY, BY_POPULARITY, KEY, N
+from dagster_project.core.warehouse.headline import HEADLINE_SQL
 
 HEADLINE = Figure(
     key="headline",
@@ -15,25 +16,15 @@ HEADLINE = Figure(
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
     "accuracy beside it.",
     source="PopQA, Figures 4, 7 and 9",
-    tables=("fct_accuracy", "fct_popularity_correlation", "dim_models", "dim_methods"),
-    sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n, accuracy.n_correct,
-    accuracy.accuracy, accuracy.ci_low, accuracy.ci_high, correlation.pearson_binned,
-    adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never,
-    adaptive.share_retrieved, adaptive.gain, adaptive.gain_ci_low, adaptive.gain_ci_high
-from marts.fct_accuracy as accuracy
-left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
-left join (
-    select found.* from marts.fct_adaptive_accuracy as found
-    inner join marts.dim_methods as memory on found.parametric_method = memory.method
-    where memory.kind = 'memory' and found.search = 'exact' and found.threshold_scope = 'per_relation'
-) as adaptive
-    on accuracy.dataset = adaptive.dataset and accuracy.prompt = adaptive.prompt
-    and accuracy.model = adaptive.model and accuracy.method = adaptive.retrieval_method
-left join marts.dim_models as models on accuracy.model = models.model
-left join marts.dim_methods as methods on accuracy.method = methods.method
-where accuracy.relation = 'all'
-order by accuracy.dataset, accuracy.prompt, models.n_parameters, accuracy.model,
-    not methods.is_parametric, accuracy.method""",
+    tables=(
+        "fct_accuracy",
+        "fct_popularity_correlation",
+        "dim_models",
+        "dim_methods",
+        "dim_datasets",
+        "dim_prompts",
+    ),
+    sql=HEADLINE_SQL,
     columns=(
         *KEY,
         N,

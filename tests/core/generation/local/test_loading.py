@@ -21,6 +21,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local import placement
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify
+from dagster_project.core.needs import install_command
 from dagster_project.core.study.models import Model
 
 without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -152,7 +153,7 @@ def test_a_package_that_is_not_installed(package: str, monkeypatch: pytest.Monke
         placement.check_package(Model("big", "x"), "quantisation 4bit", package)
     assert str(caught.value) == (
         f"model big: quantisation 4bit needs the package {package}, which is not installed; "
-        'run: pip install "longtail[quantised]"'
+        f"run: {install_command('[quantised]')}"
     )
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Decoding
+from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study.models import Model, Service
 
 QUICK = RetryPolicy(attempts=8, base_s=0.01, cap_s=0.05, longest_wait_s=10.0, connect_s=2.0, read_s=5.0)
 GREEDY = Decoding(15)
 WARM = Decoding(15, 0.5)
+Open = Callable[..., OpenAIBackend]
+PROMPTS = [f"Q: Who wrote book {i}? A:" for i in range(40)]
+NAMES = [f"row {i}" for i in range(40)]
+PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
 
 
 class FakeTime:

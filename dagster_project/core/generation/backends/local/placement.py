@@ -21,6 +21,7 @@ from dagster_project.core.generation.backends.local.devices import (
     lease_one,
     visible_gpus,
 )
+from dagster_project.core.needs import install_command
 from dagster_project.core.study.models import Model
 
 
@@ -93,7 +94,7 @@ def check_package(model: Model, wish: str, package: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise BackendError(
             f"model {model.name}: {wish} needs the package {package}, which is not installed; "
-            'run: pip install "longtail[quantised]"'
+            f"run: {install_command('[quantised]')}"
         )
 
 

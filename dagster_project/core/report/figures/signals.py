@@ -1,0 +1,79 @@
+"""The figure of signals: adaptive retrieval by popularity, by a predicted right answer, or by both."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.retrieval import PAIR
+from dagster_project.core.report.marks import difference_x, estimate, fixed, names, panels, points, tooltip
+
+_SIGNALS = ["popularity", "popularity_relation", "consistency", "all"]
+_OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_relation"
+
+SIGNALS = Figure(
+    key="adaptive_signals",
+    section="adaptive",
+    title="Popularity, prediction, or both?",
+    shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
+    "its threshold. `popularity` is the signal of the figures above. The others predict whether the answer from memory "
+    "is right: from popularity and relation, from the consistency of the model's answers to paraphrases and samples, or "
+    "from `all` of these. All are fitted on the same training questions and scored on the same held-out ones. Bars are 95 % "
+    "intervals from a paired bootstrap over questions. The table has the gain over thresholds on popularity, and "
+    "the costs: paraphrases and samples are answered before each decision, and count.",
+    source="PopQA-TP; SPEC §7, retrieval by prediction",
+    tables=("fct_adaptive_signals",),
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
+    accuracy, gain, gain_ci_low, gain_ci_high, share_retrieved, {_OVER_ALL}, {_OVER_ALL}_ci_low, {_OVER_ALL}_ci_high,
+    {_OVER_OWN}, {_OVER_OWN}_ci_low, {_OVER_OWN}_ci_high, signal_tokens_per_1000,
+    signal_device_seconds_per_1000, device_seconds_per_1000, cost_usd_per_1000,
+    coalesce(undefined, gain_ci_undefined) as undefined
+from marts.fct_adaptive_signals
+order by dataset, prompt, model, retrieval_method, threshold_scope,
+    list_position({_SIGNALS}, signal)""",  # noqa: S608
+    columns=(
+        *PAIR,
+        Column("threshold_scope", "threshold"),
+        Column("signal", "signal"),
+        Column("n_compared", "n", "count"),
+        Column("accuracy", "accuracy", "share"),
+        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("share_retrieved", "retrieved", "share"),
+        Column(_OVER_ALL, "over popularity", "signed", (f"{_OVER_ALL}_ci_low", f"{_OVER_ALL}_ci_high")),
+        Column(
+            _OVER_OWN,
+            "over popularity per relation",
+            "signed",
+            (f"{_OVER_OWN}_ci_low", f"{_OVER_OWN}_ci_high"),
+        ),
+        Column("signal_tokens_per_1000", "signal's tokens per 1,000", "count"),
+        Column("signal_device_seconds_per_1000", "signal's s per 1,000", "number"),
+        Column("device_seconds_per_1000", "all s per 1,000", "number"),
+        Column("cost_usd_per_1000", "all USD per 1,000", "number"),
+        Column("undefined", "why undefined"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            difference_x("gain", "held-out gain", 5),
+            names("model"),
+            fixed("signal", "signal", _SIGNALS),
+            tooltip(
+                ("model", "model"),
+                ("retrieval_method", "retrieval"),
+                ("signal", "signal"),
+                *estimate("gain", "gain", "+.3f", of="gain"),
+                ("signal_tokens_per_1000", "signal's tokens per 1,000", ",.0f"),
+                ("n_compared", "questions", ","),
+            ),
+            low="gain_ci_low",
+            high="gain_ci_high",
+            offset="signal",
+            zero=True,
+        ),
+        least=270,
+        rows="model",
+        step=80,
+        axis=110,
+    ),
+    choose=("parametric_method", "threshold_scope"),
+    plot_on="fct_adaptive_signals",
+)
