@@ -1,0 +1,86 @@
+"""docs/study_file.md lists every key of a study file, its default, and every format, method and grounding prompt."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.methods import METHODS
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
+from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings, Hnsw, IvfPq
+from dagster_project.core.study import imports
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.grounding import Grounding, PortraitOf
+from dagster_project.core.study.imports import FORMATS, Collection, Place, Results, load_format
+from dagster_project.core.study.models import Model, Service
+from dagster_project.core.study.popularity import Popularity
+from dagster_project.core.study.prompts import PROMPT_FORMATS, Prompt, Sampling
+from dagster_project.core.study.reference_questions import ReferenceQuestions, TagMe
+from dagster_project.core.study.source import FactSample, Source
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.sweep import Sweep
+from dagster_project.core.study.text_models import Embeddings, Nli
+
+PAGE = (PROJECT_ROOT / "docs/study_file.md").read_text(encoding="utf-8")
+IN_ORDER = (
+    Study, Source, FactSample, Dataset, Place, Prompt, Sampling, Model, Service, Results, Popularity, Embeddings, Nli,
+    Collection, Bm25Settings, EncoderSettings, IvfPq, Hnsw, Grounding, PortraitOf, Sweep, ReferenceQuestions, TagMe,
+)  # fmt: skip
+NO_KEYS = {"is_quick", "study_folder", "place", "options", "kind"}
+"""Fields that no study file has; `kind` is one, but of `Source`."""
+OTHER_NAMES = {"imported": "import"}
+MORE = {Study: {"questions"}, FactSample: {"text_env"}}
+
+
+def tables() -> list[dict[str, str]]:
+    """Key → default, for each table of keys."""
+    found = re.findall(r"\| key \| default \| meaning \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE)
+    rows = (re.findall(r"^\| `(\w+)` \|([^|]*)\|", table, flags=re.MULTILINE) for table in found)
+    return [{key: default.strip() for key, default in table} for table in rows]
+
+
+def keys_of(record: type[Any]) -> dict[str, Any]:
+    """Key → default, as the code has it."""
+    fields = {OTHER_NAMES.get(field.name, field.name): field.default for field in dataclasses.fields(record)}
+    left_out = NO_KEYS - {"kind"} if record is Source else NO_KEYS
+    left_out = left_out | {"path"} if record is Study else left_out
+    return {key: value for key, value in fields.items() if key not in left_out}
+
+
+def test_there_is_a_table_for_every_part_of_a_study() -> None:
+    assert len(tables()) == len(IN_ORDER)
+
+
+@pytest.mark.parametrize(
+    ("record", "listed"), zip(IN_ORDER, tables(), strict=False), ids=lambda one: str(one)[:40]
+)
+def test_the_keys_and_their_defaults_are_those_of_the_code(record: type[Any], listed: dict[str, str]) -> None:
+    keys = keys_of(record)
+    assert set(listed) == {*keys, *MORE.get(record, ())}
+    for key, default in keys.items():
+        if isinstance(default, bool):
+            assert listed[key] == str(default).lower(), key
+        elif isinstance(default, (int, float)):
+            assert float(listed[key].replace(",", "")) == default, key
+        elif isinstance(default, str) and default:
+            assert listed[key] == default, key
+
+
+def test_formats_methods_and_prompts_are_listed() -> None:
+    named = set(re.findall(r"`(\w+)`", PAGE))
+    formats = {name for group in FORMATS.values() for name in group} | {*PROMPT_FORMATS}
+    assert {*formats, *METHODS, *GROUNDING_PROMPTS, *imports.PLACE_KEYS} <= named
+    for kind, group in FORMATS.items():
+        for name in group:
+            (row,) = (
+                line
+                for line in PAGE.splitlines()
+                if line.startswith(f"| {kind} |") and f"`{name}`" in line.split("|")[2]
+            )
+            assert set(load_format(kind, name).keys) == set(re.findall(r"`(\w+)`", row.split("|")[3]))
+    default = [name for name, method in METHODS.items() if method.is_default]
+    assert tables()[0]["methods"] == ", ".join(default)
