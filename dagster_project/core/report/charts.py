@@ -20,6 +20,7 @@ _SYMBOL = 46
 _AXIS = 34
 _LETTER = 7
 _LONGEST_LABEL = 150
+_LONGEST_ENTRY = 260
 _LANE = 9
 
 Row = Mapping[str, Any]
@@ -97,8 +98,8 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     shape = meta.get("panels") or meta["single"]
     label = min(_LONGEST_LABEL, width // 3)
     room = width - _axis(shape, rows, label)
-    legend_columns = max(1, room // _LEGEND_ENTRY)
-    legend = {"columns": legend_columns, "labelLimit": min(_LONGEST_LABEL, room // legend_columns - _SYMBOL)}
+    legend_columns = max(1, min(room // _LEGEND_ENTRY, _entries(sized)))
+    legend = {"columns": legend_columns, "labelLimit": min(_LONGEST_ENTRY, room // legend_columns - _SYMBOL)}
     config = {"legend": legend, "axisY": {"labelLimit": label}}
     if "single" in meta:
         size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -115,6 +116,17 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
         "spec": inner,
         "config": config,
     }
+
+
+def _entries(spec: Any) -> int:
+    """How many entries the legend of colours has; a legend without named values may have any number."""
+    if isinstance(spec, Mapping):
+        colour = spec.get("color")
+        if isinstance(colour, Mapping) and "scale" in colour:
+            named = (colour.get("legend") or {}).get("values") or colour["scale"].get("domain")
+            return len(named) if named and colour["type"] != "quantitative" else _WIDEST
+        return min(map(_entries, spec.values()), default=_WIDEST)
+    return min(map(_entries, spec), default=_WIDEST) if isinstance(spec, (list, tuple)) else _WIDEST
 
 
 def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:

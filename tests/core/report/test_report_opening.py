@@ -111,7 +111,10 @@ def test_cards_name_the_largest_gain_of_all_searches_and_no_bound(opened: Opened
         "b, closed_book or bm25 (one threshold, binned10), over the better of always and never;"
     )
     assert "95 % interval +4.84 to +7.30; largest of 12 pairs and searches" in text
-    assert shown["Retrieved for"] == ("57.6 %", "of the questions with popularity; memory answers the rest")
+    assert shown["Retrieval is used for"] == (
+        "57.6 %",
+        "of the questions with popularity; memory answers the rest",
+    )
     assert all("oracle" not in text for _, text in shown.values())
 
 
@@ -122,7 +125,7 @@ def test_a_card_says_that_there_is_no_gain(opened: Opened) -> None:
         "no gain",
         "none of 12 pairs and searches has a gain with a 95 % interval above zero",
     )
-    assert not {"Largest adaptive gain", "Retrieved for"} & set(shown)
+    assert not {"Largest adaptive gain", "Retrieval is used for"} & set(shown)
 
 
 def test_a_point_of_the_main_curve_says_both_ends_of_its_bin_and_interval(opened: Opened) -> None:

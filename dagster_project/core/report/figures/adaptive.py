@@ -61,7 +61,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
     spec=panels(
         "retrieval_method",
         points(
-            names("model"),
+            names("model", labelAngle=-35, labelAlign="right"),
             share_y("accuracy", "accuracy, held out"),
             fixed("policy", "policy", _POLICIES),
             tooltip(

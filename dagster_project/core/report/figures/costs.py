@@ -78,7 +78,7 @@ SAVED = Figure(
     section="cost",
     title="Does adaptive retrieval save a user's time?",
     shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
-    "methods on the same question, times the share of questions that are not retrieved for. Bars are 95 % intervals "
+    "methods on the same question, times the share of questions that need no passage. Bars are 95 % intervals "
     "of that median, between order statistics. A saving or a loss is claimed only if the interval excludes zero and "
     "the methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were "
     "asked, `n reused` the answers of both methods that came from the row cache.",

@@ -20,9 +20,9 @@ HELD_OUT = Figure(
     title="Predicting whether an answer is right",
     shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
     "It was fitted on other questions. `majority` always predicts what happened to most of those. `all` "
-    "knows the relation, the popularity of the subject, the consistency over paraphrases and the certainty over "
-    f"samples; the other rows lack some of them. {WILSON} The table has the fit on all questions beside it: McFadden's "
-    "R² and Akaike's criterion.",
+    "knows the relation, the popularity of the subject, the consistency over paraphrases (`scons`) and the certainty "
+    f"over samples (`cert`); the other rows lack some of them. {WILSON} The table has the fit on all questions beside "
+    "it: McFadden's R² and Akaike's criterion.",
     source="PopQA-TP, Tables 5, 6 and 8",
     tables=("fct_prediction_models",),
     sql=f"""with held_out as (
@@ -151,8 +151,9 @@ DIAGNOSTICS = Figure(
     key="prediction_diagnostics",
     section="consistency",
     title="Each relation has its own slope",
-    shows="Accuracy by the value of a predictor, with one panel per relation: where the curves rise differently, the "
-    "regression needs a slope for each relation. Bins have equal width over all questions of a model. Bins outside the "
+    shows="Accuracy by the value of a predictor (`scons`: consistency over paraphrases, `cert`: certainty over samples), "
+    "with one panel per relation. Where the curves rise differently, the regression needs a slope for each relation. "
+    "Bins have equal width over all questions of a model. Bins outside the "
     f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {WILSON}",
     source="PopQA-TP, Figures 4 and 5",
     tables=("fct_prediction_diagnostics",),

@@ -16,8 +16,8 @@ SIGNALS = Figure(
     shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
     "its threshold. `popularity` is the signal of the figures above. The others predict whether the answer from memory "
     "is right: from popularity and relation, from the consistency of the model's answers to paraphrases and samples, or "
-    "from `all` of these. All are fitted on the same training questions and scored on the same held-out ones. Bars are 95 % "
-    "intervals from a paired bootstrap over questions. The table has the gain over thresholds on popularity, and "
+    "from `all` of these. All are fitted on the same training questions and scored on the same held-out ones. Bars are "
+    "95 % intervals from a paired bootstrap over questions. The table has the gain over thresholds on popularity, and "
     "the costs: paraphrases and samples are answered before each decision, and count.",
     source="PopQA-TP; SPEC §7, retrieval by prediction",
     tables=("fct_adaptive_signals",),

@@ -1,5 +1,5 @@
 // Charts: placeholders and sizes as in core/report/charts.py, then Vega-Lite without eval.
-const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LANE = 9;
+const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LONGEST_ENTRY = 260, LANE = 9;
 
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
@@ -23,14 +23,24 @@ function axisOf(shape, rows, label) {
   return AXIS + Math.min(label, LETTER * longest);
 }
 
+function entries(spec) {
+  if (spec === null || typeof spec !== "object") return WIDEST;
+  const colour = spec.color;
+  if (colour && typeof colour === "object" && colour.scale) {
+    const named = colour.legend?.values || colour.scale.domain;
+    return named?.length && colour.type !== "quantitative" ? named.length : WIDEST;
+  }
+  return Object.values(spec).reduce((least, one) => Math.min(least, entries(one)), WIDEST);
+}
+
 function fitted(spec, rows, available) {
   const { usermeta: meta, ...sized } = spec;
   const width = Math.min(Math.floor(available), WIDEST);
   const shape = meta.panels || meta.single;
   const label = Math.min(LONGEST_LABEL, Math.floor(width / 3));
   const room = width - axisOf(shape, rows, label);
-  const legendColumns = Math.max(1, Math.floor(room / LEGEND_ENTRY));
-  const labelLimit = Math.min(LONGEST_LABEL, Math.floor(room / legendColumns) - SYMBOL);
+  const legendColumns = Math.max(1, Math.min(Math.floor(room / LEGEND_ENTRY), entries(sized)));
+  const labelLimit = Math.min(LONGEST_ENTRY, Math.floor(room / legendColumns) - SYMBOL);
   const config = { legend: { columns: legendColumns, labelLimit }, axisY: { labelLimit: label } };
   const step = Math.max(shape.step, shape.lanes ? LANE * (distinct(rows, shape.lanes) + 1) : 0);
   const tall = (otherwise) => (shape.rows ? step * distinct(rows, shape.rows) : otherwise);

@@ -31,7 +31,9 @@ function selected(figure) {
 
 const NAMES = {
   model: "Model", parametric_method: "Memory", retrieval_method: "Retrieval", variant: "Thresholds", comparison: "Comparing", within: "Within",
-  relation: "Relation", split: "Facts", entries: "Show",
+  relation: "Relation", split: "Facts", entries: "Show", method: "Method", prompt: "Prompt", signal: "Signal", predictor: "Predictor",
+  setting: "Relations", measure: "Measure", threshold_scope: "Thresholds", grounding_prompt: "Grounding prompt", text_from: "Texts",
+  compared_with: "Compared with", length: "Length",
 };
 
 function chooser(figure, name) {
@@ -52,9 +54,9 @@ function fillChoosers(figure) {
   }
 }
 
-// Our own captions mark names with backquotes.
+// Our own captions mark names with backquotes. A number and its % stay on one line.
 function worded(text) {
-  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
+  return text.replace(/(\d) %/g, "$1\u00a0%").split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
 }
 
 function figureCard(figure) {

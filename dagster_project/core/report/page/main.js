@@ -30,7 +30,7 @@ function gainTiles(gains) {
     tile("Largest adaptive gain", `${points(top.gain)} points`,
       `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${top.variant}), over the better of always and never; ` +
       `95 % interval ${points(top.gain_ci_low)} to ${points(top.gain_ci_high)}; largest of ${tried}`),
-    tile("Retrieved for", percent(top.share_retrieved), `of the questions with popularity${rest}`),
+    tile("Retrieval is used for", percent(top.share_retrieved), `of the questions with popularity${rest}`),
   ];
 }
 

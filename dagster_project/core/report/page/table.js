@@ -22,7 +22,7 @@ function dataTable(figure, rows) {
   const body = make("tbody");
   const heads = columns.map((column) => {
     const button = make("button", { type: "button", on: { click: () => sort(column) } }, column.label);
-    return make("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" ? "text" : "number" }, button);
+    return make("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" || column.kind === "flag" ? "text" : "number" }, button);
   });
   const more = make("button", { type: "button", class: "plain", hidden: rows.length <= LONG, on: { click: () => { state.all = !state.all; fill(); } } });
 
