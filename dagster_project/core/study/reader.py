@@ -78,7 +78,7 @@ class Reader:
         """One of `allowed`."""
         value = self._given(key, default, f"one of {', '.join(allowed)}")
         if value not in allowed:
-            raise self.fail(key, f"{_shown(value)} is not one of: {', '.join(allowed)}")
+            raise self.fail(key, _not_one_of(value, allowed))
         return str(value)
 
     def number(self, key: str, default: int, low: int, high: int = 10**12) -> int:
@@ -173,7 +173,7 @@ class Reader:
             raise self.fail(key, f"must be a list of at least one of: {', '.join(allowed)}")
         for item in value:
             if item not in allowed:
-                raise self.fail(key, f"{_shown(item)} is not one of: {', '.join(allowed)}")
+                raise self.fail(key, _not_one_of(item, allowed))
         if len(set(value)) < len(value):
             raise self.fail(key, "names something twice")
         return tuple(value)
@@ -220,6 +220,13 @@ class Reader:
 
 def _kind(value: object) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {_shown(value)}"
+
+
+def _not_one_of(value: object, allowed: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(str(value), allowed, n=1)
+    return (
+        f"{_shown(value)} is not one of: {', '.join(allowed)}{f'; did you mean {near[0]}?' if near else ''}"
+    )
 
 
 def _shown(value: object) -> str:

@@ -217,7 +217,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("source.facts_per_relation", 0, "source.facts_per_relation: must be a whole number of 8 to 1000000, not 0"),
         ("datasets", [], "datasets: must be a list with at least one entry"),
         ("datasets.0", "facts", "datasets[0] must be a mapping of keys, not str 'facts'"),
-        ("datasets.0.relations", ["fathr"], "datasets[0].relations: 'fathr' is not one of: occupation, place of birth"),
+        ("datasets.0.relations", ["fathr"], "capital; did you mean father?"),
         ("datasets.0.relations", ["father", "father"], "datasets[0].relations: names something twice"),
         ("datasets.0.max_questions_per_relation", True, "datasets[0].max_questions_per_relation: must be a whole number"),
         ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer, question, popqa_tp"),
