@@ -1,4 +1,4 @@
-"""Lakes at the edge: nothing answered, models that left the study, undated popularity, windows with gaps."""
+"""Lakes at the edge: nothing answered, a model without retrieval, prices that are missing, windows with gaps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import duckdb
 import pytest
 
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import STUDY_BUILD
 from tests.in_process_dbt import invoke_dbt
-from tests.lakes import LakePlan, write_study_tables
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
 
@@ -63,34 +61,6 @@ def test_popularity_is_the_mean_of_the_windows_months_that_have_a_row(awkward: S
         else:
             assert row.subject_popularity != row.subject_popularity
             assert row.n_popularity_months == 0
-
-
-def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "copy")
-    fewer = LakePlan(
-        datasets=("popqa",), prompts=("zero_shot",), models=("small",), methods=("closed_book", "bm25"),
-        measure="sitelinks", last_month=None, n_samples=2,
-    )  # fmt: skip
-    write_study_tables(lake_of(study), fewer)
-    invoke_dbt(study, *STUDY_BUILD)
-    answers = mart(study, "fct_answers")
-    assert set(zip(answers.dataset, answers.prompt, answers.model, answers.method, strict=True)) == {
-        ("popqa", "zero_shot", "small", method) for method in ("closed_book", "bm25")
-    }
-    sampled = mart(study, "fct_sampled_answers")
-    assert set(sampled.model) == {"small"}
-    assert set(sampled["sample"]) == {0, 1}
-    # Samples that the study no longer asks for are neither awaited nor counted: 2 of 2 are there.
-    consistency = mart(study, "fct_question_consistency")
-    assert consistency.cert.notna().sum() == (consistency.n_samples == 2).sum() > 0
-    counted = mart(study, "fct_lake_reconciliation").set_index("table_name").loc["answers"]
-    assert counted.n_lake == counted.n_outside_study + counted.n_mart
-    assert counted.n_mart == len(answers) < counted.n_lake
-    assert set(answers.popularity_measure) == {"sitelinks"}
-    assert answers.subject_popularity.notna().all()
-    assert set(mart(study, "fct_adaptive_accuracy").model) == {"small"}
 
 
 def test_a_service_has_dollars_and_no_seconds_and_a_model_without_price_seconds_alone(awkward: Study) -> None:

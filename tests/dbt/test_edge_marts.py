@@ -1,24 +1,26 @@
-"""Marts of a study with one model, no retrieval and popularity that does not vary: valid, and nulls say why."""
+"""Marts of a study that asks one model about one dataset and retrieves nothing; its lake holds much more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import duckdb
-import pandas as pd
 import pytest
 
 from dagster_project.core.study.study import Study
-from tests.lakes import LakePlan
-from tests.warehouses import built_study, mart
+from dagster_project.core.warehouse.build import STUDY_BUILD
+from tests.in_process_dbt import invoke_dbt
+from tests.lakes import LakePlan, write_study_tables
+from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
 LONELY = LakePlan(
-    n_relations=3,
-    n_questions_per_relation=4,
-    models=("only",),
+    datasets=("popqa",),
+    prompts=("zero_shot",),
+    models=("small",),
     methods=("closed_book",),
-    n_popularities=1,
-    share_missing=0,
-    share_zero=0,
-    one_question_relation=True,
+    measure="sitelinks",
+    last_month=None,
+    n_samples=2,
 )
 OF_PAIRS = ("fct_retrieval_quadrants", "fct_passage_effects", "fct_retrieval_recall", "fct_adaptive_accuracy")
 OF_ANSWERS = (
@@ -29,9 +31,14 @@ OF_ANSWERS = (
 )
 
 
-@pytest.fixture
-def lonely(monkeypatch: pytest.MonkeyPatch) -> Study:
-    return built_study(LONELY, monkeypatch)
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """The lake of `AWKWARD` after most of what it holds left the study, built with all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        study = copied_study(AWKWARD, patch, tmp_path_factory.mktemp("lonely") / "copy")
+        write_study_tables(lake_of(study), LONELY)
+        invoke_dbt(study, *STUDY_BUILD)
+        yield study
 
 
 def test_without_answers_what_is_asked_can_still_be_guessed(unanswered: Study) -> None:
@@ -41,35 +48,28 @@ def test_without_answers_what_is_asked_can_still_be_guessed(unanswered: Study) -
     assert guesses.accuracy_majority.notna().all()
 
 
+def test_what_left_the_study_stays_in_the_lake_and_out_of_the_marts(lonely: Study) -> None:
+    answers = mart(lonely, "fct_answers")
+    assert set(zip(answers.dataset, answers.prompt, answers.model, answers.method, strict=True)) == {
+        ("popqa", "zero_shot", "small", "closed_book")
+    }
+    sampled = mart(lonely, "fct_sampled_answers")
+    assert set(sampled.model) == {"small"}
+    assert set(sampled["sample"]) == {0, 1}
+    # Samples that the study no longer asks for are neither awaited nor counted: 2 of 2 are there.
+    consistency = mart(lonely, "fct_question_consistency")
+    assert consistency.cert.notna().sum() == (consistency.n_samples == 2).sum() > 0
+    counted = mart(lonely, "fct_lake_reconciliation").set_index("table_name").loc["answers"]
+    assert counted.n_lake == counted.n_outside_study + counted.n_mart
+    assert counted.n_mart == len(answers) < counted.n_lake
+    assert set(answers.popularity_measure) == {"sitelinks"}
+    assert answers.subject_popularity.notna().all()
+
+
 def test_without_retrieval_nothing_is_said_of_pairs(lonely: Study) -> None:
     assert [name for name in OF_PAIRS if not mart(lonely, name).empty] == []
     board = mart(lonely, "fct_leaderboard")
     assert board[["rank", "method", "is_adaptive"]].to_numpy().tolist() == [[1, "closed_book", False]]
-
-
-def test_popularity_that_does_not_vary_leaves_nulls_with_a_reason(lonely: Study) -> None:
-    relative = mart(lonely, "fct_accuracy_by_relative_popularity").set_index("relation")
-    assert set(relative.undefined) == {"no variance of popularity"}
-    assert relative.bin.isna().all()
-    assert relative.loc["all"].n_without_variance == len(mart(lonely, "fct_answers"))
-    correlations = mart(lonely, "fct_popularity_correlation").set_index("relation")
-    assert correlations[["pearson_binned", "point_biserial", "spearman"]].isna().all(axis=None)
-    assert set(correlations.pearson_binned_undefined) == {"too few bins"}
-    assert correlations.unbinned_undefined.value_counts().to_dict() == {
-        "no variance of popularity": 3,
-        "too few answers": 1,  # the relation of one question
-    }
-
-
-def test_levels_hold_every_answer_once(lonely: Study) -> None:
-    levels = mart(lonely, "fct_accuracy_by_popularity_level")
-    assert len(levels) == 6
-    assert levels.n.sum() == len(mart(lonely, "fct_answers")) == 9
-    empty = levels[levels.n == 0]
-    assert len(empty) == 5
-    assert empty[["accuracy", "ci_low", "ci_high"]].isna().all(axis=None)
-    least = mart(lonely, "fct_accuracy_least_popular")
-    pd.testing.assert_series_equal(least.n_least, pd.Series([3]), check_names=False)
 
 
 def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty(lonely: Study) -> None:
@@ -81,6 +81,6 @@ def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty
         assert rows[name], name
     for name in (
         "fct_method_comparison", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
-        "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects", "fct_generated_passages",
+        "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects",
     ):  # fmt: skip
         assert rows[name] == 0, name

@@ -71,6 +71,32 @@ def test_popularity_missing_everywhere_leaves_pairs_with_nulls_that_say_so(edges
     assert rows_of(edges, "fct_accuracy", "dataset == 'unknown'").accuracy.notna().all()
 
 
+def test_popularity_that_does_not_vary_leaves_nulls_with_a_reason(edges: Study) -> None:
+    key = "dataset == 'flat' and model == 'partial' and method == 'closed_book'"
+    relative = rows_of(edges, "fct_accuracy_by_relative_popularity", key).set_index("relation")
+    assert set(relative.undefined) == {"no variance of popularity"}
+    assert relative.bin.isna().all()
+    assert relative.loc["all"].n_without_variance == len(rows_of(edges, "fct_answers", key))
+    correlations = rows_of(edges, "fct_popularity_correlation", key)
+    assert set(correlations.pearson_binned_undefined) == {"too few bins"}
+    assert correlations.unbinned_undefined.value_counts().to_dict() == {
+        "no variance of popularity": 3,
+        "too few answers": 1,  # the relation of one question
+    }
+
+
+def test_levels_hold_every_answer_once(edges: Study) -> None:
+    key = "dataset == 'flat' and model == 'partial' and method == 'closed_book'"
+    levels = rows_of(edges, "fct_accuracy_by_popularity_level", key)
+    assert len(levels) == 6
+    assert levels.n.sum() == len(rows_of(edges, "fct_answers", key))
+    empty = levels[levels.n == 0]
+    assert len(empty) == 5
+    assert empty[["accuracy", "ci_low", "ci_high"]].isna().all(axis=None)
+    least = rows_of(edges, "fct_accuracy_least_popular", key)
+    assert least.n_least.tolist() == [5]  # of 17, as 4,000 of 14,267
+
+
 def test_equal_popularity_gives_one_bin_and_thresholds_of_always_or_never(edges: Study) -> None:
     assert set(rows_of(edges, "fct_accuracy_by_popularity", "dataset == 'flat' and n > 0").bin) == {0}
     thresholds = rows_of(edges, "fct_adaptive_thresholds", "dataset == 'flat'")

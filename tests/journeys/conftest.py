@@ -17,6 +17,7 @@ import pytest
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world
+from tests.warehouses import documentation
 
 
 @pytest.fixture(scope="session")
@@ -41,11 +42,14 @@ def marts(finished_home: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """The small study after its first run."""
+    """The small study after its first run. What depends on the dbt project alone was there before it."""
     folder = tmp_path_factory.mktemp("small")
     study = write_small_world(folder)
     (folder / "person").mkdir()
     put_parsed(folder / "home", study)
+    published = folder / "home/small/published"
+    published.mkdir()
+    shutil.copyfile(documentation(), published / "docs.html")
     done = run_study(folder / "home", study, HOME=str(folder / "person"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return Small(folder, study, done.stdout)
