@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dagster_project.core.home import DEFAULT_STUDY_FILE
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world
@@ -27,6 +28,7 @@ def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if finished:
         return Path(finished)
     home = tmp_path_factory.mktemp("default")
+    put_parsed(home, DEFAULT_STUDY_FILE)
     done = run_study(home, timeout=1_500)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return home
