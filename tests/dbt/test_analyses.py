@@ -35,6 +35,8 @@ STANDS_FOR = {
     ("what_an_accurate_answer_costs", "retrieval_method"): "method",
 }
 """Keys that a question shows under another name."""
+OF_CLOZE_QUERIES = {"consistent_and_wrong", "what_fixed_passages_do", "which_patterns_stand_apart"}
+"""Questions that this lake has no rows for; `test_pairs_of_patterns` asks them."""
 _REFERENCE = re.compile(r"\{\{ ref\('(\w+)'\) \}\}")
 
 
@@ -69,7 +71,8 @@ def test_every_question_says_where_it_is_asked_and_each_figure_has_one() -> None
     for file in ANALYSES:
         text = file.read_text(encoding="utf-8")
         head = text[: re.search(r"^(?!--)", text, re.MULTILINE).start()]  # type: ignore[union-attr]
-        assert re.match(r"-- PopQA(-TP)?, (Figure|Table|section|limitations)", head), file.name
+        where = r"-- (PopQA(-TP)?, (Figure|Table|section|limitations)|ParaRel|Atlas)"
+        assert re.match(where, head), file.name
         heads[file.stem] = " ".join(head.replace("--", " ").split())
     named = " ".join(heads.values())
     numbers = {int(n) for n in re.findall(r"\d+", " ".join(re.findall(r"Figures? ([\d, toand]+)", named)))}
@@ -79,7 +82,7 @@ def test_every_question_says_where_it_is_asked_and_each_figure_has_one() -> None
 
 def test_every_question_finds_something_in_the_published_file(published: duckdb.DuckDBPyConnection) -> None:
     rows = rows_of(published)
-    assert {name for name, n in rows.items() if n == 0} == set()
+    assert {name for name, n in rows.items() if n == 0} == OF_CLOZE_QUERIES
 
 
 def test_no_question_drops_a_key_of_what_it_reads(published: duckdb.DuckDBPyConnection) -> None:
@@ -100,7 +103,8 @@ def test_no_question_drops_a_key_of_what_it_reads(published: duckdb.DuckDBPyConn
         assert dropped == set(), name
         identity = [i for i, column in enumerate(columns) if column in shown | {"link", "passage_of"}]
         told = [tuple(row[i] for i in identity) for row in found.fetchall()]
-        assert len(told) == len(set(told)) > 0, name
+        assert len(told) == len(set(told)), name
+        assert told or name in OF_CLOZE_QUERIES
 
 
 def test_who_moved_most_is_no_empty_month_and_no_handful_of_readers() -> None:

@@ -7,15 +7,19 @@ majority objects.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from dagster_project.core.cloze import article_before_object
+from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from dagster_project.core.statistics.statistic import materialise
@@ -73,6 +77,8 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
                 own = {
                     n: text for n, text in own.items() if n == 1 or relation == "P3" or rng.uniform() < 0.85
                 }
+                if relation == "P1" and own.get(5) == gold:
+                    own[5] = OBJECTS[OBJECTS.index(gold) - 1]  # this pattern is right for no fact
                 if not own:
                     continue
                 facts[model, relation, key["question_id"]] = gold, own
@@ -209,6 +215,16 @@ def summed(parts: Iterable[Mapping[str, tuple[float, float]]]) -> dict[str, tupl
     }
 
 
+def right_patterns(facts: Mapping[Fact, Any], model: str, relation: str) -> tuple[float, int]:
+    """The share of the relation's patterns that are right for some fact, and their number."""
+    is_right: dict[int, bool] = defaultdict(bool)
+    for (who, which, _), (gold, own) in facts.items():
+        if (who, which) == (model, relation):
+            for number, text in own.items():
+                is_right[number] |= text == gold
+    return sum(is_right.values()) / len(is_right), len(is_right)
+
+
 def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fact, Any]]) -> None:
     study, facts = built
     found = mart(study, "fct_factual_consistency").set_index(["model", "relation", "measure"])
@@ -220,8 +236,10 @@ def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fa
                 for (who, which, _), (gold, own) in facts.items()
                 if (who, which) == (model, relation)
             )
+            | {"pattern_any_right": right_patterns(facts, model, relation)}
             for relation in PATTERNS
         }
+        assert by_relation["P1"]["pattern_any_right"] == (5 / 6, 6)
         assert {"consistency_other_tense", "consistency_same_lemma", "same_wrong"} <= set(by_relation["P1"])
         assert "consistency" not in by_relation["P3"]
         for measure in found.index.levels[2]:
@@ -238,7 +256,7 @@ def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fa
             everything = found.loc[model, "all", measure]
             assert everything.value == pytest.approx(np.mean(values), abs=1e-9)
             assert everything.n_relations == len(values)
-    assert len(found) == 2 * 4 * 15
+    assert len(found) == 2 * 4 * 16
 
 
 def test_intervals_hold_their_measure_and_bins_pool_the_linked_facts(
@@ -281,6 +299,23 @@ def test_facts_and_patterns_add_up_to_the_same_pairs(built: tuple[Study, dict[Fa
     again = of_patterns.groupby(["model", "relation"])[["n_pairs", "n_equal"]].sum()
     assert (by_relation == again).all(axis=None)
     assert len(of_patterns) == 2 * sum(map(len, PATTERNS.values()))
+    for row in of_patterns.itertuples():
+        errors, n = defaultdict(float), row.n_pairs
+        for (model, relation, question_id), (gold, own) in facts.items():
+            if (model, relation) == (row.model, row.relation) and row.paraphrase_id in own:
+                fitting = [number for number in own if fits(relation, number, gold)]
+                others = [number for number in fitting if number != row.paraphrase_id]
+                if row.paraphrase_id in fitting and others:
+                    equal = sum(own[number] == own[row.paraphrase_id] for number in others)
+                    errors[question_id] = equal - row.agreement * len(others)
+        m = len(errors)
+        if m >= 5:
+            error = math.sqrt(m / (m - 1) * sum(one**2 for one in errors.values())) / n
+            half = float(t.ppf(0.975, m - 1)) * error
+            ends = max(0, row.agreement - half), min(1, row.agreement + half)
+            assert (row.agreement_low, row.agreement_high) == pytest.approx(ends, abs=1e-5 + 0.003 * half)
+        else:
+            assert math.isnan(row.agreement_low)
 
 
 def test_a_checkpoint_has_the_measures_of_a_model_with_the_same_predictions(
@@ -300,3 +335,18 @@ def test_a_checkpoint_has_the_measures_of_a_model_with_the_same_predictions(
         if not math.isnan(row.ci_low):
             assert row.ci_low <= row.value <= row.ci_high
     assert len(found) == 4 * 2
+
+
+@pytest.mark.parametrize(
+    "name", ["consistent_and_wrong", "what_fixed_passages_do", "which_patterns_stand_apart"]
+)
+def test_the_ready_questions_find_something_and_say_of_what(
+    built: tuple[Study, dict[Fact, Any]], name: str
+) -> None:
+    text = (PROJECT_ROOT / "dbt" / "analyses" / f"{name}.sql").read_text(encoding="utf-8")
+    query = re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"marts.\1", text)
+    with duckdb.connect(str(built[0].home.build_warehouse), read_only=True) as connection:
+        found = connection.execute(query).df()
+    own = {"question_id", "paraphrase_id", "measure", "relation"} & {*found.columns}
+    assert len(found) > 0
+    assert not found.duplicated([*KEY, *own]).any()

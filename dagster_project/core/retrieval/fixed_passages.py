@@ -27,8 +27,9 @@ class RelevantPassages(Retriever):
 class CohesivePassages(Retriever):
     """The passages that `RelevantPassages` gives another fact, drawn among the facts of the same dataset and relation.
 
-    A fact with the same subject is not another one, nor is one without passages. All `queries` are its facts: a
-    question without a relation, or alone in it, has no hit.
+    A fact with the same subject is not another one, nor is one with the same question (of a namesake, or listed twice),
+    since its passages would be relevant, nor one without passages. All `queries` are its facts: a question without a
+    relation, or alone in it, has no hit.
     """
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
@@ -67,4 +68,4 @@ def _of_another(context: Context, found: Found, query: Query, facts: Sequence[Qu
 
 def _is_another(fact: Query, query: Query) -> bool:
     same_subject = query.subject_id is not None and fact.subject_id == query.subject_id
-    return fact.question_id != query.question_id and not same_subject
+    return fact.text != query.text and not same_subject

@@ -3,17 +3,17 @@
 What belongs here: lake table factual_consistency_intervals (SPEC §8): percentile intervals. What does not: the measures
 themselves and what a fact adds to them, which are dbt models (fct_factual_consistency, int_fact_measures).
 
-Every measure is a sum over facts divided by another sum over facts. A resample draws as many facts as the relation has,
-with replacement, and keeps a fact's patterns together. Its mean over relations has the relations that have a value. A bin
-of popularity has the facts of all relations together. All models, methods and prompts share the draws of a group of the
-same facts.
+Every measure is a sum over facts divided by another sum over facts, but for pattern_any_right: the share of patterns
+that are right for some fact. A resample draws as many facts as the relation has, with replacement, and keeps a fact's
+patterns together. Its mean over relations has the relations that have a value. A bin of popularity has the facts of all
+relations together. All models, methods and prompts share the draws of a group of the same facts.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,26 @@ from dagster_project.core.statistics.statistic import Statistic
 N_RESAMPLES = 1_000
 FEWEST = 5
 """With fewer facts there is no interval: resamples of one fact would all be the same."""
+PATTERN_ANY_RIGHT = "pattern_any_right"
+"""The share of patterns that are right for some fact. The query gives one row per pattern and its facts."""
 _TABLE = "factual_consistency_intervals"
 _KEY = ("dataset", "prompt", "model", "method")
 _SUMS = ("numerator", "denominator")
 _LISTS = ", ".join(f"list({one} order by question_id) as {one}" for one in _SUMS)
-_BY_RELATION = (
+_BY_FACT = (
     f"select {', '.join(_KEY)}, relation, null::int as bin, measure, {_LISTS} "  # noqa: S608
-    "from intermediate.int_fact_measures group by all order by all"
+    "from intermediate.int_fact_measures group by all"
 )
+_BY_PATTERN = (
+    f"select {', '.join(_KEY)}, relation, null::int as bin, '{PATTERN_ANY_RIGHT}' as measure, "  # noqa: S608
+    "list(coalesce(answers.is_correct, false)::double order by question_id) as numerator, "
+    "list(1::double) as denominator from intermediate.int_fact_agreement "
+    f"inner join (select distinct {', '.join(_KEY)}, relation, paraphrase_id from intermediate.int_candidate_answers) "
+    f"using ({', '.join(_KEY)}, relation) left join intermediate.int_candidate_answers as answers "
+    f"using ({', '.join(_KEY)}, relation, question_id, paraphrase_id) "
+    f"group by {', '.join(_KEY)}, relation, paraphrase_id"
+)
+_BY_RELATION = f"{_BY_FACT} union all by name {_BY_PATTERN} order by all"
 _BY_BIN = (
     f"select {', '.join(f'facts.{one}' for one in _KEY)}, 'all' as relation, bins.bin::int as bin, measure, {_LISTS} "  # noqa: S608
     "from intermediate.int_fact_measures as facts inner join intermediate.int_question_bins as bins "
@@ -76,7 +88,7 @@ def with_means(
     """
     for _, own in itertools.groupby(rows, key=lambda row: _of(row, *key)):
         together = list(own)
-        resampled = [*_resampled(together, key, drawn_by, seed)]
+        resampled = [*_shares_of_patterns(_resampled(together, key, drawn_by, seed))]
         for row, values in [*resampled, *_means(resampled)]:
             yield interval_row(row, key, values)
         progress.add(len(together))
@@ -96,6 +108,18 @@ def _resampled(
         drawn_from = seed_of(seed, map(str, _of(together[0], *drawn_by)))
         values = resampled_ratios(sums[0], sums[1], drawn_from, N_RESAMPLES)
         yield from ((row, values[:, at]) for at, row in enumerate(together))
+
+
+def _shares_of_patterns(resampled: Iterable[tuple[Row, Values]]) -> Iterator[tuple[Row, Values]]:
+    """The rows, those of a relation's patterns made one: the share of patterns that are right in each resample."""
+    patterns: dict[str, list[tuple[Row, Values]]] = {}
+    for row, values in resampled:
+        if row["measure"] == PATTERN_ANY_RIGHT:
+            patterns.setdefault(row["relation"], []).append((row, values > 0))
+        else:
+            yield row, values
+    for own in patterns.values():
+        yield own[0][0], np.mean([is_right for _, is_right in own], axis=0)
 
 
 def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Values]]:
@@ -126,7 +150,7 @@ def interval_row(row: Row, names: Sequence[str], values: Values) -> dict[str, An
 FACTUAL_CONSISTENCY = Statistic(
     "factual_consistency",
     tables=(_TABLE,),
-    models=("int_fact_measures", "int_question_bins"),
+    models=("int_fact_measures", "int_fact_agreement", "int_candidate_answers", "int_question_bins"),
     queries=(_BY_RELATION, _BY_BIN),
     compute=bootstrap_facts,
 )

@@ -21,8 +21,11 @@ from dagster_project.core.study.study import Study
 WORDINGS = 3
 
 
-def fact(number: int, relation: str | None, subject_id: str | None = None, dataset: str = "d") -> Query:
-    return Query(dataset, f"{number}", "text", subject_id or f"Q{number}", (), relation=relation)
+def fact(
+    number: int, relation: str | None, subject_id: str | None = None, dataset: str = "d", text: str = ""
+) -> Query:
+    own = text or f"text {number}"
+    return Query(dataset, f"{number}", own, subject_id or f"Q{number}", (), relation=relation)
 
 
 def found_for(queries: Sequence[Query]) -> dict[tuple[str, str, int], list[str]]:
@@ -79,10 +82,11 @@ def test_a_question_without_another_fact_has_no_passage(search: Callable[..., li
         fact(1, "capital"),
         fact(2, "father"), fact(3, "father", "Q2"),  # one subject: the same fact
         fact(4, None), fact(5, None),
+        fact(8, "composer", text="text 9"), fact(9, "composer"),  # of namesakes: what is found for one is of the other
         fact(6, "author"), fact(7, "author"),  # nothing was found for the seventh
     ]  # fmt: skip
     results = found_for(queries[:-1])
-    assert search(CohesivePassages(), queries, results)[:-1] == [[]] * 6
+    assert search(CohesivePassages(), queries, results)[:-1] == [[]] * 8
     assert search(CohesivePassages(), queries, results)[-1][0].startswith("d6-")
     assert search(RelevantPassages(), queries, results)[-1] == []
 

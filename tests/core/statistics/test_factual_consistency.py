@@ -52,6 +52,15 @@ def test_a_measure_that_few_resamples_have_is_undefined_and_in_no_mean() -> None
     assert high == pytest.approx((0.25 + 1) / 2)
 
 
+def test_a_pattern_counts_in_a_resample_that_draws_a_fact_for_which_it_is_right() -> None:
+    always, once, never = [1.0] * 6, [1.0] + [0.0] * 5, [0.0] * 6
+    patterns = [row("P1", own, [1.0] * 6, measure="pattern_any_right") for own in (always, once, never)]
+    found = intervals([*patterns, row("P1", [1.0] * 6, [4.0] * 6)], [])
+    assert found["P1", None, "pattern_any_right"] == pytest.approx((1 / 3, 2 / 3, None))
+    assert found["all", None, "pattern_any_right"] == pytest.approx((1 / 3, 2 / 3, None))
+    assert len(found) == 4
+
+
 def test_bins_have_rows_of_their_own_and_every_row_keeps_its_measure() -> None:
     measures = [row("all", [float(i)] * 6, [4.0] * 6, bin=i // 2, measure=f"m{i}") for i in range(4)]
     found = intervals([row("P1", [1.0], [1.0])], measures)

@@ -1,10 +1,10 @@
-"""Figures of semantic consistency (PopQA-TP) and of factual consistency (ParaRel)."""
+"""Figures of semantic consistency (PopQA-TP)."""
 
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import estimate, names, panels, points, series, share_y, tooltip
+from dagster_project.core.report.marks import names, panels, series, share_y, tooltip
 
 _COLUMNS = (
     *KEY[:3],
@@ -121,62 +121,6 @@ AGAINST_ACCURACY = Figure(
     ),
 )
 
-FACTUAL = Figure(
-    key="factual_consistency",
-    section="consistency",
-    title="Factual consistency",
-    shows="Facts are asked as sentences with a gap, in several patterns; the model chooses among the objects of the "
-    "relation. Consistency is the share of ordered pairs of patterns that get the same object, whether it is right or "
-    "not. `accuracy` is that of the first pattern, `majority_accuracy` that of always giving the most frequent object, "
-    "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
-    "are bootstrap 95 % intervals over facts.",
-    source="ParaRel (Elazar et al., 2021); SPEC §8",
-    tables=("fct_factual_consistency",),
-    sql="""select dataset, prompt, model, method,
-    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
-    relation, measure, n_facts, value, ci_low, ci_high
-from marts.fct_factual_consistency
-where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
-order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
-    columns=(
-        *KEY,
-        Column("relation", "relation"),
-        Column("measure", "measure"),
-        Column("n_facts", "facts", "count"),
-        Column("value", "value", "share", ("ci_low", "ci_high")),
-    ),
-    spec=panels(
-        "measure",
-        points(
-            {
-                "field": "value",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"domain": [0, 1]},
-                "axis": {"tickCount": 5, "grid": True},
-            },
-            names("relation"),
-            series("answered_by", "model and method"),
-            tooltip(
-                ("answered_by", "model and method"),
-                ("relation", "relation"),
-                ("measure", "measure"),
-                *estimate("value", "value", ".3f"),
-                ("n_facts", "facts", ","),
-            ),
-            low="ci_low",
-            high="ci_high",
-            offset="answered_by",
-            size=45,
-        ),
-        least=260,
-        rows="relation",
-        lanes="answered_by",
-        axis=120,
-    ),
-    plot_on="fct_factual_consistency",
-)
-
 PARAPHRASES = Figure(
     key="paraphrase_quality",
     section="consistency",
@@ -201,4 +145,4 @@ order by dataset, relation <> 'all', relation""",
     kind="table",
 )
 
-FIGURES = (BY_RELATION, AGAINST_ACCURACY, PARAPHRASES, FACTUAL)
+FIGURES = (BY_RELATION, AGAINST_ACCURACY, PARAPHRASES)

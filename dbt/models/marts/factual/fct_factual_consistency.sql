@@ -1,7 +1,29 @@
 {%- set key = 'dataset, prompt, model, method' -%}
-with together as (
+with measures as (
 
-    {{ means_over_relations(ref('int_fact_measures'), key) }}
+    select
+        {{ key }},
+        relation,
+        measure,
+        numerator,
+        denominator
+    from {{ ref('int_fact_measures') }}
+    union all by name
+    -- The one measure that counts patterns and not facts.
+    select
+        {{ key }},
+        relation,
+        'pattern_any_right' as measure,
+        bool_or(is_correct)::double as numerator,
+        1::double as denominator
+    from {{ ref('int_candidate_answers') }}
+    group by {{ key }}, relation, paraphrase_id
+
+),
+
+together as (
+
+    {{ means_over_relations('measures', key) }}
 
 ),
 

@@ -1,0 +1,187 @@
+"""Figures of factual consistency (ParaRel): by relation, by popularity, and of what retrievers find for the patterns."""
+
+from __future__ import annotations
+
+from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figures.memory import KEY
+from dagster_project.core.report.marks import (
+    curves,
+    estimate,
+    fixed,
+    names,
+    panels,
+    points,
+    popularity_x,
+    series,
+    share_y,
+    tooltip,
+)
+
+FEWEST_FACTS = 5
+"""Bins with fewer facts have no interval and are not drawn."""
+
+BY_RELATION = Figure(
+    key="factual_consistency",
+    section="consistency",
+    title="Factual consistency",
+    shows="Facts are asked as sentences with a gap, in several patterns; the model chooses among the objects of the "
+    "relation. Consistency is the share of ordered pairs of patterns that get the same object, whether it is right or "
+    "not. `accuracy` is that of the first pattern, `majority_accuracy` that of always giving the most frequent object, "
+    "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
+    "are bootstrap 95 % intervals over facts.",
+    source="ParaRel (Elazar et al., 2021); SPEC §8",
+    tables=("fct_factual_consistency",),
+    sql="""select dataset, prompt, model, method,
+    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    relation, measure, n_facts, value, ci_low, ci_high
+from marts.fct_factual_consistency
+where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
+    columns=(
+        *KEY,
+        Column("relation", "relation"),
+        Column("measure", "measure"),
+        Column("n_facts", "facts", "count"),
+        Column("value", "value", "share", ("ci_low", "ci_high")),
+    ),
+    spec=panels(
+        "measure",
+        points(
+            {
+                "field": "value",
+                "type": "quantitative",
+                "title": None,
+                "scale": {"domain": [0, 1]},
+                "axis": {"tickCount": 5, "grid": True},
+            },
+            names("relation"),
+            series("answered_by", "model and method"),
+            tooltip(
+                ("answered_by", "model and method"),
+                ("relation", "relation"),
+                ("measure", "measure"),
+                *estimate("value", "value", ".3f"),
+                ("n_facts", "facts", ","),
+            ),
+            low="ci_low",
+            high="ci_high",
+            offset="answered_by",
+            size=45,
+        ),
+        least=260,
+        rows="relation",
+        lanes="answered_by",
+        axis=120,
+    ),
+    plot_on="fct_factual_consistency",
+)
+
+BY_POPULARITY = Figure(
+    key="factual_consistency_by_popularity",
+    section="consistency",
+    title="Factual consistency by popularity",
+    shows="The same measures by the popularity of the subject ({popularity}), with the facts of all relations together. "
+    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins under "
+    f"{FEWEST_FACTS} facts. Bands are bootstrap 95 % intervals over facts.",
+    source="SPEC §8, by popularity",
+    tables=("fct_factual_consistency_by_popularity",),
+    sql=f"""select dataset, prompt, model, method,
+    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
+from marts.fct_factual_consistency_by_popularity
+where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and n_facts >= {FEWEST_FACTS}
+order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("measure", "measure"),
+        Column("bin_low", "popularity from", "number"),
+        Column("bin_high", "popularity to", "number"),
+        Column("n_facts", "facts", "count"),
+        Column("value", "value", "share", ("ci_low", "ci_high")),
+    ),
+    spec=panels(
+        "measure",
+        curves(
+            popularity_x(),
+            share_y("value", "share"),
+            "ci_low",
+            "ci_high",
+            series("answered_by", "model and method"),
+            tooltip(
+                ("answered_by", "model and method"),
+                ("bin_low", "popularity from", ",.0f"),
+                ("bin_high", "popularity to", ",.0f"),
+                *estimate("value", "value", ".3f"),
+                ("n_facts", "facts", ","),
+            ),
+        ),
+        least=260,
+    ),
+    plot_on="fct_factual_consistency_by_popularity",
+)
+
+RETRIEVERS = Figure(
+    key="retriever_consistency",
+    section="consistency",
+    title="Do two wordings find the same passages?",
+    shows="Two wordings of a question are compared by the passages that a retriever finds: those found for both as a "
+    "share of those found for either (`passages_jaccard`), the same for their titles, and the cosine of the wordings' "
+    "vectors. Pairs with equal answers and pairs with different answers are shown apart: if the passages decide the "
+    "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a question "
+    "together.",
+    source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
+    tables=("fct_retriever_consistency",),
+    sql="""select dataset, prompt, model, method, retriever, measure, answers,
+    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    if(answers = 'equal', n_agreeing, n_disagreeing) as n_pairs,
+    if(answers = 'equal', similarity_agreeing, similarity_disagreeing) as similarity,
+    if(answers = 'equal', similarity_agreeing_low, similarity_disagreeing_low) as ci_low,
+    if(answers = 'equal', similarity_agreeing_high, similarity_disagreeing_high) as ci_high,
+    correlation, correlation_low, correlation_high
+from marts.fct_retriever_consistency
+cross join (values ('equal'), ('different')) as split (answers)
+where relation = 'all' and model is not null
+    and if(answers = 'equal', similarity_agreeing, similarity_disagreeing) is not null
+order by dataset, prompt, retriever, measure, model, method, answers desc""",
+    columns=(
+        *KEY,
+        Column("retriever", "retriever"),
+        Column("measure", "measure"),
+        Column("answers", "answers"),
+        Column("n_pairs", "pairs", "count"),
+        Column("similarity", "similarity", "share", ("ci_low", "ci_high")),
+        Column("correlation", "correlation", "signed", ("correlation_low", "correlation_high")),
+    ),
+    spec=panels(
+        "measure",
+        points(
+            {
+                "field": "similarity",
+                "type": "quantitative",
+                "title": None,
+                "scale": {"zero": False},
+                "axis": {"tickCount": 5, "grid": True},
+            },
+            names("answered_by"),
+            fixed("answers", "answers", ["equal", "different"]),
+            tooltip(
+                ("answered_by", "model and method"),
+                ("answers", "answers"),
+                *estimate("similarity", "similarity", ".3f"),
+                ("n_pairs", "pairs", ","),
+                ("correlation", "correlation with equal answers", "+.3f"),
+            ),
+            low="ci_low",
+            high="ci_high",
+            offset="answers",
+            size=45,
+        ),
+        least=260,
+        rows="answered_by",
+        axis=120,
+    ),
+    choose=("retriever",),
+    plot_on="fct_retriever_consistency",
+)
+
+FIGURES = (BY_RELATION, BY_POPULARITY, RETRIEVERS)
