@@ -13,5 +13,5 @@ select
     round(subject_popularity, 1) as subject_popularity
 from {{ ref('fct_fact_agreement') }}
 where n_patterns > 1 and n_predictions = 1 and n_correct = 0
-order by subject_popularity desc nulls last, dataset, prompt, model, method, question_id
+order by subject_popularity desc nulls last, dataset asc, prompt asc, model asc, method asc, question_id asc
 limit 100

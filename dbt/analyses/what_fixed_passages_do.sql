@@ -12,4 +12,4 @@ select
     n_relations
 from {{ ref('fct_factual_consistency') }}
 where relation = 'all' and measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right', 'same_wrong')
-order by dataset, prompt, model, measure, value desc, method
+order by dataset asc, prompt asc, model asc, measure asc, value desc, method asc
