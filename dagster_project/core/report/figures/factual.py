@@ -17,9 +17,6 @@ from dagster_project.core.report.marks import (
     tooltip,
 )
 
-FEWEST_FACTS = 5
-"""Bins with fewer facts have no interval and are not drawn."""
-
 BY_RELATION = Figure(
     key="factual_consistency",
     section="consistency",
@@ -81,16 +78,16 @@ BY_POPULARITY = Figure(
     section="consistency",
     title="Factual consistency by popularity",
     shows="The same measures by the popularity of the subject ({popularity}), with the facts of all relations together. "
-    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins under "
-    f"{FEWEST_FACTS} facts. Bands are bootstrap 95 % intervals over facts.",
+    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few facts "
+    "for an interval. Bands are bootstrap 95 % intervals over facts.",
     source="SPEC §8, by popularity",
     tables=("fct_factual_consistency_by_popularity",),
-    sql=f"""select dataset, prompt, model, method,
+    sql="""select dataset, prompt, model, method,
     if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
     bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency_by_popularity
-where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and n_facts >= {FEWEST_FACTS}
-order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
+where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and ci_low is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",
     columns=(
         *KEY,
         Column("measure", "measure"),
