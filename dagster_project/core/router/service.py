@@ -179,4 +179,6 @@ def _add_errors(app: FastAPI) -> None:
     async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:
         # Without the values themselves: a NaN among them is no JSON.
         expected = {".".join(map(str, one["loc"])): str(one["msg"]) for one in error.errors()}
+        if "body" in expected and "json" not in request.headers.get("content-type", ""):
+            expected = {"header": "content-type: application/json, as curl --json sends it"}
         return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)

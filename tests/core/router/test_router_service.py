@@ -185,6 +185,7 @@ def test_a_body_that_is_no_json_is_told(client: Client, raw: str, kind: str) -> 
     refused = requests.post(f"{client.url}/decide", data=raw, headers={"Content-Type": kind}, timeout=30)
     assert refused.status_code == 422
     assert refused.json()["error"] == "the request does not fit"
+    assert ("curl --json" in str(refused.json()["expected"])) == (kind != "application/json")
 
 
 def test_unknown_routers_and_addresses_are_told(client: Client) -> None:
