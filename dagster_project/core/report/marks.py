@@ -39,7 +39,7 @@ def estimate(field: str, title: str, form: str, of: str | None = None) -> list[t
 
 def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
     """A difference of shares on the horizontal axis, in per cent, with its sign."""
-    axis = {"format": "+~%", "grid": True, "tickCount": ticks, "labelOverlap": "greedy", "labelFlush": False}
+    axis = {"format": "+~%", "grid": True, "tickCount": ticks}
     return {"field": field, "type": "quantitative", "title": title, "axis": axis}
 
 
