@@ -59,7 +59,9 @@ def _text(path: Path) -> str:
         return content.decode("utf-8")
     except FileNotFoundError:
         raise StudyError(f"{path}: no such study file; name one with STUDY=<file>") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise StudyError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
         raise StudyError(f"{path}: cannot be read ({error})") from None
 
 

@@ -1,7 +1,9 @@
 with source as (
 
     select * from {{ source('lake', 'generated_passages') }}
-    where {{ is_declared(['dataset', 'model']) }}
+    where
+        {{ is_declared(['dataset', 'model']) }}
+        and 'background' in (select methods.kind from {{ ref('stg_study__methods') }} as methods)
 
 ),
 
