@@ -158,5 +158,5 @@ def test_a_folder_holds_one_log(inspect_logs: Path, tmp_path: Path) -> None:
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    with pytest.raises(BackendError, match=r"package inspect_ai is not installed; .*longtail\[inspect\]"):
+    with pytest.raises(BackendError, match=r"package inspect_ai is not installed; run: .*\[inspect\]"):
         FORMAT.files(tmp_path, results("inspect"))

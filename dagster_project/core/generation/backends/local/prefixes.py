@@ -42,10 +42,12 @@ class _Node:
 
 
 def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[Group]:
-    """The grouping, with one prefix per row, that saves most tokens; every prompt keeps at least one own token.
+    """A grouping, with one prefix per row, that saves many tokens; every prompt keeps at least one own token.
 
     A group of n rows saves (n - 1) times its prefix, less `group_cost`. Groups come in the order of their
-    prompts' tokens, each row without one as a group of its own. Walks the tree of common beginnings bottom up.
+    prompts' tokens, each row without one as a group of its own. Walks the tree of common beginnings bottom up. The rows
+    of a longer beginning leave their groups for a shorter one all together or not at all. So another grouping may save
+    a little more, but no choice of whole beginnings does: groups of all prompts that begin alike.
     """
     order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
     opened: list[tuple[int, list[_Node]]] = [(0, [])]
