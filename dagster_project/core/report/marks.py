@@ -43,6 +43,13 @@ def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": title, "axis": axis}
 
 
+def value_x(field: str, whole: bool = False) -> dict[str, Any]:
+    """A measure on the horizontal axis, named by its panel. `whole`: from 0 to 1."""
+    scale: dict[str, Any] = {"domain": [0, 1]} if whole else {"zero": False}
+    axis = {"tickCount": 5, "grid": True}
+    return {"field": field, "type": "quantitative", "title": None, "scale": scale, "axis": axis}
+
+
 def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str, Any]:
     """Popularity on a logarithmic axis, marked at powers of ten only."""
     return {

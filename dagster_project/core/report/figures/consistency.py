@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import names, panels, series, share_y, tooltip
+from dagster_project.core.report.marks import names, panels, series, share_y, tooltip, value_x
 
 _COLUMNS = (
     *KEY[:3],
@@ -60,13 +60,7 @@ order by dataset, prompt, measure desc, model, relation""",
         {
             "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
             "encoding": {
-                "x": {
-                    "field": "value",
-                    "type": "quantitative",
-                    "title": None,
-                    "scale": {"zero": False},
-                    "axis": {"tickCount": 5, "grid": True},
-                },
+                "x": value_x("value"),
                 "y": {**names("relation"), "axis": {"grid": True}},
                 "color": series("model", "model"),
                 "shape": series("model", "model"),

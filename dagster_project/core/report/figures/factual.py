@@ -15,7 +15,11 @@ from dagster_project.core.report.marks import (
     series,
     share_y,
     tooltip,
+    value_x,
 )
+
+_ANSWERED_BY = "if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by"
+_MEASURES = "('consistency', 'accuracy', 'majority_accuracy', 'all_right')"
 
 BY_RELATION = Figure(
     key="factual_consistency",
@@ -28,12 +32,12 @@ BY_RELATION = Figure(
     "are bootstrap 95 % intervals over facts.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
     tables=("fct_factual_consistency",),
-    sql="""select dataset, prompt, model, method,
-    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    sql=f"""select dataset, prompt, model, method,
+    {_ANSWERED_BY},
     relation, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency
-where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and value is not null
-order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",
+where measure in {_MEASURES} and value is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",  # noqa: S608
     columns=(
         *KEY,
         Column("relation", "relation"),
@@ -44,13 +48,7 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
     spec=panels(
         "measure",
         points(
-            {
-                "field": "value",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"domain": [0, 1]},
-                "axis": {"tickCount": 5, "grid": True},
-            },
+            value_x("value", whole=True),
             names("relation"),
             series("answered_by", "model and method"),
             tooltip(
@@ -82,12 +80,12 @@ BY_POPULARITY = Figure(
     "for an interval. Bands are bootstrap 95 % intervals over facts.",
     source="SPEC §8, by popularity",
     tables=("fct_factual_consistency_by_popularity",),
-    sql="""select dataset, prompt, model, method,
-    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    sql=f"""select dataset, prompt, model, method,
+    {_ANSWERED_BY},
     bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency_by_popularity
-where measure in ('consistency', 'accuracy', 'majority_accuracy', 'all_right') and ci_low is not null
-order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",
+where measure in {_MEASURES} and ci_low is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
     columns=(
         *KEY,
         Column("measure", "measure"),
@@ -128,8 +126,8 @@ RETRIEVERS = Figure(
     "together.",
     source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
     tables=("fct_retriever_consistency",),
-    sql="""select dataset, prompt, model, method, retriever, measure, answers,
-    if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by,
+    sql=f"""select dataset, prompt, model, method, retriever, measure, answers,
+    {_ANSWERED_BY},
     if(answers = 'equal', n_agreeing, n_disagreeing) as n_pairs,
     if(answers = 'equal', similarity_agreeing, similarity_disagreeing) as similarity,
     if(answers = 'equal', similarity_agreeing_low, similarity_disagreeing_low) as ci_low,
@@ -139,7 +137,7 @@ from marts.fct_retriever_consistency
 cross join (values ('equal'), ('different')) as split (answers)
 where relation = 'all' and model is not null
     and if(answers = 'equal', similarity_agreeing, similarity_disagreeing) is not null
-order by dataset, prompt, retriever, measure, model, method, answers desc""",
+order by dataset, prompt, retriever, measure, model, method, answers desc""",  # noqa: S608
     columns=(
         *KEY,
         Column("retriever", "retriever"),
@@ -152,13 +150,7 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",
     spec=panels(
         "measure",
         points(
-            {
-                "field": "similarity",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"zero": False},
-                "axis": {"tickCount": 5, "grid": True},
-            },
+            value_x("similarity"),
             names("answered_by"),
             fixed("answers", "answers", ["equal", "different"]),
             tooltip(
