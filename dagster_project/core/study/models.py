@@ -8,7 +8,7 @@ not: which keys a backend understands (`study.backends`), and what a study needs
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,11 +50,11 @@ class Service:
 class Model:
     """A language model.
 
-    `path` is a hub id, a folder, `sandbox:s`, `sandbox:m` or `sandbox:l` for the reference models, a GGUF file (relative
-    to the study file, in `study_folder`), `package:<package>/<file>` for one that an installed package carries, or the
-    model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device or `auto`;
-    `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a service,
-    `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
+    `path` is a hub id, a folder or a GGUF file (relative to the study file, in `study_folder`), `sandbox:s`, `sandbox:m`
+    or `sandbox:l` for the reference models, `package:<package>/<file>` for a GGUF file that an installed package
+    carries, or the model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device
+    or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a
+    service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
     price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
     §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
     retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
@@ -81,7 +81,7 @@ class Model:
     passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()
-    study_folder: Path | None = None
+    study_folder: Path | None = field(default=None, compare=False)
 
     @property
     def generates(self) -> bool:
@@ -122,12 +122,11 @@ def read_model(read: Reader, top_k: int) -> Model:
         passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
+        study_folder=read.path.parent,
     )
-    if not model.is_gguf:
-        return model
-    if model.quantisation != "none":
+    if model.is_gguf and model.quantisation != "none":
         raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
-    return dataclasses.replace(model, study_folder=read.path.parent)
+    return model
 
 
 def _passages(read: Reader, default: int, top_k: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.models import Model
 
 _SANDBOX = "sandbox:"
@@ -30,7 +31,7 @@ def local_parameters(model: Model) -> int | None:
     if model.path.startswith(_SANDBOX):
         folder = reference_model_path(model.path.removeprefix(_SANDBOX))
     else:
-        folder = Path(model.path).expanduser()
+        folder = place_of(model.path, model.study_folder)
     return count_parameters(folder) or None if folder.is_dir() else None
 
 

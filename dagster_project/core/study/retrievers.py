@@ -83,6 +83,7 @@ def _encoder(read: Reader) -> EncoderSettings:
         device=read.optional("device", read.text),
         batch_tokens=read.optional("batch_tokens", lambda key: read.number(key, 0, 64)),
         search=_ivf_pq(read) if search is IvfPq else _hnsw(read) if search is Hnsw else None,
+        study_folder=read.path.parent,
     )
 
 
@@ -106,5 +107,5 @@ def _hnsw(read: Reader) -> Hnsw:
 
 
 def _only(read: Reader, *settings: type[Any]) -> None:
-    names = (field.name for one in settings for field in dataclasses.fields(one))
+    names = {field.name for one in settings for field in dataclasses.fields(one)} - {"study_folder"}
     read.only("name", "kind", *names)

@@ -6,7 +6,8 @@ What belongs here: their keys and defaults. What does not: the models themselves
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from dagster_project.core.study.reader import Reader
 
@@ -26,12 +27,13 @@ class Embeddings:
 
 @dataclass(frozen=True)
 class Nli:
-    """A sequence-classification model that says whether one answer entails another (SPEC §7): a folder or hub id, its
-    revision, and a torch device or `auto`."""
+    """A sequence-classification model that says whether one answer entails another (SPEC §7): a folder (relative to the
+    study file, in `study_folder`) or hub id, its revision, and a torch device or `auto`."""
 
     path: str
     revision: str | None = None
     device: str = "auto"
+    study_folder: Path | None = field(default=None, compare=False)
 
 
 def read_embeddings(read: Reader) -> Embeddings:
@@ -47,6 +49,6 @@ def read_embeddings(read: Reader) -> Embeddings:
 
 def read_nli(read: Reader) -> Nli:
     """Key `nli`. Errors: `StudyError`."""
-    read.only(*(f.name for f in dataclasses.fields(Nli)))
+    read.only(*(f.name for f in dataclasses.fields(Nli) if f.name != "study_folder"))
     revision = read.optional("revision", read.text)
-    return Nli(path=read.text("path"), revision=revision, device=read.text("device", Nli.device))
+    return Nli(read.text("path"), revision, read.text("device", Nli.device), read.path.parent)

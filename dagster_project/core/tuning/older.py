@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 
 from dagster_project.core.retriever_settings import EncoderSettings
+from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.study import Study
 from dagster_project.core.whole_files import remove
 
@@ -38,4 +39,4 @@ def _named(study: Study) -> dict[Path, str]:
             found |= {
                 path: f"retriever {one.name}" for path in (one.settings.path, one.settings.query_path) if path
             }
-    return {Path(path).expanduser().resolve(): name for path, name in found.items()}
+    return {place_of(path, study.path.parent): name for path, name in found.items()}

@@ -186,7 +186,7 @@ def test_what_the_study_asks_is_checked_before_anything_loads(
         ("transformers", "{here}/folder/tinny", "there is no folder .*tinny, and no hub id looks like it"),
         ("transformers", "{here}/folder/tiny", None),
         ("transformers", "{here}/folder", "folder lacks config.json, which every model's folder holds"),
-        ("transformers", "./folder", "there is no folder ./folder, and no hub id looks like it"),
+        ("transformers", "./folder", "there is no folder .*/folder, and no hub id looks like it"),
         ("transformers", "~nobody_has_this_name/tiny", "names no folder"),
         ("transformers", "x" * 4_000, "names no folder .*File name too long"),
         ("transformers", "org/name", "model tiny: org/name is no folder, not in the local hub cache"),

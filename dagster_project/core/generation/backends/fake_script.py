@@ -33,10 +33,10 @@ import re
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.models import Model
 
 RULES = ("digest", "passage", "echo")
@@ -107,7 +107,7 @@ def read_script(model: Model) -> Script:
         rule, _, query = model.path.removeprefix("fake:").partition("?")
         return _script(model, {"rule": rule, **dict(urllib.parse.parse_qsl(query))})
     try:
-        options = json.loads(Path(model.path).expanduser().read_text(encoding="utf-8"))
+        options = json.loads(place_of(model.path, model.study_folder).read_text(encoding="utf-8"))
     except (OSError, ValueError, RuntimeError) as error:  # RecursionError, and the home of nobody
         raise BackendError(f"model {model.name}: fake script {model.path} cannot be read ({error})") from None
     if not isinstance(options, dict):

@@ -15,9 +15,9 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.model_files import PATTERNS, ModelFiles, find_files, is_complete
 from dagster_project.core.study.gguf_files import find_gguf, read_header
+from dagster_project.core.study.model_paths import folder_of, place_of
 from dagster_project.core.study.models import Model
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SANDBOX = "sandbox:"
 _HUB_TIMEOUT_S = 8.0
@@ -78,17 +78,7 @@ def _local_folder(model: Model) -> Path | None:
             return reference_model_path(model.path.removeprefix(_SANDBOX))
         except BackendError as error:
             raise BackendError(f"model {model.name}: {error}") from None
-    try:
-        folder = Path(model.path).expanduser()
-        if folder.is_dir():
-            return folder.resolve()
-    except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
-        raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
-    if not _HUB_ID.fullmatch(model.path):
-        raise BackendError(
-            f"model {model.name}: there is no folder {model.path}, and no hub id looks like it"
-        )
-    return None
+    return folder_of(model)
 
 
 def _folder(model: Model, folder: Path) -> Weights:
@@ -150,6 +140,7 @@ def _why_not(model: Model, error: Exception) -> str:
     """Why a hub model cannot be had, in one line."""
     from huggingface_hub import errors
 
+    here = place_of(model.path, model.study_folder)
     if isinstance(error, errors.RevisionNotFoundError):
         return (
             f"hub model {model.path} has no revision {model.revision}; name a branch, a tag or a full commit"
@@ -157,13 +148,13 @@ def _why_not(model: Model, error: Exception) -> str:
     if isinstance(error, errors.GatedRepoError):
         return f"hub model {model.path} wants its terms accepted on its page, and a login: run hf auth login"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"there is no folder {model.path}, and no hub model of this name that this login may see"
+        return f"there is no folder {here}, and no hub model of this name that this login may see"
     at = f" at revision {model.revision}" if model.revision else ""
     cached = _cached_revisions(model)
     there = f", which holds {', '.join(cached)}" if cached else ""
     return (
         f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
-        f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE"
+        f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE; as a folder it would be {here}"
     )
 
 

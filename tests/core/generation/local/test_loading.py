@@ -292,7 +292,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     [
         ("some/wrong", "hub model some/wrong has no revision v9; name a branch, a tag or a full commit"),
         ("some/gated", "hub model some/gated wants its terms accepted on its page, and a login"),
-        ("some/nothing", "there is no folder some/nothing, and no hub model of this name"),
+        ("some/nothing", f"there is no folder {Path.cwd()}/some/nothing, and no hub model of this name"),
         ("some/broken", "and cannot be downloaded"),
     ],
 )
