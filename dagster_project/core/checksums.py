@@ -1,22 +1,70 @@
-"""Checksums of stored files: computed once per process for a file that nobody has written since.
+"""Checksums of stored files: recorded when a folder is written, compared once per process before its files are used.
 
-What belongs here: the checksum of a file, and how a changed file is recognised. What does not: where checksums are
-recorded, and what happens to a damaged file (the modules that store files).
+What belongs here: the checksum of a file, the record of a folder's files, and how they differ from it. What does not:
+what happens to a damaged file (the modules that store files).
 
-A flipped bit on a disk changes no time and no size, so each run computes every checksum that it needs anew.
+A flipped bit on a disk changes no time and no size, so each run computes every checksum that it needs anew. Only then
+may a file be mapped into memory: a library that follows a damaged offset can end the whole process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+
+from dagster_project.core.whole_files import whole
+
+RECORD = "SHA256SUMS"
+"""Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
+CHANGED = "is not as it was written"
 
 
 def file_checksum(path: Path) -> str:
     """SHA-256 of a file, as hexadecimal digits. Errors: `OSError`."""
     found = path.stat()
     return _checksum(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+def record(folder: Path) -> None:
+    """Write the checksums of all files below `folder` to its `SHA256SUMS`. Errors: `OSError`."""
+    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder)]
+    with whole(folder / RECORD) as target:
+        target.write_text("".join(lines), encoding="utf-8")
+
+
+def differences(folder: Path) -> dict[str, str]:
+    """What is wrong with each file below `folder` that differs from the record; empty where none does.
+
+    A folder of an earlier version has no record. It is taken as it is, and gets one.
+    """
+    try:
+        text = (folder / RECORD).read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        with contextlib.suppress(OSError):  # a folder that cannot be written
+            record(folder)
+        return {}
+    recorded = {name: checksum for checksum, _, name in (line.partition("  ") for line in text.splitlines())}
+    found = dict(_checksums(folder))
+    wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
+    wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
+    wrong |= {name: CHANGED for name in found.keys() & recorded.keys() if found[name] != recorded[name]}
+    return dict(sorted(wrong.items()))
+
+
+def _checksums(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and checksum of each file. One that the disk does not give back has its error instead."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.name != RECORD and file.suffix != ".part":
+            name = file.relative_to(folder).as_posix()
+            try:
+                yield name, file_checksum(file)
+            except FileNotFoundError:  # another process has removed it
+                continue
+            except OSError as error:
+                yield name, f"({error.strerror})"
 
 
 @functools.lru_cache(maxsize=65_536)

@@ -4,6 +4,9 @@ What belongs here: folders, fingerprints and the report of a build. What does no
 own module), and its parts (`whole_files`). An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers
 the passages' content, the retriever's settings and its code: a folder of that name holds the right index, and without it
 the index must be built. While it is built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
+
+Checksums (`core.checksums`) of an index, of the sorted passages and of the shared vectors are recorded when these are
+written, and compared once per process before anything is mapped into memory.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.checksums import CHANGED, RECORD, differences, record
 from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.files import sync
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.lake import Lake
 from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
-from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.retrieval.stored_passages import StoredPassages, open_passages
 from dagster_project.core.study.study import Study
 from dagster_project.core.whole_files import remove
 
@@ -61,10 +65,12 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     tool = load_retriever(study.method(retriever))
     stamp = index_fingerprint(lake, tool)
     folder = study.home.indexes / retriever / stamp
-    report = _report(folder)
-    if report:
+    report, fault = _report(folder), _damage(folder) if folder.is_dir() else None
+    if report and not fault:
         log.info("%s index: already there (%d passages)", retriever, report.n_passages)
         return report
+    if fault:
+        log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
     lock = study.home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _built(study, lake, retriever, folder, log)
@@ -84,6 +90,20 @@ def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> P
     return folder
 
 
+def searchable_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassages:
+    """The lake's passages, as `open_passages`; sorted again where a file of theirs is not as it was written."""
+    folder = study.home.indexes / "passages"
+    for other in folder.glob("*"):
+        for name, fault in differences(other).items():
+            log.warning("passages: %s %s (%s): they are sorted again", name, fault, other)
+            remove(other)
+            break
+    passages = open_passages(study, lake, log)
+    for other in folder.glob("*"):
+        differences(other)  # new files have no record yet
+    return passages
+
+
 def index_fingerprint(lake: Lake, tool: Retriever) -> str:
     """A hash of all that decides an index of `tool` over the lake's passages."""
     return fingerprint(*_made_of(lake, tool).values())
@@ -92,12 +112,15 @@ def index_fingerprint(lake: Lake, tool: Retriever) -> str:
 def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.Logger) -> IndexReport:
     started = time.perf_counter()
     tool = load_retriever(study.method(retriever))
-    passages = open_passages(study, lake, log)
+    passages = searchable_passages(study, lake, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
         _begin(staging, folder)
         cache = study.home.cache / "indexes"
+        _remove_damaged(cache, log)
         tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
+        for vectors in cache.glob("*"):
+            record(vectors)
         seconds = round(time.perf_counter() - started, 3)
         for part in sorted(staging.rglob("*")):
             sync(part)
@@ -111,6 +134,7 @@ def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.
         told = {**built, "files": files, "made_of": _made_of(lake, tool)}
         (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
         sync(staging / _REPORT)
+        record(staging)
         folder.parent.mkdir(parents=True, exist_ok=True)
         os.rename(staging, folder)
         sync(folder.parent)
@@ -131,12 +155,21 @@ def _begin(staging: Path, damaged: Path) -> None:
     if damaged.exists() and not staging.exists():
         staging.parent.mkdir(parents=True, exist_ok=True)
         os.rename(damaged, staging)
-        expected = _told(staging).get("files", {})
-        for name in expected.items() ^ _sizes(staging).items():
-            remove(staging / Path(name[0]).parts[0])
+        for name in _wrong(staging):
+            remove(staging / Path(name).parts[0])
     remove(damaged)
     staging.mkdir(parents=True, exist_ok=True)
-    remove(staging / _REPORT)
+    for name in (_REPORT, RECORD):
+        remove(staging / name)
+
+
+def _remove_damaged(cache: Path, log: logging.Logger) -> None:
+    """Remove what is no longer as it was written of the parts that indexes share: whoever needs one makes it again."""
+    for folder in cache.glob("*"):
+        for name, fault in differences(folder).items():
+            if fault == CHANGED:
+                log.warning("%s %s: it is encoded again where it is needed", folder / name, fault)
+                remove(folder / name)
 
 
 def _made_of(lake: Lake, tool: Retriever) -> dict[str, str]:
@@ -148,13 +181,7 @@ def _made_of(lake: Lake, tool: Retriever) -> dict[str, str]:
 def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
     """What is wrong with an index; None where it can be searched."""
     if folder.is_dir():
-        found = _sizes(folder)
-        for name, size in _told(folder).get("files", {"index.json": 1}).items():
-            if name not in found:
-                return f"lacks {name}"
-            if found[name] != size:
-                return f"is damaged: {name} has {found[name]:,} bytes instead of {size:,}"
-        return None
+        return _damage(folder)
     others = [told for path in folder.parent.glob("*") if (told := _told(path).get("made_of"))]
     for what, wanted in made_of.items():
         if others and others[0].get(what) != wanted:
@@ -162,12 +189,26 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
     return "is missing"
 
 
+def _damage(folder: Path) -> str | None:
+    return next((f"is damaged: {name} {fault}" for name, fault in _wrong(folder).items()), None)
+
+
+def _wrong(folder: Path) -> dict[str, str]:
+    """What is wrong with each damaged file of an index. Where an earlier version recorded sizes alone, they decide, and
+    the index gets its checksums now."""
+    if (folder / RECORD).exists():
+        return differences(folder)
+    expected = _told(folder).get("files", {_REPORT: 0})
+    wrong = {name: "is missing or has another size" for name, _ in expected.items() ^ _sizes(folder).items()}
+    return wrong or differences(folder)
+
+
 def _report(folder: Path) -> IndexReport | None:
-    """The report of the index in `folder`; None where there is no index, or its files have another size."""
+    """The report of the index in `folder`; None where there is no index."""
     told = _told(folder)
-    if not told or told.pop("files") != _sizes(folder):
+    if not told:
         return None
-    told.pop("made_of")
+    del told["files"], told["made_of"]
     return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
 
 
@@ -189,5 +230,5 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != _REPORT)
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name not in (_REPORT, RECORD))
     return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

@@ -28,8 +28,7 @@ from dagster_project.core.retrieval.base import (
     Retriever,
     load_retriever,
 )
-from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder
-from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder, searchable_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.study.study import Study
 
@@ -91,7 +90,7 @@ def _compute(study: Study, lake: Lake, retriever: str, tool: Retriever, log: log
 def open_context(study: Study, lake: Lake, retriever: str, tool: Retriever, log: logging.Logger) -> Context:
     """What a retriever of the study searches with. Errors: as `retrieve_passages`."""
     return Context(
-        passages=open_passages(study, lake, log),
+        passages=searchable_passages(study, lake, log),
         folder=index_folder(study, lake, retriever, tool),
         cache=study.home.cache / "indexes",
         log=log,

@@ -17,10 +17,9 @@ from dagster_project.core.generation.prompts.build import text_apart, text_as_re
 from dagster_project.core.lake import Lake
 from dagster_project.core.methods import VERBALISED, Method
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import index_folder
+from dagster_project.core.retrieval.indexes import index_folder, searchable_passages
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows, read_vectors
-from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
 
@@ -34,7 +33,7 @@ class FixedIndex:
     def __init__(self, study: Study, lake: Lake, method: Method, log: logging.Logger) -> None:
         folder = index_folder(study, lake, method.name, load_retriever(method))
         self._parts = list(read_vectors(folder))
-        self._passages = open_passages(study, lake, log)
+        self._passages = searchable_passages(study, lake, log)
         self._method = method
         whole = lake.read("passages", columns=["passage_id"], only=pc.field("source") == VERBALISED)
         self._verbalised = frozenset(whole["passage_id"].to_pylist())

@@ -159,7 +159,7 @@ def test_a_damaged_or_other_index_is_refused_by_name(
     report = build_index(rdf_study, searchable, "bm25", log)
     whole = files_of(report.path)
     (report.path / "00000" / "tokens.arrow").unlink()
-    with pytest.raises(IndexMissingError, match=r"lacks 00000/tokens\.arrow"):
+    with pytest.raises(IndexMissingError, match=r"00000/tokens\.arrow is missing"):
         retrieve_passages(rdf_study, searchable, "bm25", log)
     again = build_index(rdf_study, searchable, "bm25", log)
     assert not again.was_current
