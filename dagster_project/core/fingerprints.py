@@ -25,7 +25,7 @@ _PAGE_FILES = frozenset({".js", ".css", ".html"})
 CANNOT_CHANGE_ROWS = (
     # how work is stored, reported, retried and timed
     *("blob_store", "checksums", "deadlines", "disk", "errors", "files", "fingerprints", "home", "http", "lake"),
-    *("lake_rows", "ownership", "progress", "threads", "wikimedia.transport", "wikimedia.services"),
+    *("lake_rows", "lake_stamps", "ownership", "progress", "threads", "wikimedia.transport", "wikimedia.services"),
     *("wikimedia.dump_store", "imports.places", "needs"),
     # what a fingerprint contains separately: a table's columns (`lake`), the study's slice, methods' flags, the world
     *("tables", "study", "methods", "sandbox"),

@@ -1,18 +1,20 @@
 """The lake: Parquet files that appear whole or not at all, one per partition. Each table has one writer.
 
 What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
-(`tables`), rows as Arrow and the hash of their content (`lake_rows`), generation's row cache
-(`generation.engine.row_cache`), and anything that computes.
+(`tables`), rows as Arrow and the hash of their content (`lake_rows`), what a file records about itself and whether it
+is damaged (`lake_stamps`), generation's row cache (`generation.engine.row_cache`), and anything that computes.
 
-The Parquet metadata of each file has two stamps. `fingerprint` is a hash of all inputs; it tells a current partition
-from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it.
+The Parquet metadata of each file has two stamps and a checksum. `fingerprint` is a hash of all inputs; it tells a
+current partition from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it. A
+damaged partition is not current, so its stage makes it again, and no later stage reads it.
 """
 
 from __future__ import annotations
 
-import json
+import functools
+import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,13 +25,20 @@ import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError, printable
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
-from dagster_project.core.fingerprints import fingerprint as fingerprint_of
 from dagster_project.core.lake_rows import BATCH_ROWS, conform, content_hash, part_of
+from dagster_project.core.lake_stamps import (
+    Stamp,
+    columns_of,
+    content_of,
+    damage_of,
+    metadata_of,
+    seal,
+    stamp_of,
+)
 from dagster_project.core.tables import TABLES
 
 _LOG = logging.getLogger("longtail")
 WHOLE = "all"
-_STAMP = b"longtail"
 _SCHEMA_FILE = "_schema"
 _RAW_LIMIT = 2_000
 
@@ -57,17 +66,6 @@ class QuarantinedRow:
     row_key: str
     reason: str
     raw: str
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """What a partition's file records about itself; `columns` is a hash of the table's columns when it was written."""
-
-    fingerprint: str
-    content: str
-    n_rows: int
-    n_quarantined: int
-    columns: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,10 +121,10 @@ class Lake:
                     )
                     self.discard(name, partition)
             path = self.path(name, _SCHEMA_FILE)
-            if _schema_of(path) == table.schema:
-                continue
-            with atomic_file(path) as temporary:
-                pq.write_table(table.schema.empty_table(), temporary)
+            content = _without_rows(table.schema)
+            if not path.exists() or path.read_bytes() != content:
+                with atomic_file(path) as temporary:
+                    temporary.write_bytes(content)
 
     def write(
         self,
@@ -144,22 +142,20 @@ class Lake:
         parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
         first = conform(table, next(parts, ()))
         hashes, n_rows = [content_hash(first)], first.num_rows
-        with (
-            atomic_file(self.path(table, partition)) as temporary,
-            pq.ParquetWriter(temporary, TABLES[table].schema, compression="zstd") as writer,
-        ):
-            writer.write_table(first)
-            for part in parts:
-                data = conform(table, part)
-                writer.write_table(data)
-                hashes.append(content_hash(data))
-                n_rows += data.num_rows
-            aside = list(quarantined)
-            if table != "quarantine":
-                self._write_quarantine(table, partition, aside, fingerprint)
-            content = hashes[0] if len(hashes) == 1 else fingerprint_of(*hashes)
-            stamp = Stamp(fingerprint, content, n_rows, len(aside), _columns(table))
-            writer.add_key_value_metadata({_STAMP: json.dumps(stamp.__dict__).encode()})
+        with atomic_file(self.path(table, partition)) as temporary:
+            with pq.ParquetWriter(temporary, TABLES[table].schema, compression="zstd") as writer:
+                writer.write_table(first)
+                for part in parts:
+                    data = conform(table, part)
+                    writer.write_table(data)
+                    hashes.append(content_hash(data))
+                    n_rows += data.num_rows
+                aside = list(quarantined)
+                if table != "quarantine":
+                    self._write_quarantine(table, partition, aside, fingerprint)
+                stamp = Stamp(fingerprint, content_of(hashes), n_rows, len(aside), columns_of(table))
+                writer.add_key_value_metadata(metadata_of(stamp))
+            seal(temporary)
         return stamp
 
     def discard(self, table: str, partition: str = WHOLE) -> None:
@@ -174,6 +170,9 @@ class Lake:
         stamp = self.current(table, fingerprint, partition)
         if stamp:
             return Outcome(table, partition, stamp, was_current=True)
+        for name, part in ((table, partition), ("quarantine", f"{table}|{partition}")):
+            if damage := damage_of(name, self.path(name, part)):
+                _LOG.warning("%s; lake/%s makes it again", damage, table)
         computed = compute()
         stamp = self.write(
             table,
@@ -195,12 +194,7 @@ class Lake:
 
         Errors: `LakeError` naming the table, the partition and what to materialise.
         """
-        path = self.path(table, partition)
-        if not path.exists():
-            where = "" if partition == WHOLE else f", partition {partition}"
-            raise LakeError(
-                f"lake table {table}{where} is missing ({path}); materialise asset lake/{table} first"
-            )
+        path = self._intact(table, partition)
         try:
             return pq.read_table(path, columns=columns, partitioning=None, filters=only)
         except (pa.ArrowException, OSError) as error:
@@ -215,8 +209,7 @@ class Lake:
 
     def batches(self, table: str, partition: str = WHOLE) -> Iterator[pa.Table]:
         """The rows of a partition that may be larger than memory, in order. Errors: as `read`."""
-        self.content(table, partition)
-        with pq.ParquetFile(self.path(table, partition)) as file:
+        with pq.ParquetFile(self._intact(table, partition)) as file:
             for batch in file.iter_batches(BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 
@@ -235,24 +228,46 @@ class Lake:
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
-            metadata = pq.read_metadata(self.path(table, partition)).metadata
-            return Stamp(**json.loads(metadata[_STAMP]))
-        except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
+            return stamp_of(table, self.path(table, partition))
+        except (FileNotFoundError, LakeError):
             return None
 
     def current(self, table: str, fingerprint: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition that was made from exactly these inputs; None where it must be computed."""
         stamp = self.stamp(table, partition)
-        is_current = stamp and (stamp.fingerprint, stamp.columns) == (fingerprint, _columns(table))
-        return stamp if is_current else None
+        if not stamp or (stamp.fingerprint, stamp.columns) != (fingerprint, columns_of(table)):
+            return None
+        aside = self.stamp("quarantine", f"{table}|{partition}")
+        return stamp if stamp.n_quarantined == (aside.n_rows if aside else 0) else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
-        """The content hash of an input, for a fingerprint. Errors: `LakeError` where the input is missing."""
-        stamp = self.stamp(table, partition)
-        if stamp is None:
-            self.read(table, partition)
-            raise LakeError(f"{self.path(table, partition)} carries no stamp; materialise lake/{table} again")
-        return stamp.content
+        """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
+        return stamp_of(table, self._intact(table, partition)).content
+
+    def require_intact(self, left_out: Collection[str] = ()) -> None:
+        """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.
+
+        Errors: `LakeError` that names the first damaged file, and what makes it again.
+        """
+        for table in [name for name in TABLES if name not in left_out]:
+            for partition in self.partitions(table):
+                self._intact(table, partition)
+
+    def _intact(self, table: str, partition: str) -> Path:
+        """The file of a partition that is as it was written. Errors: `LakeError` that says what makes it again."""
+        path = self.path(table, partition)
+        owner, _, owned = partition.partition("|") if table == "quarantine" else (table, "", partition)
+        where = "" if owned == WHOLE else f", partition {owned},"
+        if not path.exists():
+            raise LakeError(
+                f"lake table {table}{where.rstrip(',')} is missing ({path}); materialise asset lake/{owner} first"
+            )
+        if damage := damage_of(table, path):
+            raise LakeError(
+                f"{damage}; materialise asset lake/{owner}{where} again, or delete the file if the study has no "
+                "such partition any more"
+            )
+        return path
 
     def _write_quarantine(self, table: str, partition: str, aside: list[QuarantinedRow], stamp: str) -> None:
         name = f"{table}|{partition}"
@@ -273,13 +288,8 @@ class Lake:
         self.write("quarantine", rows, fingerprint=stamp, partition=name)
 
 
-def _columns(table: str) -> str:
-    """A hash of the table's columns: a partition with other columns is not current."""
-    return fingerprint_of(str(TABLES[table].schema))
-
-
-def _schema_of(path: Path) -> pa.Schema | None:
-    try:
-        return pq.read_schema(path)
-    except (pa.ArrowException, OSError):
-        return None
+@functools.cache
+def _without_rows(schema: pa.Schema) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(schema.empty_table(), sink)
+    return sink.getvalue()

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
 
-from dagster_project.core.statistics.registry import STATISTICS
+from dagster_project.core.statistics.registry import MADE_BY_BUILD, STATISTICS
 from dagster_project.core.statistics.statistic import Statistic, materialise
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
@@ -41,6 +41,8 @@ def warehouse_models(
     context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
 ) -> Iterator[Any]:
     """Staging models, intermediate models and the marts that do not need the bootstrap, with their tests as checks."""
+    with clear_errors():
+        study.lake.require_intact(left_out=MADE_BY_BUILD)
     clear_build(study.study, LOG)
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
@@ -85,6 +87,8 @@ def warehouse_adaptive(
     context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
 ) -> Iterator[Any]:
     """The marts with the bootstrap's intervals."""
+    with clear_errors():
+        study.lake.require_intact()
     yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
 
 

@@ -47,5 +47,7 @@ def test_damaged_passages_are_named(rdf_study: Study, searchable: Lake, log: log
     retrieve_passages(study, searchable, "oracle", log)
     path = searchable.path("passages")
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(LakeError, match=r"passages/all\.parquet cannot be read .*; delete it"):
+    with pytest.raises(
+        LakeError, match=r"passages/all\.parquet is damaged: .*; materialise asset lake/passages again"
+    ):
         cite_passages(study, searchable, log)
