@@ -5,7 +5,7 @@ What belongs here: how SQLite writes the history. What does not: what is in it, 
 Dagster opens and closes a database for each of a run's thousand events. SQLite then waits for the disk twice: for the
 event, and since the last connection has closed. Here one connection to each database stays open, and SQLite waits only
 where it tidies up. A killed process loses nothing, and a power cut at most the last events of the history; the lake
-does not depend on them.
+does not depend on them. A lock of another process is waited for as long as in the project's own files.
 
 Dagster also makes an SQLAlchemy engine for each of these connections. A new engine asks SQLite what it can do, and
 compiles every statement again. Here each database has one engine.
@@ -25,6 +25,8 @@ from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
+from dagster_project.core.sqlite_file import PATIENCE_S
+
 _STORAGES: tuple[Any, ...] = (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage)
 
 
@@ -41,6 +43,7 @@ def written_at_leisure(folder: Path) -> Iterator[None]:
         if not Path(file).is_relative_to(real):
             return
         connection.execute("pragma synchronous = normal")
+        connection.execute(f"pragma busy_timeout = {PATIENCE_S * 1000:.0f}")
         if file not in kept:
             kept[file] = sqlite3.connect(file, timeout=0, check_same_thread=False)
         with contextlib.suppress(

@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -19,7 +19,7 @@ from dagster_project.core.disk import advised, full_disk, has_no_room, is_disk_f
 from dagster_project.core.errors import LongtailError, StudyError, single_line
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
-from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs
+from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.event_log import written_at_leisure
@@ -46,10 +46,14 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
     home = study.home
     claim_home(study)
     prepare_dagster_home(home)
-    with written_at_leisure(home.dagster), dg.DagsterInstance.get() as instance:
-        for pool, limit in POOL_LIMITS.items():
-            instance.event_log_storage.set_concurrency_slots(pool, limit)
-        reap_dead_runs(instance, home)
+    with ExitStack() as stack:
+        stack.enter_context(written_at_leisure(home.dagster))
+        # Dagster makes the tables of a new home, and two processes that did so at once would fail.
+        with only_one(home.locks / "history.lock", None):
+            instance = stack.enter_context(dg.DagsterInstance.get())
+            for pool, limit in POOL_LIMITS.items():
+                instance.event_log_storage.set_concurrency_slots(pool, limit)
+            reap_dead_runs(instance, home)
         yield instance
 
 

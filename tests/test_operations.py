@@ -10,11 +10,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project.core.errors import LakeError, StudyError
+from dagster_project.core.errors import LakeError, LongtailError, StudyError
 from dagster_project.core.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.ownership import forget_run, hold_run, locked_runs
+from dagster_project.core.ownership import forget_run, hold_run, locked_runs, only_one
 from dagster_project.core.study.file import load_study
-from dagster_project.operations import claim_home, error_line, prepare_dagster_home, reap_dead_runs
+from dagster_project.operations import (
+    claim_home,
+    error_line,
+    open_instance,
+    prepare_dagster_home,
+    reap_dead_runs,
+)
 from tests.journeys.commands import small_study
 
 
@@ -50,6 +56,22 @@ def _nothing() -> None: ...
 @dg.job
 def _job() -> None:
     _nothing()
+
+
+def test_only_one_process_at_a_time_makes_the_tables_of_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = load_study(small_study(tmp_path, "fake:digest"))
+
+    def opened() -> None:
+        with only_one(study.home.locks / "history.lock", "is held"):
+            pass
+
+    monkeypatch.setattr(dg.DagsterInstance, "get", opened)
+    with pytest.raises(LongtailError, match="is held"), open_instance(study):
+        pass
+    opened()
 
 
 def test_a_home_belongs_to_one_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,48 +1,44 @@
 """Bytes kept on disk by key, in one SQLite file: answers of services, and vectors that need not be computed again.
 
-What belongs here: atomic writes, use by several threads and processes, the limit of size, and recovery from damage.
-What does not: what is stored (`wikimedia.transport.response_cache`, `wikimedia.transport.finished`,
-`reference.link_cache`, `embedding.vectors`).
+What belongs here: entries, and the limit of size. What does not: locks and damaged files (`sqlite_file`), and what is
+stored (`wikimedia.transport.response_cache`, `wikimedia.transport.finished`, `reference.link_cache`,
+`embedding.vectors`).
 
 SQLite's own log makes each entry whole or absent, also after kill -9. SQLite does not detect a changed byte inside an
-entry, so each entry has a checksum. A damaged entry is dropped. A file that is no longer a database is renamed, and a
-new one is started.
+entry, so each entry has a checksum. A damaged entry is dropped.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from dagster_project.core.errors import LakeError
+from dagster_project.core.sqlite_file import SqliteFile, transaction
 
 _LOG = logging.getLogger(__name__)
-_SCHEMA = (
+_SETUP = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
     "CREATE TABLE IF NOT EXISTS blobs"
     " (key TEXT PRIMARY KEY, used_at REAL NOT NULL, size INTEGER NOT NULL, checksum BLOB NOT NULL, data BLOB NOT NULL)",
     "CREATE INDEX IF NOT EXISTS by_use ON blobs (used_at, size)",
 )
-_BUSY_S = 30.0
 _LOOK_EVERY = 32  # writes between two checks of the size
 _AFTER_SHRINKING = 0.8
 _FRESH_USE_S = 86_400.0  # the time of use is updated at most once per day, so that most reads do not write
 _KEYS_PER_QUERY = 500
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-Result = TypeVar("Result")
 
 
 class BlobStore:
     """Bytes by key in the file `path`. Above `max_bytes` (compressed), the least recently used entries are removed.
 
-    Errors: `LakeError` where the disk is full or cannot be written; existing entries are unchanged.
+    Errors: `LakeError` where the disk is full or cannot be written, or another process keeps the file locked; existing
+    entries are unchanged.
     """
 
     def __init__(
@@ -50,16 +46,14 @@ class BlobStore:
     ) -> None:
         self.path = path
         self._max_bytes, self._now = max_bytes, now
-        self._lock = threading.Lock()
+        self._file = SqliteFile(path, _SETUP, _LOG)
         self._until_look = 0
-        self._database: sqlite3.Connection | None = None
-        self._inode = 0  # of the open file
 
     def get(self, key: str) -> bytes | None:
         """The bytes of `key`, or None. A damaged entry is dropped and gives None."""
-        if self._database is None and not self.path.exists():
+        if not self._file.exists:
             return None
-        row = self._run(lambda database: self._read(database, key))
+        row = self._file.run(lambda database: self._read(database, key))
         if row is None:
             return None
         checksum, data, used_at = row
@@ -72,7 +66,7 @@ class BlobStore:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         """The entries that are there and whole, by key. Their time of use stays as it is."""
-        if self._database is None and not self.path.exists():
+        if not self._file.exists:
             return {}
         found: dict[str, bytes] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
@@ -82,7 +76,7 @@ class BlobStore:
     def _get_some(self, keys: Sequence[str]) -> dict[str, bytes]:
         marks = ",".join("?" * len(keys))
         query = f"SELECT key, checksum, data FROM blobs WHERE key IN ({marks})"  # noqa: S608
-        rows = self._run(lambda database: database.execute(query, keys).fetchall())
+        rows = self._file.run(lambda database: database.execute(query, keys).fetchall())
         whole = {key: self._whole(key, checksum, data) for key, checksum, data in rows}
         return {key: plain for key, plain in whole.items() if plain is not None}
 
@@ -97,16 +91,10 @@ class BlobStore:
         ]
 
         def insert(database: sqlite3.Connection) -> None:
-            database.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(database):
                 database.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?, ?, ?)", rows)
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
 
-        self._run(insert)
+        self._file.run(insert)
 
     def _whole(self, key: str, checksum: bytes, data: bytes) -> bytes | None:
         """The plain bytes of an entry; a damaged one is dropped and gives None."""
@@ -136,7 +124,7 @@ class BlobStore:
             *(key, self._now(), len(data), _checksum(key, plain), data),
         )
         if self._max_bytes is not None:
-            self._run(self._shrink)
+            self._shrink(self._max_bytes)
 
     def delete(self, key: str) -> None:
         self._execute("DELETE FROM blobs WHERE key = ?", key)
@@ -146,72 +134,24 @@ class BlobStore:
         self._execute("DELETE FROM blobs WHERE substr(key, 1, ?) = ?", len(prefix), prefix)
 
     def close(self) -> None:
-        with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+        self._file.close()
 
     def _execute(self, statement: str, *values: object) -> None:
-        self._run(lambda database: database.execute(statement, values).close())
+        self._file.run(lambda database: database.execute(statement, values).close())
 
-    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        with self._lock:
-            try:
-                try:
-                    return work(self._open())
-                except sqlite3.DatabaseError as error:
-                    if not _is_damage(error):
-                        raise
-                    self._begin_anew(error)
-                    return work(self._open())
-            except (sqlite3.Error, OSError) as error:
-                raise LakeError(
-                    f"{self.path}: could not be used ({error}); what was there is unchanged. Is the disk full?"
-                ) from error
-
-    def _open(self) -> sqlite3.Connection:
-        if self._database is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(
-                self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            self._inode = self.path.stat().st_ino
-            try:
-                database.execute("PRAGMA journal_mode = WAL")
-                database.execute("PRAGMA synchronous = NORMAL")
-                for statement in _SCHEMA:
-                    database.execute(statement)
-            except sqlite3.Error:
-                database.close()
-                raise
-            self._database = database
-        return self._database
-
-    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
-        if not self.path.exists() or self.path.stat().st_ino != self._inode:
-            return  # another process has replaced the file already
-        aside = self.path.with_name(f"{self.path.name}.damaged")
-        _LOG.warning(
-            "%s: damaged (%s); a new file is started, the old one is now %s", self.path, error, aside.name
-        )
-        _remove_logs(self.path)
-        os.replace(self.path, aside)
-
-    def _shrink(self, database: sqlite3.Connection) -> None:
+    def _shrink(self, max_bytes: int) -> None:
         self._until_look -= 1
-        if self._until_look > 0 or self._max_bytes is None:
-            return
-        self._until_look = _LOOK_EVERY
+        if self._until_look <= 0:
+            self._until_look = _LOOK_EVERY
+            self._file.run(lambda database: _remove_oldest(database, max_bytes))
+
+
+def _remove_oldest(database: sqlite3.Connection, max_bytes: int) -> None:
+    with transaction(database):
         total = database.execute("SELECT coalesce(sum(size), 0) FROM blobs").fetchone()[0]
-        if total <= self._max_bytes:
-            return
-        excess = total - int(_AFTER_SHRINKING * self._max_bytes)
-        query = "SELECT rowid, size FROM blobs ORDER BY used_at, rowid"
+        excess = total - int(_AFTER_SHRINKING * max_bytes) if total > max_bytes else 0
         oldest = []
-        for rowid, size in database.execute(query):
+        for rowid, size in database.execute("SELECT rowid, size FROM blobs ORDER BY used_at, rowid"):
             if excess <= 0:
                 break
             oldest.append((rowid,))
@@ -221,17 +161,8 @@ class BlobStore:
 
 def remove_store(path: Path) -> None:
     """Remove a store's file and SQLite's own files beside it."""
-    _remove_logs(path)
-    path.unlink(missing_ok=True)
-
-
-def _remove_logs(path: Path) -> None:
-    for suffix in ("-wal", "-shm"):
+    for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
 def _checksum(key: str, plain: bytes) -> bytes:

@@ -76,12 +76,12 @@ def locked_runs(locks: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def only_one(path: Path, message: str) -> Iterator[None]:
-    """Hold `path` exclusively. Errors: `LongtailError(message)` if another living process holds it."""
+def only_one(path: Path, message: str | None) -> Iterator[None]:
+    """Hold `path` exclusively. If another living process holds it: `LongtailError(message)`; None: wait for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if message else 0))
     except BlockingIOError:
         os.close(descriptor)
         raise LongtailError(message) from None

@@ -6,7 +6,9 @@ import json
 import logging
 import multiprocessing
 import sqlite3
+import threading
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dagster_project.core import sqlite_file
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from dagster_project.core.generation.engine.items import Generate, Sample, Score
@@ -219,8 +222,8 @@ def test_damage_that_sqlite_does_not_notice_is_computed_again(tmp_path: Path) ->
 def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> None:
     with open_cache(tmp_path) as cache:
         cache.store({key(1): row("kept")})
-        cache._connect().execute("pragma max_page_count = 8")
-        with pytest.raises(LongtailError, match="the disk is full; free space") as caught:
+        cache._file.run(lambda database: database.execute("pragma max_page_count = 8"))
+        with pytest.raises(LongtailError, match=r"the disk is full; .* free space") as caught:
             cache.store({key(i): row("x" * 5_000) for i in range(2, 90)})
         assert "\n" not in str(caught.value)
     with open_cache(tmp_path) as cache:
@@ -229,7 +232,10 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> Non
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(LongtailError, match="row cache"), open_cache(tmp_path / "file" / "cache"):
+    with (
+        pytest.raises(LongtailError, match=r"file/cache/.*: could not be used"),
+        open_cache(tmp_path / "file" / "cache"),
+    ):
         pass
 
 
@@ -242,3 +248,20 @@ def test_losses_add_up_over_the_runs_of_a_partition(tmp_path: Path) -> None:
     with open_cache(tmp_path) as cache:
         cache.note_loss("a", "run 2", 1.0)
         assert cache.lost_usd("a") == 1.25
+
+
+def test_a_lock_is_waited_for_as_long_as_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was computed or paid for is not given up, and nothing more is asked for meanwhile."""
+    monkeypatch.setattr(sqlite_file, "PATIENCE_S", 0.01)
+    with open_cache(tmp_path) as cache, closing(sqlite3.connect(cache.path, isolation_level=None)) as holder:
+        holder.execute("begin immediate")
+        writer = threading.Thread(target=cache.store, args=({key(1): row("paid")},))
+        writer.start()
+        while "another process has kept it locked for 0.01 s; waiting for it" not in caplog.text:
+            writer.join(0.01)
+            assert writer.is_alive()
+        holder.execute("commit")
+        writer.join()
+        assert cache.find([key(1)]) == {key(1): row("paid")}

@@ -1,12 +1,14 @@
 """Finished results, kept for every study of one home: one SQLite file per model identity.
 
 What belongs here: storing and finding generated texts and scores by key, and what services billed without a result,
-whatever happens to the process, the disk or the file. What does not: deciding what to compute (`resume`).
+whatever happens to the process, the disk or the file. What does not: deciding what to compute (`resume`), locks and
+damaged files (`core.sqlite_file`).
 
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
 leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
-earlier version wrote with other accounts. A file that SQLite calls damaged is set aside, and the log says so.
+earlier version wrote with other accounts. A lock of another process is waited for without end: until it is gone, nothing
+more is computed or paid for.
 """
 
 from __future__ import annotations
@@ -15,17 +17,13 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
 import sqlite3
 import sys
-import uuid
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.backends.base import (
     Accounts,
     CandidateScore,
@@ -35,10 +33,12 @@ from dagster_project.core.generation.backends.base import (
     Scored,
 )
 from dagster_project.core.generation.engine.items import Request, how
+from dagster_project.core.sqlite_file import SqliteFile, transaction
 
-_BUSY_SECONDS = 120
 _KEYS_PER_QUERY = 500
-_CREATE = (
+_SETUP = (
+    "pragma journal_mode = delete",
+    "pragma synchronous = full",
     """
     create table if not exists generations (
         key blob primary key,
@@ -57,14 +57,8 @@ _CREATE = (
     ) without rowid
     """,
 )
-_UNAVAILABLE = frozenset({
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
-})  # fmt: skip
-"""SQLite's primary error codes that blame the machine; all others blame the file."""
 _ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) | {"engine"}
 _SCORES = "scores"
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -90,87 +84,37 @@ class RowCache:
 
     def __init__(self, folder: Path, identity: Identity, log: logging.Logger) -> None:
         self.path = folder / f"{identity.weights[:32]}.sqlite"
-        self._log = log
-        self._inode = 0
-        self._connection: sqlite3.Connection | None = None
+        self._file = SqliteFile(self.path, _SETUP, log, waits_on=True)
 
     def __enter__(self) -> RowCache:
-        self._guarded(lambda connection: None)
+        self._file.run(lambda connection: None)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._disconnect()
+        self._file.close()
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, CachedRow]:
         """The rows that are there and whole, by key."""
         wanted = list(keys)
-        return self._guarded(lambda connection: _select(connection, wanted))
+        return self._file.run(lambda connection: _select(connection, wanted))
 
     def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
         """Store one batch, all or nothing, and give it back as the cache now has it.
 
         Where another process was first, its row stays, so that all readers see one result. Errors:
-        `LongtailError` where the disk is full or cannot be written.
+        `LakeError` where the disk is full or cannot be written.
         """
-        return self._guarded(lambda connection: _insert(connection, rows))
+        return self._file.run(lambda connection: _insert(connection, rows))
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
         query = "select coalesce(sum(usd), 0.0) from losses where origin = ?"
-        return self._guarded(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
+        return self._file.run(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
 
     def note_loss(self, origin: str, run: str, usd: float) -> None:
         """What one run of a partition has lost so far. Errors: as of `store`."""
         statement = "insert or replace into losses values (?, ?, ?)"
-        self._guarded(lambda connection: connection.execute(statement, [origin, run, usd]))
-
-    def _guarded(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Run `act`; where the file is damaged, once more on a fresh one."""
-        for is_last in (False, True):
-            try:
-                return act(self._connect())
-            except (sqlite3.Error, OSError) as error:
-                self._disconnect()
-                if _is_unavailable(error) or is_last:
-                    raise LongtailError(
-                        f"row cache {self.path}: {_cause(error)}; free space or mend the folder, then run "
-                        f"again: finished batches are kept"
-                    ) from None
-                self._set_aside(error)
-        raise AssertionError("the loop returns or raises")
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-            self._connection = connection
-            connection.execute("pragma journal_mode = delete")
-            connection.execute("pragma synchronous = full")
-            for statement in _CREATE:
-                connection.execute(statement)
-            self._inode = self.path.stat().st_ino
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _set_aside(self, error: Exception) -> None:
-        # another process may have done so already: the file there is then its fresh one
-        if not self.path.exists() or (self._inode and self.path.stat().st_ino != self._inode):
-            self._inode = 0
-            return
-        aside = self.path.with_suffix(f".damaged-{uuid.uuid4().hex}")
-        os.replace(self.path, aside)
-        journal = self.path.with_name(f"{self.path.name}-journal")
-        if journal.exists():
-            os.replace(journal, aside.with_name(f"{aside.name}-journal"))
-        self._inode = 0
-        self._log.warning(
-            "row cache %s is damaged (%s): set aside as %s, its results are computed again",
-            self.path, error, aside.name,
-        )  # fmt: skip
+        self._file.run(lambda connection: connection.execute(statement, [origin, run, usd]))
 
 
 def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, CachedRow]:
@@ -187,18 +131,12 @@ def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, Ca
 
 
 def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
-    connection.execute("begin immediate")
-    try:
+    with transaction(connection):
         there = _select(connection, list(rows))
         connection.executemany(
             "insert or replace into generations values (?, ?, ?, ?, ?)",
             [_values(key, row) for key, row in rows.items() if key not in there],
         )
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise
     return {**rows, **there}
 
 
@@ -230,14 +168,3 @@ def _checksum(*parts: object) -> int:
     """CRC-32; -1 where damage has left something that is not bytes."""
     whole = [part for part in parts if isinstance(part, bytes)]
     return zlib.crc32(b"\0".join(whole)) if len(whole) == len(parts) else -1
-
-
-def _is_unavailable(error: Exception) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_IOERR_SHORT_READ:
-        return False
-    return isinstance(error, OSError) or (code is not None and code & 0xFF in _UNAVAILABLE)
-
-
-def _cause(error: Exception) -> str:
-    return "the disk is full" if "full" in str(error).lower() else f"cannot be read or written ({error})"

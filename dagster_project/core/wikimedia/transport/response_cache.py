@@ -99,7 +99,7 @@ class ResponseCache:
             return work()
         except LakeError as error:
             self._is_usable = False
-            _LOG.warning("cache of responses: %s This run continues without it", error)
+            _LOG.warning("cache of responses: %s. This run continues without it", error)
             return None
 
 
