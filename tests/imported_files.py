@@ -155,6 +155,32 @@ def log_lines(
     ]
 
 
+def choice_lines(rows: Sequence[Mapping[str, Any]], *, is_older: bool = False) -> list[dict[str, Any]]:
+    """The objects of a log of multiple choice; rows have `id`, `choices`, `target`, and the `likelihoods` of choices.
+
+    `is_older`: as versions up to 0.4.2 wrote them, lists of arguments, and numbers and truths as such.
+    """
+    lines = []
+    for i, row in enumerate(rows):
+        likelihoods, n = row["likelihoods"], len(row["choices"])
+        best = max(range(n), key=lambda k, own=likelihoods: own[k])
+        by_length = max(range(n), key=lambda k, own=likelihoods, row=row: own[k] / len(row["choices"][k]))
+        pairs = [(likelihood, k == best) for k, likelihood in enumerate(likelihoods)]
+        asked = [(f"Question: {row['id']}\nAnswer:", f" {one}") for one in row["choices"]]
+        named = {f"gen_args_{k}": {"arg_0": a, "arg_1": b} for k, (a, b) in enumerate(asked)}
+        texts = pairs if is_older else [(str(value), str(greedy)) for value, greedy in pairs]
+        lines.append(
+            {
+                "doc_id": i, "doc": {"id": row["id"], **row.get("doc", {})}, "filter": "none",
+                "target": row["target"] if is_older else str(row["target"]),
+                "arguments": asked if is_older else named, "resps": [[pair] for pair in texts],
+                "filtered_resps": texts, "acc": float(best == row["target"]),
+                "acc_norm": float(by_length == row["target"]),
+            }
+        )  # fmt: skip
+    return lines
+
+
 def write_log(path: Path, lines: Iterable[Mapping[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path

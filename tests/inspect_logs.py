@@ -4,16 +4,22 @@ The mock model answers from a list, so that nothing is loaded and nothing is sen
 evaluation sets up logging and event loops for the whole process.
 
 Files: `whole.eval`, `whole.json` (the same evaluation twice), `epochs.eval` (three epochs), `failed.eval` (a sample ends
-in an error and the evaluation with it), `tolerant.eval` (the same, but the evaluation goes on).
+in an error and the evaluation with it), `tolerant.eval` (the same, but the evaluation goes on). Multiple choice is in
+folder `choices`: `plain.eval`, `shuffled.eval` (the solver shuffles), `reordered.eval` (the dataset shuffles),
+`several.eval` (two choices are right), `free.eval` (choices, but the answer is a text).
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from dagster_project.core.home import PROJECT_ROOT
 
@@ -22,6 +28,11 @@ ANSWERS = ("Answer 0", "nobody knows", "It is Answer 2, " + "surely " * 40, "", 
 """What the mock model says to samples 400000 to 400005; their targets are `Answer 0` to `Answer 5`."""
 BROKEN = "400001"
 """The sample that ends in an error in failed.eval and tolerant.eval."""
+N_CHOICES = 60
+CHOICES = tuple((f"City {i}", f"Town {i}", f"River {i}", f"Hill {i}") for i in range(N_CHOICES))
+"""The choices of samples 500000 and up; the right one is number i % 4. The mock model takes another in every third."""
+UNREADABLE = 7
+"""The sample whose answer names no choice."""
 
 
 def write_logs(folder: Path) -> Path:
@@ -90,6 +101,55 @@ def _main(folder: Path) -> None:
     ask("epochs", [generate()], [includes()], epochs=3)
     ask("failed", [breaking(), generate()], [includes()])
     ask("tolerant", [breaking(), generate()], [includes()], fail_on_error=False)
+    (folder / "choices").mkdir()
+    _ask_choices(folder / "choices")
+
+
+def _ask_choices(folder: Path) -> None:
+    """Logs of multiple choice: the mock model reads the letters that it is shown."""
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
+    from inspect_ai.scorer import choice, includes
+    from inspect_ai.solver import Solver, generate, multiple_choice
+
+    def said(input: list[ChatMessage], tools: object, how: object, config: GenerateConfig) -> ModelOutput:
+        prompt = input[-1].text
+        i = int(prompt.split("Question ")[1].split("?")[0])
+        shown = {text: letter for letter, text in re.findall(r"^(\w+)\) (.*)$", prompt, flags=re.MULTILINE)}
+        taken = [CHOICES[i][(i + (i % 3 == 0)) % 4]]
+        if "multiple answers may be correct" in prompt:
+            taken.append(CHOICES[i][(i + 1 + (i % 3 == 1)) % 4])
+        text = f"ANSWER: {','.join(shown.get(one, one) for one in taken)}"
+        output = ModelOutput.from_content(MODEL, "I cannot say." if i == UNREADABLE else text)
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1)
+        return output
+
+    def ask(
+        name: str, solver: Solver, scorer: Any, target: Callable[[int], Any], reorder: bool = False
+    ) -> None:
+        samples = MemoryDataset([
+            Sample(id=str(500_000 + i), input=f"Question {i}?", choices=list(own), target=target(i))
+            for i, own in enumerate(CHOICES)
+        ])  # fmt: skip
+        if reorder:
+            samples.shuffle_choices(seed=3)
+        (log,) = eval(
+            Task(samples, solver=solver, scorer=scorer, name=name),
+            model=get_model(MODEL, custom_outputs=said), log_dir=str(folder / name), log_format="eval",
+            display="none", max_samples=1, max_connections=1,
+        )  # fmt: skip
+        assert log.status == "success"
+        shutil.move(log.location.removeprefix("file://"), folder / f"{name}.eval")
+
+    def letter(i: int) -> str:
+        return "ABCD"[i % 4]
+
+    ask("plain", multiple_choice(), choice(), letter)
+    ask("shuffled", multiple_choice(shuffle=Random(5)), choice(), letter)
+    ask("reordered", multiple_choice(), choice(), letter, reorder=True)
+    ask("several", multiple_choice(multiple_correct=True), choice(), lambda i: [letter(i), letter(i + 1)])
+    ask("free", generate(), includes(), lambda i: CHOICES[i][i % 4])
 
 
 if __name__ == "__main__":

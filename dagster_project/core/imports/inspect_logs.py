@@ -1,7 +1,7 @@
 """Logs of Inspect (`.eval`, or `.json`), read by its own package, inspect_ai (extra `inspect`).
 
-What belongs here: the log's fields (sample id, epoch, output, scores, error) and which samples cannot be used. What does
-not: under which prompt of the study they stand, and scoring (`answers`).
+What belongs here: the log's fields (sample id, epoch, output, scores, choices, error) and which samples cannot be used.
+What does not: under which prompt of the study they stand, and scoring (`answers`).
 
 The package only reads the file: nothing is evaluated and nothing is sent. A log of a cancelled, failed or still running
 evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`. Tokens and time are those of the
@@ -11,11 +11,13 @@ call that gave the answer. Where a provider answers in batches (`hf`), the time 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.choices import chosen_text, numbers_of
 from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log
@@ -30,6 +32,10 @@ VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": 
 is neither right nor wrong: the log then has no verdict."""
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 """Parts of a sample that can be large, and have nothing that is read here."""
+_CHOICE = "choice"
+"""The scorer of solver `multiple_choice`."""
+_SAID = re.compile(r"ANSWER\s*:[\s*$(]*([A-Z\d]+(?:\s*,\s*[A-Z\d]+)*)\b", re.IGNORECASE)
+"""What that solver asks models to write, for logs with another scorer."""
 
 
 def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
@@ -55,7 +61,7 @@ def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) 
     for sample, value in zip(samples, values, strict=True):
         graded = value if metric is None else _metrics(value).get(metric)
         try:
-            answers.append(_answer(path, sample, graded, log.eval.model, declared, questions))
+            answers.append(_answer(path, sample, graded, scorer, log.eval.model, declared, questions))
         except ValueError as refused:
             aside.put(str(sample.id), str(refused), sample.output.completion)
     return answers
@@ -103,7 +109,13 @@ def _metrics(value: Any) -> dict[str, Any]:
 
 
 def _answer(
-    path: Path, sample: Any, value: Any, model: str, declared: Results, questions: Questions
+    path: Path,
+    sample: Any,
+    value: Any,
+    scorer: str | None,
+    model: str,
+    declared: Results,
+    questions: Questions,
 ) -> ImportedAnswer:
     """Errors: `ValueError` with the reason why the sample cannot be used."""
     if sample.error is not None:
@@ -118,11 +130,16 @@ def _answer(
         is_correct = verdict(value)
     except ValueError:
         is_correct, unread = None, ("score",)
+    question_id = _question_id(sample, declared.option("id_field"), questions)
+    text = sample.output.completion
+    if sample.choices and (chosen := _chosen_choices(sample, scorer)) is not None:
+        text = chosen_text(sample.choices, chosen, _right_choices(sample), questions[question_id])
+        unread = unread if chosen else (*unread, _CHOICE)
     read_tokens = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
     return ImportedAnswer(
-        question_id=_question_id(sample, declared.option("id_field"), questions),
+        question_id=question_id,
         method=declared.option("method"),
-        text=sample.output.completion,
+        text=text,
         place=f"{path.name} sample {sample.id}",
         is_correct=is_correct,
         made_by=model,
@@ -131,6 +148,28 @@ def _answer(
         latency_ms=None if sample.output.time is None else 1000 * sample.output.time,
         unread=unread,
     )
+
+
+def _chosen_choices(sample: Any, scorer: str | None) -> list[int] | None:
+    """The choices that the model chose, by their numbers in the sample's own order, as its scorer or its text says.
+
+    Empty: none that the log's scorer of choices could read; None: the sample is scored by something else.
+    """
+    said = sample.scores[scorer].answer if scorer in (sample.scores or {}) else None
+    found = numbers_of(said or "", len(sample.choices))
+    if found is None and scorer != _CHOICE:
+        written = _SAID.findall(sample.output.completion)
+        return numbers_of(written[-1], len(sample.choices)) if written else None
+    return found or []
+
+
+def _right_choices(sample: Any) -> list[list[int]]:
+    """The set of choices that is right: `B`, or all of `A, C`; empty where the target is something else."""
+    target = [sample.target] if isinstance(sample.target, str) else sample.target
+    tokens = [token for value in target for token in value.replace(",", " ").split()]
+    letters = ",".join(token if token.isnumeric() else ",".join(token) for token in tokens)
+    numbers = numbers_of(letters, len(sample.choices))
+    return [] if numbers is None else [numbers]
 
 
 def _question_id(sample: Any, id_field: str | None, questions: Questions) -> str:

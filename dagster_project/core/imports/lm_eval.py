@@ -7,12 +7,14 @@ used. What does not: under which prompt of the study they stand, and scoring (`a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.imports.choices import chosen_text
 from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, read_json_lines
 from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, truth
@@ -21,8 +23,10 @@ from dagster_project.core.methods import memory_method
 from dagster_project.core.study.imports import Results
 
 LOGS = "samples_*.jsonl"
-METRICS = ("exact_match", "em", "acc")
+METRICS = ("exact_match", "em", "acc", "acc_norm", "acc_bytes")
 """Metrics that say right or wrong, in the order of choice where results name none."""
+_INDEXES = re.compile(r"\[?\d+(, \d+)*\]?")
+"""The target of a multiple-choice task, or several of which each is right."""
 
 
 def read_log(path: Path, declared: Results, questions: Questions, aside: Aside) -> list[ImportedAnswer]:
@@ -79,9 +83,13 @@ def _answer(
     question_id = str(doc[id_field]).strip()
     if question_id not in questions:
         return f"key doc.{id_field}: no question of the dataset has it"
-    text = _text(line)
+    try:
+        likelihoods = _likelihoods(line)
+        text = _choice(line, likelihoods, metric, questions[question_id]) if likelihoods else _text(line)
+    except ValueError as error:
+        return str(error)
     if text is None:
-        return "keys filtered_resps and resps: a generated text was expected (tasks of output type generate_until)"
+        return "keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices"
     try:
         is_correct = truth(line.get(metric)) if metric else None
     except ValueError as error:
@@ -105,18 +113,61 @@ def _text(line: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _likelihoods(line: Mapping[str, Any]) -> list[float]:
+    """The log likelihood of each choice, of a task of output type multiple_choice; empty for other tasks."""
+    found = line.get("filtered_resps", line.get("resps"))
+    if not isinstance(found, list) or not all(isinstance(one, list) for one in found):
+        return []
+    try:
+        pairs = [(float(likelihood), str(is_greedy)) for likelihood, is_greedy in found]
+    except (TypeError, ValueError):
+        return []
+    return [likelihood for likelihood, is_greedy in pairs if is_greedy in ("True", "False")]
+
+
+def _choice(
+    line: Mapping[str, Any], likelihoods: Sequence[float], metric: str | None, question: Mapping[str, Any]
+) -> str:
+    """The text of the likeliest choice, as the metric counts it. Errors: `ValueError` where it cannot be derived."""
+    asked = [_argument(line.get("arguments"), number, 1) for number in range(len(likelihoods))]
+    choices = [one.strip() for one in asked if isinstance(one, str)]
+    if len({*choices}) < max(2, len(likelihoods)):
+        raise ValueError("key arguments: the text of each choice was expected, and each only once")
+    lengths = {"acc_norm": [*map(len, choices)], "acc_bytes": [len(one.encode()) for one in choices]}
+    divisors = [length or 1 for length in lengths.get(metric or "", [1] * len(choices))]
+    shares = [likelihood / divisor for likelihood, divisor in zip(likelihoods, divisors, strict=True)]
+    target = str(line.get("target"))
+    right = [int(number) for number in re.findall(r"\d+", target)] if _INDEXES.fullmatch(target) else []
+    right = [choices.index(target)] if target in choices else right
+    texts = _long_texts(line["doc"], len(choices)) if all(len(one) == 1 for one in choices) else None
+    known = [[number] for number in right if number < len(choices)]
+    return chosen_text(texts or choices, [shares.index(max(shares))], known, question)
+
+
+def _long_texts(doc: Mapping[str, Any], n: int) -> list[str] | None:
+    """The texts behind the letters that a task scores, where its document lists them, as MMLU's and ARC's do."""
+    found = doc.get("choices")
+    found = found.get("text") if isinstance(found, Mapping) else found
+    is_list = isinstance(found, list) and len(found) == n and all(isinstance(one, str) for one in found)
+    return found if is_list else None
+
+
 def _prompt(arguments: object) -> str | None:
-    """The prompt: the first of the first argument list. Versions of the harness write two shapes; both are read."""
-    if isinstance(arguments, dict):
-        first = next(iter(arguments.values()), None)
-        found = first.get("arg_0") if isinstance(first, dict) else None
-    elif isinstance(arguments, list) and arguments and isinstance(arguments[0], list) and arguments[0]:
-        found = arguments[0][0]
-    else:
-        found = None
+    """The prompt: the first argument of the first request."""
+    found = _argument(arguments, 0, 0)
     if isinstance(found, list):
         found = json.dumps(found, ensure_ascii=False)
     return found if isinstance(found, str) else None
+
+
+def _argument(arguments: object, request: int, place: int) -> Any:
+    """An argument of a request, None where it is missing. Versions of the harness write two shapes; both are read."""
+    try:
+        if isinstance(arguments, Mapping):
+            return [*arguments.values()][request].get(f"arg_{place}")
+        return arguments[request][place]  # type: ignore[index]
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return None
 
 
 def _read(

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.imports.inspect_logs import FORMAT, VERDICTS, read_log, verdict
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer
+from dagster_project.core.scoring.match import score_answer
 from tests.imported_files import results
-from tests.inspect_logs import ANSWERS, BROKEN, MODEL
+from tests.inspect_logs import ANSWERS, BROKEN, CHOICES, MODEL, N_CHOICES, UNREADABLE
 
 IDS = [str(400_000 + i) for i in range(len(ANSWERS))]
 QUESTIONS: dict[str, dict[str, Any]] = {question_id: {} for question_id in IDS}
@@ -128,6 +130,59 @@ def test_a_score_that_is_no_verdict_leaves_the_sample_without_one(
     found, aside = read(inspect_logs / "whole.eval", scorer="match")
     assert aside == []
     assert {(one.is_correct, one.unread) for one in found} == {(None, ("score",)), (False, ())}
+
+
+def asked_to_choose(right: Callable[[int], list[str]]) -> dict[str, dict[str, Any]]:
+    """The questions of the logs of multiple choice, with these gold answers."""
+    return {str(500_000 + i): {"gold_answers": right(i)} for i in range(N_CHOICES)}
+
+
+def read_choices(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[ImportedAnswer], Aside]:
+    aside = Aside(path.name)
+    return read_log(path, results("inspect"), questions, aside), aside
+
+
+def both(i: int) -> list[str]:
+    return [", ".join(CHOICES[i][n] for n in sorted({i % 4, (i + 1) % 4}))]
+
+
+@pytest.mark.parametrize(
+    ("name", "golds", "n_right"),
+    [
+        ("plain", lambda i: [CHOICES[i][i % 4]], 39),
+        ("shuffled", lambda i: [CHOICES[i][i % 4]], 39),
+        ("reordered", lambda i: [CHOICES[i][i % 4]], 39),
+        ("plain", lambda i: ["ABCD"[i % 4]], 39),
+        ("several", both, 20),
+        ("free", lambda i: [CHOICES[i][i % 4]], 39),
+    ],
+)
+def test_a_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
+    inspect_logs: Path, name: str, golds: Callable[[int], list[str]], n_right: int
+) -> None:
+    questions = asked_to_choose(golds)
+    found, aside = read_choices(inspect_logs / "choices" / f"{name}.eval", questions)
+    assert aside.rows == []
+    scores = [score_answer(one.text, questions[one.question_id]["gold_answers"]) for one in found]
+    assert [score.is_correct for score in scores] == [one.is_correct for one in found]
+    if golds(0) != ["A"] and name != "free":
+        assert [score.is_exact_match for score in scores] == [one.is_correct for one in found]
+    assert (len(found), sum(bool(one.is_correct) for one in found)) == (N_CHOICES, n_right)
+    unread = [one.question_id for one in found if "choice" in one.unread]
+    assert unread == ([] if name == "free" else [str(500_000 + UNREADABLE)]), "counted, and an empty answer"
+    assert name == "free" or found[UNREADABLE].text == ""
+
+
+def test_gold_answers_that_are_not_the_right_choice_are_told(inspect_logs: Path) -> None:
+    questions = asked_to_choose(lambda i: ["Elsewhere"] if i == 5 else [])
+    found, aside = read_choices(inspect_logs / "choices/plain.eval", questions)
+    assert len(found) == N_CHOICES - 1
+    (row,) = aside.rows
+    assert (row.row_key, row.reason) == (
+        "plain.eval row 500005",
+        "target: the log's right choice is none of the question's gold answers: 'Town 5' where the dataset has"
+        " 'Elsewhere'",
+    )
 
 
 def cut(path: Path, target: Path) -> Path:

@@ -21,7 +21,9 @@ from dagster_project.core.imports.lm_eval import LOGS, read_log
 from dagster_project.core.imports.popqa import COLUMNS, read_popqa
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, only_log
+from dagster_project.core.scoring.match import score_answer
 from tests.imported_files import (
+    choice_lines,
     log_lines,
     popqa_rows,
     result_name,
@@ -208,7 +210,7 @@ def test_older_logs_and_responses_without_a_filter(
         ({"doc": "text"}, "key doc: an object with 'id' was expected"),
         ({"doc": {"question": "?"}}, "key doc: an object with 'id' was expected"),
         ({"doc": {"id": 17}}, "key doc.id: no question of the dataset has it"),
-        ({"filtered_resps": [[-3.0, False]]}, "keys filtered_resps and resps: a generated text was expected"),
+        ({"filtered_resps": [[-3.0, False]]}, "key arguments: the text of each choice was expected"),
         ({"filtered_resps": []}, "keys filtered_resps and resps: a generated text was expected"),
         ({"exact_match": 0.4}, "key exact_match: true or false was expected, not '0.4'"),
     ],
@@ -249,3 +251,64 @@ def test_a_folder_of_several_logs(tmp_path: Path) -> None:
         SourceError, match=r"the folder holds 2: samples_a.jsonl, samples_b.jsonl; name the file by path"
     ):
         only_log(tmp_path, LOGS)
+
+
+N = 60
+LIKELIHOODS = ((-9.0, -2.0, -20.0), (-3.0, -4.0, -30.0), (-8.0, -9.5, -9.0))
+CHOOSING = [
+    {"id": str(i), "choices": [f"Rome {i}", f"Oslo in Norway {i}", f"The river that is long {i}"],
+     "target": (i // 4) % 3, "likelihoods": LIKELIHOODS[i % 3]}
+    for i in range(N)
+]  # fmt: skip
+
+
+def read_choices(
+    tmp_path: Path, rows: list[dict[str, Any]], golds: list[list[str]], older: bool = False, **options: Any
+) -> tuple[list[ImportedAnswer], list[str]]:
+    path = write_log(tmp_path / "samples_arc_1.jsonl", choice_lines(rows, is_older=older))
+    questions = {row["id"]: {"gold_answers": own} for row, own in zip(rows, golds, strict=True)}
+    aside = Aside(path.name)
+    return read_log(path, results("lm_eval", **options), questions, aside), [row.reason for row in aside.rows]
+
+
+@pytest.mark.parametrize(("metric", "n_right"), [("acc", 15), ("acc_norm", 25)])
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("lettered", [False, True])
+def test_the_likeliest_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
+    tmp_path: Path, metric: str, n_right: int, older: bool, lettered: bool
+) -> None:
+    golds = [[row["choices"][row["target"]]] for row in CHOOSING]
+    rows = [
+        {**row, "choices": ["A", "B", "C"], "doc": {"choices": {"text": row["choices"], "label": ["A", "B", "C"]}}}
+        if lettered else row
+        for row in CHOOSING
+    ]  # fmt: skip
+    found, aside = read_choices(tmp_path, rows, golds, older, metric=metric)
+    scores = [score_answer(one.text, own) for one, own in zip(found, golds, strict=True)]
+    assert aside == []
+    assert [score.is_exact_match for score in scores] == [one.is_correct for one in found]
+    assert [score.is_correct for score in scores] == [one.is_correct for one in found]
+    if not lettered:
+        assert sum(score.is_correct for score in scores) == n_right
+        assert len({one.text for one in found}) == N
+    assert found[0].prompt_hash == prompt_hash("Question: 0\nAnswer:")
+
+
+def test_texts_of_choices_that_cannot_be_derived_are_told(tmp_path: Path) -> None:
+    """Winogrande scores one continuation after several beginnings."""
+    rows = [{"id": "1", "choices": ["is big.", "is big."], "target": 0, "likelihoods": (-1.0, -2.0)}]
+    found, aside = read_choices(tmp_path, rows, [["the trophy"]])
+    assert (found, aside) == ([], ["key arguments: the text of each choice was expected, and each only once"])
+    found, aside = read_choices(tmp_path, CHOOSING[:2], [["Elsewhere"], CHOOSING[1]["choices"][:1]])
+    assert [one.question_id for one in found] == ["1"]
+    assert aside[0].startswith(
+        "target: the log's right choice is none of the question's gold answers: 'Rome 0'"
+    )
+
+
+def test_two_numbers_that_were_written_are_no_likelihoods(tmp_path: Path) -> None:
+    line = {**log_lines(ROWS[:1], [True])[0], "filtered_resps": [["42", "43"]]}
+    aside = Aside("log")
+    path = write_log(tmp_path / "samples_x_1.jsonl", [line])
+    (found,) = read_log(path, LOG, {"400000": {}}, aside)
+    assert (found.text, aside.rows) == ("42", [])
