@@ -7,17 +7,40 @@ not: which files there are (`lake`, `warehouse`).
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.ownership import is_process_alive
 
 STAGING = ".staging"
-_STAGED = re.compile(r"([1-9]\d*)-[0-9a-f]{32}-")
+_STAGED = re.compile(r"[0-9a-f]{32}\.part|[1-9]\d*-[0-9a-f]{32}(-.*|\.part)")
+"""Names in a staging folder; the longer ones are of earlier versions."""
+_LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def staged(staging: Path, name: str) -> Iterator[Path]:
+    """Yield a path in `staging` for a file or a folder called `name`; what is there at the end is removed.
+
+    The path is in a folder of its own, whose lock this process holds: a writer in another container is recognised by
+    its lock, where its process id would say nothing. Errors: `OSError`.
+    """
+    descriptor = None
+    try:
+        while descriptor is None:  # another process may just have removed the folder, which had no lock yet
+            folder = staging / f"{uuid.uuid4().hex}.part"
+            folder.mkdir(parents=True)
+            descriptor = _locked(folder)
+        yield folder / name
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -28,29 +51,45 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
     whole files only. A file directly in a study's home needs another `staging` folder: Longtail writes nothing beside
     the home. After an error the staging file is removed and `path` is unchanged.
     """
-    staging = staging or path.parent.parent / STAGING
-    temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}-{path.name}"
     try:
-        staging.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
+        with staged(staging or path.parent.parent / STAGING, path.name) as temporary:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     except OSError as error:
         raise LakeError(
             f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def remove_leftovers(staging: Path) -> None:
-    """Remove the files that killed writers left in `staging`; files of living processes are kept."""
-    for file in staging.glob("*"):
-        writer = _STAGED.match(file.name)
-        if writer and not is_process_alive(int(writer[1])):
-            file.unlink(missing_ok=True)
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes were writing in `folder` (see `staged`); what living ones write is kept."""
+    for part in list(folder.glob("*")):
+        if not _STAGED.fullmatch(part.name):
+            continue
+        if not part.is_dir():
+            part.unlink(missing_ok=True)
+        elif (descriptor := _locked(part)) is not None:
+            shutil.rmtree(part, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _locked(folder: Path) -> int | None:
+    """The lock of a folder, held until it is closed; None where another process holds it or removes the folder."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+    except BlockingIOError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def sync(path: Path) -> None:

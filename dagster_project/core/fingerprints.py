@@ -26,7 +26,7 @@ CANNOT_CHANGE_ROWS = (
     # how work is stored, reported, retried and timed
     *("blob_store", "checksums", "deadlines", "disk", "errors", "files", "fingerprints", "home", "http", "lake"),
     *("lake_rows", "lake_stamps", "ownership", "progress", "threads", "wikimedia.transport", "wikimedia.services"),
-    *("wikimedia.dump_store", "imports.places", "needs", "sqlite_file"),
+    *("wikimedia.dump_store", "imports.places", "needs", "sqlite_file", "whole_files"),
     # what a fingerprint contains separately: a table's columns (`lake`), the study's slice, methods' flags, the world
     *("tables", "study", "methods", "sandbox"),
 )  # fmt: skip

@@ -50,17 +50,6 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     return True
 
 
-def is_process_alive(pid: int) -> bool:
-    """Whether a process with this id exists, of any user. A reused id counts as alive."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def forget_run(locks: Path, run_id: str) -> None:
     """Remove the lock file of a run that has ended; release the lock if this process holds it."""
     path = _run_lock(locks, run_id)

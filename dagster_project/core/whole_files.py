@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from dagster_project.core.files import sync
-from dagster_project.core.ownership import is_process_alive
+from dagster_project.core.files import staged, sync
 
 
 @contextlib.contextmanager
@@ -26,10 +24,7 @@ def whole(path: Path, staging: Path | None = None) -> Iterator[Path]:
     `staging`: a folder on the same file system; without one, that of `path`. After an error nothing is left.
     Errors: `OSError`.
     """
-    staging = staging or path.parent
-    temporary = staging / f"{os.getpid()}-{uuid.uuid4().hex}.part"
-    try:
-        staging.mkdir(parents=True, exist_ok=True)
+    with staged(staging or path.parent, path.name) as temporary:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
@@ -37,8 +32,6 @@ def whole(path: Path, staging: Path | None = None) -> Iterator[Path]:
         remove(path)
         os.rename(temporary, path)
         sync(path.parent)
-    finally:
-        remove(temporary)
 
 
 def remove(path: Path) -> None:
@@ -47,14 +40,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def remove_dead(folder: Path) -> None:
-    """Remove what killed processes were writing in `folder`."""
-    for part in folder.glob("*-*.part"):
-        owner = part.name.partition("-")[0]
-        if not owner.isdigit() or not is_process_alive(int(owner)):
-            remove(part)
 
 
 def write_array(path: Path, array: np.ndarray) -> None:

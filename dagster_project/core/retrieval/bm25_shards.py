@@ -21,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dagster_project.core.files import remove_leftovers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.bm25_formulas import idf, share, share_without
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
 from dagster_project.core.retriever_settings import Bm25Settings
-from dagster_project.core.whole_files import remove, remove_dead, whole, write_array
+from dagster_project.core.whole_files import remove, whole, write_array
 
 _FREQUENCIES = "frequencies.arrow"
 _TOKENS = "tokens.arrow"
@@ -70,7 +71,7 @@ def build_shards(
     settings: Bm25Settings,
 ) -> None:
     """Write the index into `folder`; whole parts that are there stay. Errors: `OSError` where the disk has no room."""
-    remove_dead(folder)
+    remove_leftovers(folder)
     frequencies = folder / _FREQUENCIES
     numbers = range(len(passages.starts))
     with Progress(log, "bm25: passages counted", len(passages)) as progress:

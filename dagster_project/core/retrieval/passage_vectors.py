@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
+from dagster_project.core.files import remove_leftovers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
-from dagster_project.core.whole_files import remove_dead, whole, write_array
+from dagster_project.core.whole_files import whole, write_array
 
 PART_ROWS = 25_000
 """Passages that a killed build may have to encode again: minutes on a CPU."""
@@ -46,8 +47,8 @@ def build_vectors(
     Errors: `OSError` where the disk has no room, `BackendError` without the encoder's files.
     """
     shared = cache / encoder.stamp
-    remove_dead(folder)
-    remove_dead(shared)
+    remove_leftovers(folder)
+    remove_leftovers(shared)
     with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
         for number, table in enumerate(_parts(passages)):
             path = folder / f"{number:05}.npy"

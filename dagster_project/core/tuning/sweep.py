@@ -25,6 +25,7 @@ from typing import Any
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.errors import BackendError
+from dagster_project.core.files import remove_leftovers
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.weights import find_weights
 from dagster_project.core.lake import Computed, Lake, Outcome
@@ -43,7 +44,7 @@ from dagster_project.core.tuning.judge import stored_predictions
 from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
 from dagster_project.core.tuning.needs import check_trainable
 from dagster_project.core.tuning.older import remove_older
-from dagster_project.core.whole_files import remove, remove_dead, whole
+from dagster_project.core.whole_files import remove, whole
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
 _TRAINING = "dagster_project.core.tuning.learner"
@@ -135,7 +136,7 @@ def _tuned(run: _Run) -> dict[str, Rows]:
     """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
     run.folder.mkdir(parents=True, exist_ok=True)
     for folder in (run.folder, run.untrained):
-        remove_dead(folder)
+        remove_leftovers(folder)
     models: Rows = []
     answers: Rows = []
     steps = range(0, run.sweep.steps + 1, run.sweep.every)
