@@ -54,7 +54,7 @@ def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger)
 
 
 def _sources(study: Study, model: str) -> Iterator[_Source]:
-    for method in study.methods:
+    for method in study.methods if study.answer_prompts else ():
         yield _Source("answers", f"{model}|{method}")
     if study.writes_background:
         background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)

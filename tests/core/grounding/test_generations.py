@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,17 @@ def test_every_generation_has_its_score_and_its_spans(study: Study, lake: Lake, 
         ]
     assert len(rows) == outcome.stamp.n_rows == 3 * len(ANSWERS)
     assert score_generations(study, lake, "tiny", log).was_current
+
+
+def test_where_no_prompt_asks_questions_no_answers_are_expected(
+    study: Study, lake: Lake, log: logging.Logger
+) -> None:
+    asking = replace(study, prompts=tuple(replace(one, asks=("candidates",)) for one in study.prompts))
+    for method in study.methods:
+        lake.discard("answers", f"tiny|{method}")
+    build_portrait(asking, lake, log)
+    score_generations(asking, lake, "tiny", log)
+    assert {row["text_from"] for row in lake.read("quip_scores", "tiny").to_pylist()} == {"generated_passages"}
 
 
 def test_explanations_are_scored_under_their_grounding_prompts(

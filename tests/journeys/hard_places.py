@@ -1,0 +1,159 @@
+"""The tiny study of `everything` on disks that are full, without inodes or read-only, and in a home that is hard to name.
+
+    unshare --mount --map-root-user python -m tests.journeys.hard_places full FOLDER [free kibibytes …]
+    unshare --mount --map-root-user python -m tests.journeys.hard_places inodes FOLDER [free inodes …]
+    unshare --mount --map-root-user python -m tests.journeys.hard_places read-only FOLDER
+    python -m tests.journeys.hard_places names FOLDER
+
+FOLDER is new. `full` and `inodes` begin each of `STAGES` with so much room, once for each number, and then give room.
+Each failure must be one line that names the disk; in the end, the lake must be that of an undisturbed run. One JSON line
+per try, and a summary. It takes half an hour and is no test: the suite tries fewer places (`test_small_study`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.core.lake import Lake
+from dagster_project.core.statistics.registry import MADE_BY_BUILD
+from tests.journeys.commands import environment, run_python, run_study, start_study
+from tests.journeys.everything import write_everything
+from tests.journeys.growing_disk import contents
+
+STAGES = (
+    "questions",  # embeddings of paraphrases
+    "retrieval",  # passages and indexes
+    "tuning",
+    "answers of small",
+    "sampled answers of small",
+    "grounded generations of small",
+    "candidate answers of small",
+    "answer embeddings of small",
+    "candidate answers of reader",
+    "grounding",  # portrait
+    "quip scores of small",
+)
+FREE = {"full": (0, 4, 16, 48, 96, 160, 256, 512, 1_024, 4_096), "inodes": (0, 1, 2, 3, 5, 8, 12, 16, 24, 40)}
+ROOMY = {"full": "size=3g", "inodes": "nr_inodes=100k"}
+HARD_NAME = "a b%20c#d?e'f\"g é & (h)"
+_TITLE = re.compile(r"\[\d+/\d+\] (.*)")
+
+
+def main(kind: str, folder: Path, free: list[int]) -> None:
+    folder.mkdir(parents=True)
+    if kind == "names":
+        _hard_name(folder)
+        return
+    disk = folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3g", "tmpfs", str(disk)], check=True)
+    study = write_everything(folder)
+    if kind == "read-only":
+        _read_only(disk, study)
+        return
+    tries = [one for stage in STAGES for one in _tries(kind, disk, study, stage, free or FREE[kind])]
+    expected = _lake_of(folder / "undisturbed", study)
+    found = _lake_of(disk / "home", study)
+    bad = [one for one in tries if one["code"] and not one["is_clear"]]
+    failed = [one for one in tries if one["code"]]
+    print(json.dumps({"tries": len(tries), "failed": len(failed), "unclear": len(bad),
+                      "partitions": len(expected), "differing": sorted(k for k in expected.keys() | found.keys()
+                                                                       if expected.get(k) != found.get(k))}))  # fmt: skip
+
+
+def _tries(kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...] | list[int]) -> Iterator[dict]:
+    """Run up to the end of `stage`, once for each of `free`, until it succeeds; then the disk has room again."""
+    for room in free:
+        _remount(disk, ROOMY[kind])
+        process = start_study(disk / "home", study, LONGTAIL_THREADS="1")
+        said: list[str] = []
+        began = False
+        for line in process.stdout:
+            said.append(line)
+            title = _TITLE.match(line)
+            if began and title and not title[1].startswith(stage):
+                break  # the stage had room enough
+            if title and title[1].startswith(stage):
+                began = True
+                _leave(kind, disk, room)
+        ended_well = process.poll() is None
+        process.kill()
+        errors = [line.strip() for line in said if line.startswith("error: ") or "Traceback" in line]
+        told = {"stage": stage, "free": room, "code": 0 if ended_well else process.returncode, "errors": errors}
+        told["is_clear"] = len(errors) == 1 and bool(re.search("disk is full|No space left", errors[0]))
+        print(json.dumps(told), flush=True)
+        yield told
+        if ended_well:
+            break
+    _remount(disk, ROOMY[kind])
+
+
+def _leave(kind: str, disk: Path, room: int) -> None:
+    """Leave so many kibibytes, or so many inodes."""
+    found = os.statvfs(disk)
+    if kind == "full":
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize // 1024
+        _remount(disk, f"size={used + room}k")
+    else:
+        _remount(disk, f"nr_inodes={found.f_files - found.f_ffree + room}")
+
+
+def _remount(disk: Path, option: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{option}", str(disk)], check=True)
+
+
+def _lake_of(home: Path, study: Path) -> dict[str, str]:
+    """Run up to the warehouse; the content of each partition that is not a measurement of time or made with it."""
+    from tests.journeys.commands import run_up_to_the_warehouse
+
+    run_up_to_the_warehouse(home, study, LONGTAIL_THREADS="1")
+    made_last = {f"{table} all" for table in MADE_BY_BUILD}
+    found = contents(Lake(home / "everything/lake"))
+    return {k: v for k, v in found.items() if k not in made_last and not k.startswith("single_latencies")}
+
+
+def _read_only(disk: Path, study: Path) -> None:
+    """An empty home, a finished home, and one that becomes read-only in mid-run."""
+    home = disk / "home"
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    _say("run, empty home", run_study(home, study))
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    _say("run", run_study(home, study))
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    _say("run, finished home", run_study(home, study))
+    for arguments in (("-m", "dagster_project.sql", "select count(*) as n from fct_answers"),):
+        _say("sql, finished home", run_python(*arguments, env=environment(home, study)))
+
+
+def _hard_name(folder: Path) -> None:
+    """A home and a study below a folder with a hard name, with 256 open files at most."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    hard = folder / HARD_NAME
+    hard.mkdir()
+    study = write_everything(hard)
+    home = hard / "home"
+    _say("run", run_study(home, study, timeout=3_000))
+    _say("run again", run_study(home, study))
+    query = "select count(*) as n, count(distinct model) as models from fct_answers"
+    _say("sql", run_python("-m", "dagster_project.sql", query, env=environment(home, study)))
+    report = home / "everything/published/report.html"
+    print(json.dumps({"report": report.exists() and report.stat().st_size}))
+    shutil.rmtree(hard / "home", ignore_errors=True)
+
+
+def _say(what: str, done: subprocess.CompletedProcess[str]) -> None:
+    tail = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-4:]
+    print(json.dumps({"what": what, "code": done.returncode, "has_trace": "Traceback" in done.stderr + done.stdout,
+                      "errors": done.stderr.splitlines()[-5:], "tail": tail}, ensure_ascii=False), flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), [int(number) for number in sys.argv[3:]])
