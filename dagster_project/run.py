@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import sys
 import time
 import warnings
@@ -230,7 +231,7 @@ def run_stage(
 def _where_next(study: Study, seconds: float) -> str:
     near = os.path.relpath(study.path)
     file = str(study.path) if near.startswith("..") else near
-    chosen = "" if study.home.root == longtail_home() else f" STUDY={file}"
+    chosen = "" if study.home.root == longtail_home() else f" STUDY={shlex.quote(file)}"
     chosen += " QUICK=1" if study.is_quick else ""
     quick = f" This was a quick run of at most {N_QUESTIONS} questions." if study.is_quick else ""
     return (

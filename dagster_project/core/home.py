@@ -21,6 +21,8 @@ RESERVED_NAMES = frozenset(
 )
 _REFUSED = (
     (re.compile(r"[*?\[\\]"), "must be without * ? [ and \\, which DuckDB reads as a pattern"),
+    # it splits the path, and looks for a catalogue of that name
+    (re.compile("#"), "must be without #, which dbt reads as the end of the path"),
     # in the address of Dagster's database, %41 would become A: the history of another folder
     (
         re.compile(r"%[0-9A-Fa-f]{2}"),

@@ -11,8 +11,8 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.home import longtail_home, study_file
 
 
-@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]", "a%41b", "%2e%2e", "a%2Fb", "a%00b", "a%2541"])
-def test_a_home_that_duckdb_or_dagster_would_read_as_another_path_is_refused(
+@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]", "a%41b", "%2e%2e", "a%2Fb", "a%00b", "a%2541", "a#b"])
+def test_a_home_that_duckdb_dbt_or_dagster_would_read_as_another_path_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / name))
@@ -22,7 +22,7 @@ def test_a_home_that_duckdb_or_dagster_would_read_as_another_path_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["plain", "it's {braced} & spaced", "é]", "100% #1;", "%4", "%zz"])
+@pytest.mark.parametrize("name", ["plain", "it's {braced} & spaced", "é]", "100% 1;", "%4", "%zz"])
 def test_other_characters_are_allowed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / name))
     assert longtail_home() == tmp_path.resolve() / name

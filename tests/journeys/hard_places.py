@@ -43,7 +43,7 @@ STAGES = (
 )
 FREE = {"full": (0, 4, 16, 48, 96, 160, 256, 512, 1_024, 4_096), "inodes": (0, 1, 2, 3, 5, 8, 12, 16, 24, 40)}
 ROOMY = {"full": "size=3g", "inodes": "nr_inodes=100k"}
-HARD_NAME = "a b%20c#d?e'f\"g é & (h)"
+HARD_NAME = "a b%c de'f\"g é & (h)"  # % before two hexadecimal digits, ? * [ \\ and # are refused by name
 _TITLE = re.compile(r"\[\d+/\d+\] (.*)")
 
 
@@ -75,16 +75,18 @@ def _tries(kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...]
         _remount(disk, ROOMY[kind])
         process = start_study(disk / "home", study, LONGTAIL_THREADS="1")
         said: list[str] = []
-        began = False
+        began = ended_well = False
         for line in process.stdout:
             said.append(line)
             title = _TITLE.match(line)
             if began and title and not title[1].startswith(stage):
-                break  # the stage had room enough
+                ended_well = True
+                break
             if title and title[1].startswith(stage):
                 began = True
                 _leave(kind, disk, room)
-        ended_well = process.poll() is None
+        if not ended_well:
+            process.wait(60)
         process.kill()
         errors = [line.strip() for line in said if line.startswith("error: ") or "Traceback" in line]
         told = {"stage": stage, "free": room, "code": 0 if ended_well else process.returncode, "errors": errors}
