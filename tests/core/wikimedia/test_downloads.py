@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import logging
 import os
 import signal
@@ -13,9 +14,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +31,7 @@ from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.transport.downloads import download_dump
 from dagster_project.core.wikimedia.transport.http import HttpClient
+from tests.synced import renames_on_disk
 
 PLAIN = f"{TRUTHY}"  # several pieces, so that a fault cuts it in the middle
 
@@ -144,6 +148,93 @@ def test_a_server_without_ranges_sends_the_whole_file_again(client, log, tmp_pat
     assert _NoRanges.requests[1] == "bytes=262144-"
 
 
+class _Scripted(BaseHTTPRequestHandler):
+    """Sends `answers` in turn: status, headers and body; `asked` has the range and the condition of each request."""
+
+    answers: list[tuple[int, dict[str, str], bytes]]
+    asked: list[tuple[str | None, str | None]]
+
+    def do_GET(self) -> None:
+        if not self.path.endswith("file.bz2"):
+            self.send_error(404)
+            return
+        self.asked.append((self.headers.get("Range"), self.headers.get("If-Range")))
+        status, headers, body = self.answers.pop(0)
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def _scripted(answers: list[tuple[int, dict[str, str], bytes]]) -> Iterator[str]:
+    """The address of a file, for which a server sends `answers`."""
+    _Scripted.answers, _Scripted.asked = answers, []
+    http = ThreadingHTTPServer(("127.0.0.1", 0), _Scripted)
+    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{http.server_address[1]}/a/file.bz2"
+    finally:
+        http.shutdown()
+        http.server_close()
+
+
+BODY = bytes(range(256)) * 4_000
+KEPT = 1 << 18  # whole pieces alone
+STRONG = {"ETag": '"strong"', "Last-Modified": "Fri, 20 Nov 2026 08:00:00 GMT"}
+RESUMED, ANEW = (f"bytes={KEPT}-", '"strong"'), (None, None)
+
+
+def _ranged(first: int, last: int, total: object = len(BODY)) -> dict[str, str]:
+    return STRONG | {"Content-Range": f"bytes {first}-{last}/{total}"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "asked"),
+    [
+        (STRONG, [(206, _ranged(KEPT, len(BODY) - 1), BODY[KEPT:])], [RESUMED]),
+        (STRONG, [(206, _ranged(KEPT + 1, len(BODY) - 1), BODY[KEPT + 1 :])], [RESUMED, ANEW]),
+        (STRONG, [(206, _ranged(KEPT, len(BODY) - 1, "x"), BODY[KEPT:])], [RESUMED, ANEW]),
+        (STRONG, [(206, STRONG, BODY[KEPT:])], [RESUMED, ANEW]),
+        (STRONG, [(206, _ranged(0, len(BODY) - 1), BODY)], [RESUMED]),
+        (  # less than was asked for, as a server may send
+            STRONG,
+            [(206, _ranged(KEPT, KEPT + 9, len(BODY)), BODY[KEPT : KEPT + 10])],
+            [RESUMED, (f"bytes={KEPT + 10}-", '"strong"')],
+        ),
+        (STRONG, [(416, {"Content-Range": f"bytes */{KEPT + 1}"}, b"")], [RESUMED, ANEW]),
+        (STRONG, [(200, STRONG, BODY)], [RESUMED]),
+        ({"ETag": 'W/"weak"'}, [], [ANEW]),
+        ({}, [], [ANEW]),
+        ({"Last-Modified": "now"}, [(206, _ranged(KEPT, len(BODY) - 1), BODY[KEPT:])], [(RESUMED[0], "now")]),
+    ],
+)
+def test_only_the_range_that_was_asked_for_is_added(
+    client, log, tmp_path, first: dict[str, str], then: list[Any], asked: list[tuple[str | None, str | None]]
+) -> None:
+    cut = (200, first | {"Content-Length": str(len(BODY))}, BODY[:300_000])
+    rest = (206, _ranged(KEPT + 10, len(BODY) - 1), BODY[KEPT + 10 :])
+    last = rest if asked[-1][0] == f"bytes={KEPT + 10}-" else (200, STRONG, BODY)
+    with _scripted([cut, *then, last]) as url:
+        assert download_dump(client, url, tmp_path / "file.bz2", log).read_bytes() == BODY
+    assert _Scripted.asked == [ANEW, *asked]
+
+
+def test_a_part_of_another_address_is_not_resumed(client, log, tmp_path) -> None:
+    part = _part(tmp_path / "file.bz2")
+    part.parent.mkdir()
+    part.write_bytes(bytes(KEPT))
+    with _scripted([(200, STRONG, BODY)]) as url:
+        state = {"url": url.replace("/a/", "/b/"), "validator": '"strong"'}
+        part.with_name("file.bz2.json").write_text(json.dumps(state))
+        assert download_dump(client, url, tmp_path / "file.bz2", log).read_bytes() == BODY
+    assert _Scripted.asked == [ANEW]
+
+
 class _Dripping(_NoRanges):
     """Sends a little more than a quarter of a megabyte per request, and then single bytes slowly."""
 
@@ -196,18 +287,20 @@ def test_a_very_slow_server_does_not_hold_a_download_for_days(
 SUMS = {"sha1": "/wikidatawiki/entities/sha1sums.txt", "md5": "/wikidatawiki/entities/md5sums.txt"}
 
 
-def _list(algorithm: str, *entries: tuple[bytes, str]) -> faults.Fault:
-    lines = (f"{hashlib.new(algorithm, data).hexdigest()}  {name}\n" for data, name in entries)
+def _list(algorithm: str, *entries: tuple[bytes, str], before: str = "  ") -> faults.Fault:
+    lines = (f"{hashlib.new(algorithm, data).hexdigest().upper()}{before}{name}\n" for data, name in entries)
     return faults.Fault(200, "".join(lines).encode(), content_type="text/plain")
 
 
-@pytest.mark.parametrize("algorithm", SUMS)
-def test_a_listed_checksum_is_checked(world, server, client, log, tmp_path, algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "before"), [("sha1", " *"), ("md5", "  "), ("md5", " *./")])
+def test_a_listed_checksum_is_checked(
+    world, server, client, log, tmp_path, algorithm: str, before: str
+) -> None:
     target = tmp_path / "dumps" / "truthy.nt.bz2"
     whole, name = _whole(world, ".bz2"), "latest-truthy.nt.bz2"
     url = f"{server.base_url}{TRUTHY}.bz2"
-    right = _list(algorithm, (b"another", "other.nt.bz2"), (whole, name))
-    wrong = _list(algorithm, (b"another", name))
+    right = _list(algorithm, (b"another", "other.nt.bz2"), (whole, name), before=before)
+    wrong = _list(algorithm, (b"another", name), before=before)
     server.faults.add(SUMS[algorithm], wrong, right)
     assert download_dump(client, url, target, log).read_bytes() == whole
     assert sum(one.path.endswith(".nt.bz2") for one in server.requests) == 2
@@ -233,7 +326,9 @@ def test_a_whole_file_without_its_checksum_is_not_downloaded_again(
 
 def test_a_list_of_checksums_without_the_file_is_ignored(world, server, client, log, tmp_path) -> None:
     server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
-    target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
+    with renames_on_disk() as names:
+        target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
+    assert names == ["t.bz2"]
     assert target.read_bytes() == _whole(world, ".bz2")
 
 

@@ -177,19 +177,18 @@ class _Part:
 
     def write(self, response: requests.Response) -> None:
         """Write what the server sends. Errors: `requests.RequestException` where it is not what was requested."""
-        at = 0
+        length = response.headers.get("Content-Length", "")
+        at, expected = 0, int(length) if length.isdecimal() else None
         if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{self.size}":
             return  # all bytes had come before the run ended
         if response.status_code == 206:
             match = _LENGTH_IN_RANGE.fullmatch(response.headers.get("Content-Range", ""))
-            at = int(match[1]) if match else -1
+            at, expected = (int(match[1]), int(match[2])) if match else (-1, None)  # a server may send less
         if response.status_code == 416 or at not in (0, self.size):
             self.drop()
             raise requests.ConnectionError(f"answered {response.status_code} with another range")
         if at == 0:
             self._begin(response)
-        length = response.headers.get("Content-Length", "")
-        expected = at + int(length) if length.isdecimal() else None
         with self.path.open("ab") as out:
             for chunk in body_parts(response, _CHUNK):
                 out.write(chunk)
