@@ -18,6 +18,7 @@ import pytest
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.whole_files import whole
+from tests.synced import renames_on_disk
 
 
 def test_an_error_while_writing_changes_nothing(tmp_path: Path) -> None:
@@ -136,3 +137,17 @@ def test_a_folder_that_is_removed_before_its_lock_is_taken_is_made_again(
     assert (tmp_path / "table/part").read_text() == "all"
     assert next(removals, None) is None
     assert list((tmp_path / STAGING).iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [atomic_file, whole])
+def test_what_appears_is_on_the_disk(tmp_path: Path, write: Any) -> None:
+    with renames_on_disk() as names, write(tmp_path / "table" / "part.bin") as temporary:
+        temporary.write_bytes(b"rows")
+    assert names == ["part.bin"]
+
+
+def test_a_folder_that_appears_is_on_the_disk_with_all_that_it_contains(tmp_path: Path) -> None:
+    with renames_on_disk() as names, whole(tmp_path / "index") as temporary:
+        (temporary / "shard").mkdir(parents=True)
+        (temporary / "shard" / "terms").write_bytes(b"terms")
+    assert names == ["index"]

@@ -51,8 +51,8 @@ def version_name(published_at: datetime, package: str) -> str:
 
 def move_folder(new: Path, folder: Path) -> None:
     """Give a finished folder its place among the versions; its files are on the disk first."""
-    for file in new.rglob("*"):
-        sync(file)
+    for path in (*new.rglob("*"), new):
+        sync(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
     os.replace(new, folder)
     sync(folder.parent)

@@ -28,6 +28,7 @@ from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.gguf_files import GgufHeader, find_gguf, read_header
 from dagster_project.core.study.models import Model, read_model
 from dagster_project.core.study.reader import Reader
+from tests.synced import renames_on_disk
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
 
@@ -76,7 +77,9 @@ def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     (left / LEFT).write_text("{}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(home))
-        yield home
+        with renames_on_disk() as names:
+            yield home
+        assert names
 
 
 def named(path: Path | str) -> Model:

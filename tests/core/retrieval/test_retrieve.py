@@ -26,6 +26,7 @@ from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.study.study import Study
+from tests.synced import renames_on_disk
 
 SLOW_BUILD = """
 import logging, sys
@@ -80,7 +81,9 @@ def test_bm25_rows(rdf_study: Study, searchable: Lake, log: logging.Logger) -> N
 
 
 def test_second_call_builds_nothing(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
-    first = build_index(rdf_study, searchable, "bm25", log)
+    with renames_on_disk() as names:
+        first = build_index(rdf_study, searchable, "bm25", log)
+    assert names[-1] == first.path.name
     files = {file: file.stat().st_mtime_ns for file in first.path.iterdir()}
     second = build_index(rdf_study, searchable, "bm25", log)
     assert not first.was_current

@@ -23,6 +23,7 @@ from dagster_project.core.router.publish import publish_routers
 from dagster_project.core.router.shelf import NAMES
 from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan, make_study
+from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, published_study
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +57,9 @@ def test_the_folder_has_a_file_for_each_pair_and_the_names(small: Study) -> None
 
 
 def test_publishing_again_keeps_the_folder_and_a_new_warehouse_makes_another(small: Study) -> None:
-    publish_routers(small, LOG)
+    with renames_on_disk() as names:
+        publish_routers(small, LOG)
+    assert names[1:] == ["router"]
     folder = small.home.published_router.resolve()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     publish_routers(small, LOG)

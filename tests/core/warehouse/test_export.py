@@ -26,6 +26,7 @@ from dagster_project.core.warehouse.publication import read_publication
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.staging import KEPT_FOLDERS
 from tests import fork_server
+from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, published_study
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +59,10 @@ def answered() -> Iterator[Study]:
 
 @pytest.fixture(scope="module")
 def exported(answered: Study) -> ExportReport:
-    return export_marts(answered, LOG)
+    with renames_on_disk() as names:
+        report = export_marts(answered, LOG)
+    assert len(names) == 2
+    return report
 
 
 def front_matter(readme: Path) -> dict[str, Any]:

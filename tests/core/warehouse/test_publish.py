@@ -21,6 +21,7 @@ from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_wareho
 from tests import fork_server
 from tests.core.warehouse import published_version
 from tests.core.warehouse.published_version import read_version
+from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
 
 LOG = logging.getLogger(__name__)
@@ -96,7 +97,9 @@ def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) ->
 
 
 def test_the_file_needs_nothing_but_itself(study: Study) -> None:
-    publish_warehouse(study, LOG)
+    with renames_on_disk() as names:
+        publish_warehouse(study, LOG)
+    assert names[1:] == ["warehouse.duckdb", "warehouse.duckdb.sha256"]
     assert [file.name for file in sorted(study.home.published.iterdir())] == [
         ".lock-warehouse.duckdb", "versions", "warehouse.duckdb", "warehouse.duckdb.sha256",
     ]  # fmt: skip

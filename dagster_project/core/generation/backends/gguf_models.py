@@ -106,8 +106,8 @@ def _write(model: Model, path: Path, header: GgufHeader, folder: Path, lock: int
             raise BackendError(f"model {model.name}: {path} {_why_not(done, unfinished)}")
         for warning in done.stdout.splitlines():
             _LOG.warning("%s: %s", model.name, warning)
-        for file in unfinished.iterdir():
-            sync(file)
+        for part in (*unfinished.iterdir(), unfinished):
+            sync(part)
         unfinished.rename(folder)
         sync(folder.parent)
     finally:
