@@ -94,6 +94,21 @@ def test_rows_that_cannot_be_used_are_put_aside_with_their_reason(tmp_path: Path
     assert (last.lemma, last.extended_lemma, last.tense) == ("have", None, None)
 
 
+def test_a_uuid_that_another_relation_has_is_put_aside(tmp_path: Path) -> None:
+    for relation in ("P17", "P36"):
+        write(
+            tmp_path, relation, CAPITALS, [("u1", "Peru", "Lima"), (f"own {relation}", "Chile", "Santiago")]
+        )
+    found = read_pararel(tmp_path, (), {})
+    assert {key: row["relation"] for key, row in found.questions.items()} == {
+        "u1": "P17", "own P17": "P17", "own P36": "P36",
+    }  # fmt: skip
+    assert [(row.row_key, row.reason) for row in found.aside] == [
+        ("trex_lms_vocab/P36.jsonl row 1", "key uuid: another fact has it already; the first is kept")
+    ]
+    assert [found.linking[one].n_put_aside for one in ("P17", "P36")] == [0, 1]
+
+
 def test_a_relation_of_one_pattern_is_asked_and_named(tmp_path: Path) -> None:
     write(tmp_path, "P36", CAPITALS[:1], [("u1", "Peru", "Lima")])
     found = read_pararel(tmp_path, ["P36"], {})

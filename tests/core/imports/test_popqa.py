@@ -134,6 +134,19 @@ def test_every_row_is_a_question_also_where_another_row_asks_the_same(tmp_path: 
     assert (found.notes["rows"], found.notes["same_subject_and_relation"]) == (9, 1)
 
 
+def test_a_later_row_adds_what_an_earlier_one_lacks_and_changes_nothing_else(tmp_path: Path) -> None:
+    lacking = changed(0, s_pop="", s_wiki_title="", obj="Answer")
+    again = {**ROWS[0], "id": "7", "subj": "Another name", "s_aliases": '["Other"]'}
+    for rows in ([*lacking, again], [*ROWS, {**lacking[0], "id": "7"}]):
+        found = read(tmp_path, rows)
+        assert found.aside == []
+        subject = found.entities["Q50000"]
+        assert (subject.label, subject.aliases) == ("Subject 0", ("S-0",))
+        assert (subject.popularity, subject.article_title) == (10.0, "Subject 0")
+    zero = read(tmp_path, [*changed(0, s_pop="0"), {**again, "s_pop": "0"}])
+    assert zero.entities["Q50000"].popularity == 0
+
+
 def test_a_row_without_the_names_of_its_entities_is_a_question(tmp_path: Path) -> None:
     """The real file has "What is the capital of ?". The subject is known by its address, and has popularity."""
     rows = changed(0, subj=" ", question="What is 's occupation?", s_wiki_title="Subject_0_(poet)")

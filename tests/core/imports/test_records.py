@@ -20,6 +20,7 @@ from dagster_project.core.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from dagster_project.core.imports.records import (
     Aside,
     file_hashes,
+    header_of,
     json_texts,
     read_delimited,
     read_json_lines,
@@ -38,6 +39,21 @@ def rows(
 ) -> tuple[list[dict[str, str]], Aside]:
     aside = Aside(path.name)
     return [record.fields for record in read_delimited(path, delimiter, required, aside)], aside
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter", "columns"),
+    [
+        ('"a;b;c;d",e,f', ",", ["a;b;c;d", "e", "f"]),
+        ('"one,two,three";b', ";", ["one,two,three", "b"]),
+        ('a\t"b,c,d ""e, f"""\n', "\t", ["a", 'b,c,d "e, f"']),
+        ("a", ",", ["a"]),
+    ],
+)
+def test_a_sign_within_quotes_is_no_delimiter(
+    tmp_path: Path, header: str, delimiter: str, columns: list[str]
+) -> None:
+    assert header_of(written(tmp_path / "file.csv", header)) == (delimiter, columns)
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,10 +13,11 @@ from benchmarks.gain_worlds import WORLDS
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DECIDING,
     LEAST_DEPARTING,
+    _spread,
     bootstrap_pair,
     questions_of,
 )
-from dagster_project.core.statistics.held_out_gains import Questions
+from dagster_project.core.statistics.held_out_gains import LeftOut, Questions
 from dagster_project.core.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 
@@ -93,6 +94,19 @@ def test_where_one_method_is_always_better_there_is_no_interval_but_a_reason() -
                 "too few questions decide it",
                 "one fixed method is nearly always best",
             }
+
+
+@pytest.mark.parametrize(
+    ("n_gained", "share", "undefined"),
+    [
+        (20, 0.05, None),
+        (19, 0.05, "too few questions decide it"),
+        (20, 0.049, "one fixed method is nearly always best"),
+    ],
+)
+def test_the_least_that_has_a_standard_error(n_gained: int, share: float, undefined: str | None) -> None:
+    gains = np.random.default_rng(0).normal(0, 1, (50, 1)) + np.zeros(2)
+    assert _spread(LeftOut(np.ones(n_gained), share), gains, 100).undefined == undefined
 
 
 def test_methods_that_never_differ_have_no_interval() -> None:

@@ -55,6 +55,12 @@ def test_hand_computed_sets() -> None:
     assert math.copysign(1, found[3]["entropy"]) == 1
 
 
+@pytest.mark.parametrize(("threshold", "n_clusters"), [(0.0, 1), (1e-6, 2)])
+def test_a_cosine_that_is_the_threshold_joins_two_answers(threshold: float, n_clusters: int) -> None:
+    (row,) = compared([{"east": 1, "north": 1}], VECTORS, threshold)
+    assert row["n_clusters"] == n_clusters
+
+
 def test_a_chain_of_near_answers_is_one_cluster_in_any_order() -> None:
     angles = {"a": 0.0, "b": 0.6, "c": 1.2, "d": 3.0}
     around = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}

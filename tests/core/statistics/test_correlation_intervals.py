@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
@@ -15,9 +16,10 @@ from statsmodels.regression.linear_model import OLS
 from dagster_project.core.statistics.correlation_intervals import (
     MEASURES,
     N_RESAMPLES,
+    bootstrap_correlations,
     resampled_correlations,
 )
-from dagster_project.core.statistics.resampling import draws
+from dagster_project.core.statistics.resampling import draws, seed_of
 from dagster_project.core.study.study import Study
 from tests.dbt.recomputation import within_relations
 from tests.warehouses import AWKWARD, built_study, mart
@@ -118,3 +120,42 @@ def test_intervals_do_not_depend_on_the_other_models() -> None:
     for name, actual in alone.items():
         for scope, values in actual.items():
             np.testing.assert_allclose(values[:, :, 0], both[name][scope][:, :, 0], atol=1e-12)
+
+
+def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none() -> None:
+    """With one wrong answer, a third of the resamples has no correlation; with four, one in fifty."""
+    rows = questions()
+    seldom = {n: np.arange(len(rows)) >= n for n in (1, 4)}
+    right = {"often": rows.right_0, **{f"all but {n}": one for n, one in seldom.items()}}
+    groups = [
+        {**dict.fromkeys(("dataset", "prompt", "method"), "x"), "model": model, "is_correct": list(own),
+         "question_id": [str(i) for i in range(len(rows))], "relation": [one or None for one in rows.relation],
+         "subject_popularity": list(rows.popularity)}
+        for model, own in right.items()
+    ]  # fmt: skip
+    found = bootstrap_correlations([pa.Table.from_pylist(groups)], 3, LOG)["correlation_intervals"]
+    every = {row["model"]: row for row in found if row["relation"] == "all"}
+    correct = np.array(list(right.values()), dtype=float).T
+    (_, drawn), *_ = [
+        one
+        for one in resampled_correlations(
+            rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), correct, seed_of(3, ["x"])
+        )
+        if one[0] == "all"
+    ]
+    for suffix, values in (("", drawn["pooled"]), ("_within", drawn["within"])):
+        for at, model in enumerate(right):
+            row = every[model]
+            undefined = row[f"undefined{suffix or '_unbinned'}"]
+            assert undefined == ("too few resamples with a correlation" if model == "all but 1" else None)
+            for number, measure in enumerate(MEASURES):
+                ends = [row[f"{measure}{suffix}_{end}"] for end in ("low", "high")]
+                if undefined:
+                    assert ends == [None, None]
+                else:
+                    expected = np.nanquantile(values[:, number, at], [0.025, 0.975])
+                    np.testing.assert_allclose(ends, expected, atol=1e-12)
+    assert (every["often"]["n_answers"], every["often"]["n_within"]) == (
+        120,
+        int((rows.relation != "").sum()),
+    )

@@ -37,8 +37,11 @@ def intervals(by_relation: list[dict[str, Any]], by_bin: list[dict[str, Any]]) -
 
 
 def test_facts_that_do_not_differ_have_an_interval_without_width() -> None:
-    found = intervals([row("P1", [1.0] * 9, [4.0] * 9), row("P2", [3.0] * 5, [4.0] * 5)], [])
+    few = row("P3", [1.0] * 4, [2.0] * 4)
+    found = intervals([row("P1", [1.0] * 9, [4.0] * 9), row("P2", [3.0] * 5, [4.0] * 5), few], [])
     assert found["P1", None, "consistency"] == pytest.approx((0.25, 0.25, None))
+    assert found["P2", None, "consistency"] == pytest.approx((0.75, 0.75, None))
+    assert found["P3", None, "consistency"] == (None, None, "fewer than five facts")
     assert found["all", None, "consistency"] == pytest.approx((0.5, 0.5, None))
 
 

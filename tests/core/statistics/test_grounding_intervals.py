@@ -92,6 +92,12 @@ def test_questions_without_both_scores_do_not_count() -> None:
     few = found["short", "quip_difference"]
     assert (few["n_paired"], few["value_low"], few["p_value"]) == (3, None, None)
     assert few["undefined"] == "fewer than five questions"
+    four, five = (group([0.5] * n, [0.25] * n, grounding_prompt=str(n)) for n in (4, 5))
+    found = compared(four, five)
+    assert found["4", "quip_ratio"]["undefined"] == "fewer than five questions"
+    assert found["4", "quip_difference"]["p_value"] is None
+    assert (found["5", "quip_ratio"]["value_low"], found["5", "quip_ratio"]["undefined"]) == (2, None)
+    assert found["5", "quip_difference"]["p_value"] == pytest.approx(2 / 2**5, abs=0.01)
 
 
 def test_nothing_quoted_under_the_null_prompt_leaves_no_ratio() -> None:

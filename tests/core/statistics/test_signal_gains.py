@@ -55,6 +55,7 @@ def test_the_gain_is_the_mean_over_splits_and_the_errors_come_from_questions() -
         (2, 0, np.zeros((5, 2)), "too few questions decide it"),
         (2, 40, np.array([[1.0, -1], [-1, 1]]), "resamples do not vary"),
         (2, 40, SPREAD, None),
+        (2, 25, SPREAD, None),
     ],
 )
 def test_a_gain_without_an_interval_has_a_reason(

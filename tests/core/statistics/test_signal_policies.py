@@ -55,6 +55,9 @@ def test_a_relation_without_fitted_questions_has_the_threshold_for_all() -> None
     assert found[ALWAYS, ALL][0].tolist() == [[True]]
     assert found[NEVER, ALL][0].tolist() == [[False]]
     assert found[FIXED, ALL][0].tolist() == [[True]]
+    tie = decisions(asked(["", "a", "a", ""], [1, 2, 9, 9], [1, 1, -1, -1]), np.ones((1, 4)))
+    assert tie[FIXED, ALL][0].tolist() == [[False]], "always is no better than never"
+    assert tie[POPULARITY, PER_RELATION][0].tolist() == [[True, True, False, False]]
 
 
 def test_thresholds_on_popularity_are_the_published_ones() -> None:

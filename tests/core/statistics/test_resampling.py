@@ -1,0 +1,33 @@
+"""Percentiles of resamples, and from which share of undefined resamples on there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
+
+
+@pytest.mark.parametrize(
+    ("n_defined", "ends"), [(1_000, (24.975, 974.025)), (950, (23.725, 925.275)), (949, None), (0, None)]
+)
+def test_percentiles_are_those_of_a_95_percent_interval(
+    n_defined: int, ends: tuple[float, float] | None
+) -> None:
+    values = np.arange(1_000.0)[::-1].copy()
+    values[: 1_000 - n_defined] = np.nan
+    assert percentiles(values) == (ends and pytest.approx(ends))
+
+
+def test_a_resample_draws_as_many_questions_as_there_are() -> None:
+    found = draws(7, 2_000, np.random.default_rng(0))
+    assert found.shape == (2_000, 7)
+    assert (found.sum(axis=1) == 7).all()
+    np.testing.assert_allclose(found.mean(axis=0), 1, atol=0.1)
+
+
+def test_each_key_has_a_seed_of_its_own() -> None:
+    seeds = {seed_of(0, ["a", "b"]), seed_of(1, ["a", "b"]), seed_of(0, ["a"]), seed_of(0, ["ab"])}
+    assert len(seeds) == 4
+    assert seed_of(0, ["a", "b"]) == seed_of(0, iter(["a", "b"]))
+    assert max(seeds) < 2**64
