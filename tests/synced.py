@@ -32,10 +32,10 @@ def renames_on_disk() -> Iterator[list[str]]:
 
     def observed(rename: Any) -> Any:
         def observe(source: Any, target: Any, **kwargs: Any) -> None:
-            passing = (
-                os.path.islink(source) or "__pycache__" in Path(target).parts
-            )  # what is made again by itself
-            inside = [] if passing else [Path(source), *Path(source).rglob("*")]
+            if "__pycache__" in Path(target).parts:  # what is made again by itself
+                rename(source, target, **kwargs)
+                return
+            inside = [] if os.path.islink(source) else [Path(source), *Path(source).rglob("*")]
             for path in inside:
                 found = path.stat()
                 written = found.st_size, found.st_mtime_ns
