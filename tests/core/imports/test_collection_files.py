@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import atlas, cirrus_search
 from dagster_project.core.imports.articles import read_articles
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dpr import read_passages
 from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
 from dagster_project.core.imports.records import Aside
@@ -289,3 +290,14 @@ def test_a_gzip_file_that_breaks_off_is_used_up_to_the_break_on_request(
     assert f"breaks off at byte {size} of {size}" in caplog.text
     assert 500 < len(found) < 3_000
     assert [one.text for one in found] == [row["text"] for row in rows[: len(found)]]
+
+
+@pytest.mark.parametrize("method", ["read", "readlines"])
+def test_a_packed_file_that_breaks_off_is_told_however_it_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(b"".join(b"%d\n" % number for number in range(9_999)))[:-9])
+    with opened(path, accept_cut=True) as stream:
+        assert getattr(stream, method)()
+    assert "the rows before the break are used" in caplog.text

@@ -106,6 +106,7 @@ def test_a_file_with_another_checksum_is_moved_aside(study: Study) -> None:
         )
         assert refused.read_bytes() == BODY[::-1]
         assert not cached_file(place, study).exists()
+        assert cached_file(Place(path_env="DATA", url=url), study) != cached_file(place, study)
         with pytest.raises(SourceError, match="SHA-256"):  # the next run asks the server again
             find_file(place, study)
     assert ranges == [None, None]

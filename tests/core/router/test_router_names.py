@@ -33,6 +33,13 @@ def test_an_ambiguous_name_gives_all_candidates_the_unknown_popularity_last(name
     assert names.lookup("Paris") == (PARIS, TROJAN, HILTON)
 
 
+def test_candidates_go_by_popularity_then_by_id_and_zero_is_known() -> None:
+    popularities = {"Q5": 0.5, "Q1": 0.0, "Q2": 1.0, "Q4": None, "Q3": 0.5}
+    entities = [Entity(Candidate(key, "Ada", None, value), ()) for key, value in popularities.items()]
+    found = Names(names_file(entities, {})[0]).lookup("Ada")
+    assert [one.entity_id for one in found] == ["Q2", "Q3", "Q5", "Q1", "Q4"]
+
+
 @pytest.mark.parametrize("name", ["city of light", " CITY  OF\tLIGHT ", "City of Light"])
 def test_case_and_spaces_do_not_count(names: Names, name: str) -> None:
     assert names.lookup(name) == (PARIS,)

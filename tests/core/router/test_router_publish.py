@@ -49,6 +49,7 @@ def test_the_folder_has_a_file_for_each_pair_and_the_names(small: Study) -> None
         == report.invocation_id
         == "run-1"
     )
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o444}
     names = load_names(folder / NAMES)
     assert (len(names), report.n_names) == (6, 6)
     assert names.head["popularity"]["measure"] == "page_views"

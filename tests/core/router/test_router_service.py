@@ -135,12 +135,17 @@ def test_health_lists_the_routers(client: Client) -> None:
     assert {name: router["policy"] for name, router in health["routers"].items()} == {
         BM25: "per_relation", DENSE: "always"
     }  # fmt: skip
+    assert {*health["routers"][BM25]} == {"signal", "policy", "why", "features", "relations"}
     assert health["folder"] == client.link.resolve().name
 
 
 def test_the_page_and_the_description_name_every_address(client: Client) -> None:
     description = client.get("/openapi.json").json()
     assert set(description["paths"]) == {"/decide", "/decide_batch", "/lookup", "/healthz"}
+    refusals = {
+        path: {*description["paths"][path]["post"]["responses"]} for path in ("/decide", "/decide_batch")
+    }
+    assert refusals == {path: {"200", "404", "413", "422"} for path in refusals}
     page = client.get("/").text
     for path in description["paths"]:
         assert f"{path}</code>" in page
@@ -156,6 +161,8 @@ def test_the_page_and_the_description_name_every_address(client: Client) -> None
         ({"router": BM25, "popularity": -1}, "body.popularity", "greater than or equal to 0"),
         ({"router": BM25, "popularity": "12"}, "body.popularity", "valid number"),
         ({"router": BM25, "popularity": True}, "body.popularity", "valid number"),
+        ({"router": BM25, "consistency": 1.01}, "body.consistency", "less than or equal to 1"),
+        ({"router": BM25, "certainty": -1.01}, "body.certainty", "greater than or equal to -1"),
         ({"router": BM25, "relation": 7}, "body.relation", "valid string"),
         ({"router": BM25, "popularty": 7}, "body.popularty", "not permitted"),
         ([], "body", "valid dictionary"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.scoring.sentences import SPLITTER, first_sentence
+from dagster_project.core.scoring.sentences import SPLITTER, first_sentence, has_final_sentence
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -57,6 +57,7 @@ def test_the_splitter_has_a_name() -> None:
         ("(It is Paris.) So it is.", "(It is Paris.)"),
         ("Who knows... Nobody does.", "Who knows..."),
         ("Well… Paris", "Well…"),
+        ("It is by J... Nobody does.", "It is by J..."),
         ("J. R. R. Tolkien wrote it. He was English.", "J. R. R. Tolkien wrote it."),
         ("It was J.R.R. Tolkien. He was English.", "It was J.R.R. Tolkien."),
         ("St. Louis is a city. It is large.", "St. Louis is a city."),
@@ -71,6 +72,8 @@ def test_the_splitter_has_a_name() -> None:
         ("Apple Inc. Makes it. So", "Apple Inc. Makes it."),
         ("J. A. Smith did. He", "J. A. Smith did."),
         ("Mambo No. 5 is by Lou Bega. It", "Mambo No. 5 is by Lou Bega."),
+        ("Mambo No. 5b is by Lou Bega. It", "Mambo No. 5b is by Lou Bega."),
+        ("He lives in the U.S. \n", "He lives in the U.S."),
         ("Who's Afraid of Virginia Woolf? is a play. It", "Who's Afraid of Virginia Woolf? is a play."),
         ("Version 2.0 of it. Next", "Version 2.0 of it."),
         ("1. Paris 2. Rome", "1. Paris 2."),
@@ -86,6 +89,14 @@ def test_the_splitter_has_a_name() -> None:
 )
 def test_first_sentences(text: str, first: str) -> None:
     assert first_sentence(text) == first
+
+
+@pytest.mark.parametrize(
+    ("text", "is_final"),
+    [("Paris", False), ("Paris.", False), ("Paris. ", False), ("Paris. It", False), ("Paris. It is", True)],
+)
+def test_a_sentence_is_final_once_the_word_after_it_is_whole(text: str, is_final: bool) -> None:
+    assert has_final_sentence(text) is is_final
 
 
 @given(TEXTS | st.text(max_size=40))

@@ -13,6 +13,7 @@ from benchmarks.gain_worlds import WORLDS
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DECIDING,
     LEAST_DEPARTING,
+    Spread,
     _spread,
     bootstrap_pair,
     questions_of,
@@ -116,6 +117,12 @@ def test_methods_that_never_differ_have_no_interval() -> None:
         assert spread.standard_error is None
         assert spread.undefined == "too few questions decide it"
         assert spread.n_deciding == spread.share_departing == 0
+
+
+def test_without_questions_there_is_no_interval() -> None:
+    none = np.array([])
+    for spread in bootstrap_pair(Questions(none, none, none, {}), 1).values():
+        assert spread == Spread(None, "no questions", 0.0, 0.0)
 
 
 def test_draws_depend_on_the_seed_alone() -> None:

@@ -78,6 +78,18 @@ def test_every_resample_equals_statsmodels_and_scipy() -> None:
     assert np.isnan(found["single"]["pooled"]).all()
 
 
+def test_a_little_variance_is_enough() -> None:
+    rows = pd.DataFrame({"relation": "a", "popularity": [10.0, 10.1, 10.2, 10.3], "right": [0, 1, 0, 1]})
+    (_, found), *_ = resampled_correlations(
+        rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), rows[["right"]].to_numpy(float), 0, 50
+    )
+    weights = draws(4, 50, np.random.default_rng(0))
+    expected = [
+        pooled(drawn, drawn.right) for weight in weights if len(drawn := rows.loc[rows.index.repeat(weight)])
+    ]
+    np.testing.assert_allclose(found["pooled"][:, :, 0], expected, atol=1e-6)
+
+
 def test_within_relations_is_the_regression_with_relation_dummies() -> None:
     """Frisch, Waugh and Lovell: the partial correlation follows from the slope of the regression with dummies."""
     rows = questions().query("relation != ''")
