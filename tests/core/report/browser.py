@@ -6,15 +6,27 @@ from pathlib import Path
 from typing import Any
 
 
-def show(driver: Any, path: Path, width: int = 1300, scheme: str = "light", medium: str = "") -> None:
+def show(
+    driver: Any,
+    path: Path,
+    width: int = 1300,
+    scheme: str = "light",
+    medium: str = "",
+    motion: str = "reduce",
+    target: str = "",
+    settles: bool = True,
+) -> None:
+    """Open the page; with `settles`, wait until all is drawn. `target`: the id behind the # of the address."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    colours = [{"name": "prefers-color-scheme", "value": scheme}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": colours})
+    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
+    features = [{"name": name, "value": value} for name, value in wishes.items()]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
     driver.get_log("browser")
-    driver.get(path.as_uri())
+    driver.get(f"{path.as_uri()}#{target}" if target else path.as_uri())
     driver.execute_script("localStorage.clear()")
-    settle(driver)
+    if settles:
+        settle(driver)
 
 
 def settle(driver: Any) -> None:

@@ -47,7 +47,7 @@ SECTIONS = (
         "How much does that gain, and where are the thresholds?",
     ),
     Section(
-        "cost",
+        "costs",
         "Latency and cost",
         "The time and money that answers take, and whether retrieving less saves any.",
     ),

@@ -24,7 +24,7 @@ def _amount(field: str, title: str) -> dict[str, object]:
 
 LATENCY = Figure(
     key="latency",
-    section="cost",
+    section="costs",
     title="How long one user waits",
     shows="Median time of one answer, from up to 50 questions that the model was asked one at a time, with nothing "
     "shared. All methods answered a question before the next one was asked. The search for the passage is not "
@@ -75,7 +75,7 @@ order by prompt, model, method, device""",
 
 SAVED = Figure(
     key="latency_saved",
-    section="cost",
+    section="costs",
     title="Does adaptive retrieval save a user's time?",
     shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
     "methods on the same question, times the share of questions that need no passage. Bars are 95 % intervals "
@@ -140,7 +140,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
 
 COST = Figure(
     key="cost",
-    section="cost",
+    section="costs",
     title="Cost per thousand questions",
     shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its "
     "price per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as "
@@ -203,7 +203,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
 
 TOKENS = Figure(
     key="tokens",
-    section="cost",
+    section="costs",
     title="Tokens, time and money by method",
     shows="Tokens, time and cost per thousand questions if each method ran alone. Shared tokens were computed once for "
     "several prompts. Time on the device is that of the study's own batches. Methods share work: `n reused` counts "

@@ -116,6 +116,15 @@ function prepare(figure) {
 async function refresh(figure) {
   if (figure.missing) return;
   figure.stale = false;
+  try {
+    await drawFigure(figure);
+  } catch (error) {
+    console.error(error);
+    figure.place.replaceChildren(make("p", { class: "empty" }, "This figure could not be drawn; the query below gives its numbers."));
+  }
+}
+
+async function drawFigure(figure) {
   prepare(figure);
   const rows = figure.kept;
   if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
@@ -128,9 +137,6 @@ async function refresh(figure) {
     return;
   }
   const last = figure.drawing || Promise.resolve();
-  figure.drawing = last.then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null)).catch((error) => {
-    console.error(error);
-    figure.place.replaceChildren(make("p", { class: "empty" }, "This chart could not be drawn; the table below has its numbers."));
-  });
+  figure.drawing = last.catch(() => null).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
   await figure.drawing;
 }

@@ -92,9 +92,34 @@ function drawTheRest() {
     const next = figures.find((figure) => figure.stale && !figure.missing);
     if (next) await refresh(next);
     idle = null;
-    if (next) drawTheRest();
-    else document.documentElement.dataset.drawn = "all";
+    if (next) { drawTheRest(); return; }
+    document.documentElement.dataset.drawn = "all";
+    letGo();
   });
+}
+
+// A permalink (report.html#latency): its target stays at the top while the figures above it are drawn, until the reader
+// scrolls or does anything else.
+let letGo = () => {};
+function holdTarget() {
+  letGo();
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target || document.documentElement.dataset.drawn) return;
+  const aim = () => target.scrollIntoView({ behavior: "instant" });
+  const growth = new ResizeObserver(aim);
+  growth.observe(document.getElementById("main"));
+  const acted = new AbortController();
+  const stop = () => { growth.disconnect(); acted.abort(); letGo = () => {}; };
+  for (const act of ["wheel", "touchmove", "mousedown", "keydown"]) addEventListener(act, stop, { passive: true, signal: acted.signal });
+  letGo = () => { aim(); stop(); };  // a page in the background observes nothing
+}
+
+// A target is shown below the bar, which is as high as its pickers need.
+function keepBelow(bar) {
+  new ResizeObserver(() => {
+    const covered = getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0;
+    document.documentElement.style.scrollPaddingTop = `${covered + 16}px`;
+  }).observe(bar);
 }
 
 function watch() {
@@ -134,8 +159,11 @@ function start() {
       make("div", { class: "card" }, provenance())));
   document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, navigation(), main));
   document.body.append(hint);
+  keepBelow(bar);
   watch();
   changed();
+  addEventListener("hashchange", holdTarget);
+  holdTarget();
 }
 
 addEventListener("keydown", (event) => { if (event.key === "Escape") hint.hidden = true; });
