@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import resource
 import sqlite3
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +13,7 @@ import pytest
 
 from dagster_project.core.errors import LakeError, LongtailError, StudyError
 from dagster_project.core.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.ownership import forget_run, hold_run, locked_runs, only_one
+from dagster_project.core.ownership import forget_run, hold_run, is_run_dead, locked_runs, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import (
     claim_home,
@@ -47,6 +48,14 @@ def test_locks_of_ended_runs_are_removed_and_those_of_living_runs_stay(tmp_path:
         killed_run = instance.get_run_by_id(killed)
         assert killed_run is not None
         assert killed_run.status == dg.DagsterRunStatus.FAILURE
+
+
+@pytest.mark.parametrize(("age_s", "is_dead"), [(5.0, False), (90_000.0, True), (-90_000.0, True)])
+def test_a_run_that_began_long_ago_or_after_now_without_a_lock_is_dead(
+    tmp_path: Path, age_s: float, is_dead: bool
+) -> None:
+    """The start of a run that was killed before the clock went back by a day lies in the future."""
+    assert is_run_dead(tmp_path, "unknown", time.time() - age_s) == is_dead
 
 
 @dg.op

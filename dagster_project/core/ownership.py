@@ -32,7 +32,7 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     """Whether no process holds the lock of a run that should be running.
 
     A run without a lock file counts as dead only `grace_s` seconds after `started_at` (seconds since the epoch):
-    before, it may not have taken its lock yet.
+    before, it may not have taken its lock yet. A start that far in the future tells of a clock that was set back.
     """
     path = _run_lock(locks, run_id)
     if path in _HELD:
@@ -40,7 +40,7 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
-        return started_at is None or time.time() - started_at > grace_s
+        return started_at is None or abs(time.time() - started_at) > grace_s
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -123,6 +123,19 @@ def test_a_killed_process_gives_its_slot_back(tmp_path: Path, fake_time) -> None
     waiting.join()
 
 
+def test_a_clock_set_back_by_a_day_does_not_lengthen_a_pause(tmp_path: Path, fake_time) -> None:
+    fake_time.seconds = 1e9
+    SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause(120.0)
+    fake_time.seconds -= 86_400.0
+    later = SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock())
+    assert later.pause_left_s() == 120.0
+    fake_time.sleep(20.0)
+    assert SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause_left_s() == 100.0
+    began = fake_time.seconds
+    with later.slot():
+        assert fake_time.seconds == began + 100.0
+
+
 def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> None:
     """As two processes would: they share only the files."""
     one, two = (SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()) for _ in range(2))

@@ -3,9 +3,9 @@
 What belongs here: slots and turns stored in files, so that they hold between processes and from run to run. What does
 not: what the limits are (`transport.limits`).
 
-A slot is a file lock, so that a killed process gives it back. The next turn, the end of the pause and the number of
-refusals in a row are stored in a small file, which is read and written under a lock. They are in seconds of the wall
-clock, which all processes share; a clock that was set back does not lengthen a wait.
+A slot is a file lock, so that a killed process gives it back. The next turn, the pause and the number of refusals in a
+row are stored in a small file, which is read and written under a lock. They are in seconds of the wall clock, which all
+processes share; where the clock was set back behind its beginning, a pause begins anew, and no wait becomes longer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from dagster_project.core.http import Clock
 from dagster_project.core.wikimedia.transport.limits import LongPauseError
 
-_STATE = struct.Struct("<ddq")
+_STATE = struct.Struct("<ddqd")
 _FARTHEST_TURN_S = 600.0
 _LONGEST_PAUSE_S = 7 * 86_400.0
 _LOOK_AGAIN_S = 0.02
@@ -31,11 +31,12 @@ _LOOK_AGAIN_S = 0.02
 
 @dataclass
 class _State:
-    """The earliest next start and the end of the pause, in Unix seconds; refusals in a row."""
+    """The earliest next start, end and beginning of the pause, in Unix seconds; refusals in a row."""
 
     next_start: float = 0.0
     paused_until: float = 0.0
     refusals: int = 0
+    paused_at: float = 0.0
 
 
 class SharedLimiter:
@@ -71,14 +72,15 @@ class SharedLimiter:
     def pause(self, seconds: float) -> None:
         """Let no request of any process start for `seconds` from now, a week at most."""
         with self._state() as state:
-            # A reader takes a longer pause for a clock that was set back.
-            until = self._clock.now() + min(seconds, _LONGEST_PAUSE_S)
-            state.paused_until = max(state.paused_until, until)
+            now = self._clock.now()
+            until = now + min(seconds, _LONGEST_PAUSE_S)
+            if until > state.paused_until:
+                state.paused_at, state.paused_until = now, until
 
     def pause_left_s(self) -> float:
         """How many seconds remain of the pause that a service asked for."""
         with self._state() as state:
-            return state.paused_until - self._clock.now()
+            return max(0.0, state.paused_until - self._clock.now())
 
     def refused(self) -> int:
         """As `limits.Pace.refused`, for refusals in any process."""
@@ -120,7 +122,7 @@ class SharedLimiter:
             data = os.pread(descriptor, _STATE.size, 0)
             state = self._read(data)
             yield state
-            packed = _STATE.pack(state.next_start, state.paused_until, state.refusals)
+            packed = _STATE.pack(state.next_start, state.paused_until, state.refusals, state.paused_at)
             if packed != data:
                 os.pwrite(descriptor, packed, 0)
         finally:
@@ -129,11 +131,15 @@ class SharedLimiter:
     def _read(self, data: bytes) -> _State:
         if len(data) < 16:
             return _State()
-        # Files of versions that did not count refusals are shorter.
+        # Files of versions that did not count refusals, or did not note when a pause began, are shorter.
         state = _State(*_STATE.unpack(data.ljust(_STATE.size, b"\0")))
         now = self._clock.now()
-        if state.paused_until > now + _LONGEST_PAUSE_S:
-            state.paused_until = now
+        if now < state.paused_at:  # the clock was set back
+            state.paused_at, state.paused_until = now, now + state.paused_until - state.paused_at
+        if (
+            not now < state.paused_until <= now + _LONGEST_PAUSE_S
+        ):  # it has ended, or is of an earlier version
+            state.paused_at = state.paused_until = 0.0
         if state.next_start > max(now, state.paused_until) + _FARTHEST_TURN_S:
             state.next_start = now
         return state
