@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check mutants reference-models bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check mutants reference-models bench-consistency bench-coverage bench-damage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -62,6 +62,9 @@ mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and n
 
 bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
+
+bench-damage: $(VENV)/.installed-dev ## flipped bits in indexes, vectors, portraits, models, caches: named, made again, or unseen (BENCH_ARGS=--help)
+	@LONGTAIL_THREADS=1 $(PY) -m tests.damaged_files $(BENCH_ARGS)
 
 bench-router: $(VENV)/.installed-bench ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.router $(BENCH_ARGS)

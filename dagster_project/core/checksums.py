@@ -19,6 +19,7 @@ from dagster_project.core.whole_files import whole
 
 RECORD = "SHA256SUMS"
 """Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
+_SHA256 = 64  # digits
 CHANGED = "is not as it was written"
 _CHUNK = 1 << 20
 
@@ -37,6 +38,20 @@ def written(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def is_as_named(path: Path) -> bool:
+    """Whether a file of a cache has the hash that is its name: SHA-256, or SHA-1, git's or plain. Errors: `OSError`."""
+    if len(path.name) == _SHA256:
+        return file_checksum(path) == path.name
+    digests = [
+        hashlib.sha1(start, usedforsecurity=False) for start in (b"", b"blob %d\0" % path.stat().st_size)
+    ]
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            for digest in digests:
+                digest.update(chunk)
+    return path.name in [digest.hexdigest() for digest in digests]
+
+
 def record(folder: Path) -> None:
     """Write the checksums of all files below `folder` to its `SHA256SUMS`. Errors: `OSError`."""
     lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder)]
@@ -49,18 +64,38 @@ def differences(folder: Path) -> dict[str, str]:
 
     A folder of an earlier version has no record. It is taken as it is, and gets one.
     """
-    try:
-        text = (folder / RECORD).read_bytes().decode("utf-8", "replace")
-    except FileNotFoundError:
+    if not (folder / RECORD).exists():
         with contextlib.suppress(OSError):  # a folder that cannot be written
             record(folder)
         return {}
-    recorded = {name: checksum for checksum, _, name in (line.partition("  ") for line in text.splitlines())}
+    recorded = recorded_checksums(folder)
     found = dict(_checksums(folder))
     wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
     wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
     wrong |= {name: CHANGED for name in found.keys() & recorded.keys() if found[name] != recorded[name]}
     return dict(sorted(wrong.items()))
+
+
+def recorded_checksums(folder: Path) -> dict[str, str]:
+    """The record of a folder: from names to checksums; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        lines = (folder / RECORD).read_bytes().decode("utf-8", "replace").splitlines()
+        return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    return {}
+
+
+def sealed(text: str) -> str:
+    """A text with its checksum in a first line."""
+    return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+
+
+def unsealed(path: Path) -> str | None:
+    """The text that was `sealed` in a file; None where there is no file, or not what was written."""
+    with contextlib.suppress(FileNotFoundError):
+        text = path.read_bytes().decode("utf-8", "replace")
+        inner = text.partition("\n")[2]
+        return inner if text == sealed(inner) else None
+    return None
 
 
 def _checksums(folder: Path) -> Iterator[tuple[str, str]]:

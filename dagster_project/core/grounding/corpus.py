@@ -25,7 +25,14 @@ from dagster_project.core.errors import LakeError, StudyError
 from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.grounding.plan import NORMALISATION, WIDTH, Plan, count_grams, planned
-from dagster_project.core.grounding.portrait import Corpus, Portrait, build, open_portrait
+from dagster_project.core.grounding.portrait import (
+    Corpus,
+    Portrait,
+    build,
+    open_portrait,
+    path_of,
+    read_header,
+)
 from dagster_project.core.grounding.texts import Texts
 from dagster_project.core.lake import Lake
 from dagster_project.core.study.grounding import Grounding
@@ -123,9 +130,12 @@ def _folder(study: Study, stamp: str) -> Path:
 
 
 def _read_plan(folder: Path) -> Plan | None:
+    """The plan of a portrait. None where there is none, or where it is not that of the first file: one is damaged."""
+    first = path_of(folder, 0)
     try:
-        return Plan(**json.loads((folder / _PLAN).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        plan = Plan(**json.loads((folder / _PLAN).read_text(encoding="utf-8")))
+        return plan if not first.exists() or read_header(first)["plan"] == plan else None
+    except (OSError, ValueError, TypeError, LakeError):
         return None
 
 

@@ -10,11 +10,13 @@ import logging
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from dagster_project.core.checksums import CHANGED, differences
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.http import RetryPolicy
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.study import Study
+from dagster_project.core.whole_files import remove
 from dagster_project.core.wikimedia.transport.downloads import download_file
 from dagster_project.core.wikimedia.transport.http import HttpClient
 
@@ -30,6 +32,9 @@ def find_file(place: Place, study: Study) -> Path:
     if place.url is None or not place.is_fetched(study.path):
         return place.find(study.path)
     target = cached_file(place, study)
+    if target.exists() and differences(target.parent).get(target.name) == CHANGED:
+        _LOG.warning("%s %s: it is fetched again", target, CHANGED)
+        remove(target.parent)
     if not target.exists():
         _LOG.info("fetching %s", place.url)
         try:
@@ -38,6 +43,7 @@ def find_file(place: Place, study: Study) -> Path:
         except SourceError as error:
             own = f"; or set {place.path_env} to a copy of your own" if place.path_env else ""
             raise SourceError(f"{error}{own}") from None
+        differences(target.parent)  # has no record yet
     return target
 
 

@@ -124,14 +124,13 @@ def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.
         seconds = round(time.perf_counter() - started, 3)
         for part in sorted(staging.rglob("*")):
             sync(part)
-        files = _sizes(staging)
         built: dict[str, Any] = {
             "n_passages": len(passages),
-            "n_bytes": sum(files.values()),
+            "n_bytes": sum(file.stat().st_size for file in staging.rglob("*") if file.is_file()),
             "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
-        told = {**built, "files": files, "made_of": _made_of(lake, tool)}
+        told = {**built, "made_of": _made_of(lake, tool)}
         (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
@@ -152,10 +151,10 @@ def _begin(staging: Path, damaged: Path) -> None:
     for other in staging.parent.glob(f"{staging.name.partition('-')[0]}-*"):
         if other != staging:
             remove(other)
-    if damaged.exists() and not staging.exists():
+    if (damaged / RECORD).exists() and not staging.exists():
         staging.parent.mkdir(parents=True, exist_ok=True)
         os.rename(damaged, staging)
-        for name in _wrong(staging):
+        for name in differences(staging):
             remove(staging / Path(name).parts[0])
     remove(damaged)
     staging.mkdir(parents=True, exist_ok=True)
@@ -190,17 +189,9 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
 
 
 def _damage(folder: Path) -> str | None:
-    return next((f"is damaged: {name} {fault}" for name, fault in _wrong(folder).items()), None)
-
-
-def _wrong(folder: Path) -> dict[str, str]:
-    """What is wrong with each damaged file of an index. Where an earlier version recorded sizes alone, they decide, and
-    the index gets its checksums now."""
-    if (folder / RECORD).exists():
-        return differences(folder)
-    expected = _told(folder).get("files", {_REPORT: 0})
-    wrong = {name: "is missing or has another size" for name, _ in expected.items() ^ _sizes(folder).items()}
-    return wrong or differences(folder)
+    """What is wrong with the files of an index."""
+    wrong = differences(folder) or ({} if _told(folder) else {_REPORT: "is missing"})
+    return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
 
 
 def _report(folder: Path) -> IndexReport | None:
@@ -208,7 +199,7 @@ def _report(folder: Path) -> IndexReport | None:
     told = _told(folder)
     if not told:
         return None
-    del told["files"], told["made_of"]
+    del told["made_of"]
     return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
 
 
@@ -223,12 +214,6 @@ def _told(folder: Path) -> dict[str, Any]:
         "n_bytes",
         "seconds",
         "notes",
-        "files",
         "made_of",
     }
     return told if is_whole else {}
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name not in (_REPORT, RECORD))
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

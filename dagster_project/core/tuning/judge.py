@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.checksums import sealed, unsealed
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.vectors import placed
 from dagster_project.core.errors import BackendError
@@ -42,14 +43,15 @@ def stored_predictions(
 ) -> list[dict[str, Any]]:
     """One row for each query of `facts.judged`: its split and key, the prediction, and its log-likelihood.
 
-    `path`: the file of these rows, which is read if it is there, and else written. Errors: `BackendError` where reader or
-    encoder cannot be loaded, or a query cannot be read.
+    `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
+    where reader or encoder cannot be loaded, or a query cannot be read.
     """
-    if not path.exists():
-        found = _predictions(reader, encoder, index, facts, k, log)
+    kept = unsealed(path)
+    if kept is None:
+        kept = json.dumps(_predictions(reader, encoder, index, facts, k, log))
         with whole(path) as target:
-            target.write_text(json.dumps(found), encoding="utf-8")
-    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+            target.write_text(sealed(kept), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(kept)
     return rows
 
 

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.checksums import CHANGED, differences, record
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.errors import BackendError
 from dagster_project.core.files import remove_leftovers
@@ -163,6 +164,11 @@ def _train(run: _Run, step: int) -> None:
     """Make the checkpoint of a step from the one before, unless it is there."""
     target, before = run.folder / f"step_{step}", run.checkpoint(step - run.sweep.every)
     if target.is_dir():
+        for name, fault in differences(target).items():
+            if fault == CHANGED:
+                raise BackendError(
+                    f"{target / name} {fault}: restore it, or delete {run.folder}, and the setting is trained again"
+                )
         return
     learner = Learner(run.base, run.encoder, run.setting, run.index, before)
     losses: list[Losses] = []
@@ -180,6 +186,7 @@ def _train(run: _Run, step: int) -> None:
                 for name in ("reader", "retriever")
             }
             (folder / _LOSSES).write_text(json.dumps(told), encoding="utf-8")
+            record(folder)
     finally:
         learner.close()
     if before is not None:

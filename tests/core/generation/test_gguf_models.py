@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from tiny_gguf import TEMPLATE, write_tiny_gguf
 from tiny_models import save_tiny_model
 
 from benchmarks.real_model import race_real_model
+from dagster_project.core.checksums import RECORD
 from dagster_project.core.errors import BackendError, StudyError
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.gguf_models import convert
@@ -28,6 +30,7 @@ from dagster_project.core.generation.backends.weights import check_folder
 from dagster_project.core.study.gguf_files import GgufHeader, find_gguf, read_header
 from dagster_project.core.study.models import Model, read_model
 from dagster_project.core.study.reader import Reader
+from tests.flipped_bits import flip_bit
 from tests.synced import renames_on_disk
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
@@ -123,6 +126,27 @@ def test_a_file_is_converted_once_and_whole(tiny: Tiny, tmp_path: Path) -> None:
     assert convert(named(elsewhere)).folder == folder, "equal files are one model"
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert sorted(path.suffix for path in folder.parent.iterdir() if path != folder) == [".lock"]
+
+
+def test_a_damaged_conversion_is_converted_again(
+    tiny: Tiny, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = convert(named(tiny.path)).folder / "model.safetensors"
+    whole = weights.read_bytes()
+    kept = shutil.copytree(weights.parent, tmp_path / "kept", ignore=shutil.ignore_patterns(RECORD))
+
+    def converter(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        """What it writes, without the seconds in which it imports its libraries."""
+        shutil.copytree(kept, command[4], dirs_exist_ok=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", converter)
+    flip_bit(weights)
+    loaded = load_model(named(tiny.path)).model.state_dict()
+    for name, weight in tiny.rounded.items():
+        np.testing.assert_allclose(loaded[name].numpy(), weight, rtol=0, atol=1e-6, err_msg=name)
+    assert weights.read_bytes() == whole
+    assert "model.safetensors is not as it was written: the GGUF file is converted again" in caplog.text
 
 
 def test_header_says_what_the_study_records(tiny: Tiny) -> None:

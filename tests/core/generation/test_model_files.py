@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 from tiny_models import save_tiny_model
 
+from dagster_project.core.checksums import RECORD, record
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.model_files import PATTERNS, find_files
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.study.models import Model
+from tests.flipped_bits import flip_bit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 INDEX = "model.safetensors.index.json"
@@ -164,14 +167,52 @@ def test_weights_that_a_configuration_names_elsewhere_are_not_found(copy: Path) 
         load_model(local(copy))
 
 
+def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
+    """By the record in the folder, by that around it (the shipped models, checkpoints), and by its name in a cache."""
+    files = find_files("tiny", copy)
+    record(copy)
+    with files.shown():
+        pass
+    flip_bit(copy / "model.safetensors")
+    with (
+        pytest.raises(BackendError, match=r"model\.safetensors is not as it was written; delete it"),
+        files.shown(),
+    ):
+        pass
+    flip_bit(copy / "model.safetensors")
+    (copy / RECORD).unlink()
+    record(copy.parent)
+    flip_bit(copy / "config.json")
+    with pytest.raises(BackendError, match=r"config\.json is not as it was written"), files.shown():
+        pass
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, git: bool) -> None:
+    snapshot, blobs = tmp_path / "models--t" / "snapshots" / "1", tmp_path / "models--t" / "blobs"
+    for folder in (snapshot, blobs):
+        folder.mkdir(parents=True)
+    for path in llama.iterdir():
+        data = path.read_bytes()
+        name = hashlib.sha1(b"blob %d\0" % len(data) + data) if git else hashlib.sha256(data)
+        (blobs / name.hexdigest()).write_bytes(data)
+        (snapshot / path.name).symlink_to(blobs / name.hexdigest())
+    files = find_files("tiny", snapshot)
+    with files.shown():
+        pass
+    flip_bit((snapshot / "tokenizer.json").resolve())
+    with pytest.raises(BackendError, match=r"blobs/\w+ is not as it was written; delete it"), files.shown():
+        pass
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_snapshots_of_the_hubs_cache_link_to_blobs(llama: Path, tmp_path: Path, shared: bool) -> None:
     repository = tmp_path / "hub" / "models--some--model"
     snapshot, blobs = repository / "snapshots" / COMMIT, repository / "blobs"
     snapshot.mkdir(parents=True)
     blobs.mkdir()
-    for number, path in enumerate(sorted(llama.iterdir())):
-        blob = blobs / f"{number:040x}"
+    for path in llama.iterdir():
+        blob = blobs / hashlib.sha256(path.read_bytes()).hexdigest()
         if shared:
             (tmp_path / "hub" / "blobs").mkdir(exist_ok=True)
             shutil.copy(path, tmp_path / "hub" / "blobs" / blob.name)

@@ -16,6 +16,7 @@ from dagster_project.core.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from tests.core.grounding.plain_reference import grams, share_in
+from tests.flipped_bits import flip_bit
 
 GROUNDING = "grounding: {portrait: {false_positive_rate: 1.0e-6}}\n"
 LICENCE = "source: W, date: unknown, licence: none}"
@@ -103,7 +104,9 @@ def test_where_no_prompt_asks_questions_no_answers_are_expected(
         lake.discard("answers", f"tiny|{method}")
     build_portrait(asking, lake, log)
     score_generations(asking, lake, "tiny", log)
-    assert {row["text_from"] for row in lake.read("quip_scores", "tiny").to_pylist()} == {"generated_passages"}
+    assert {row["text_from"] for row in lake.read("quip_scores", "tiny").to_pylist()} == {
+        "generated_passages"
+    }
 
 
 def test_explanations_are_scored_under_their_grounding_prompts(
@@ -157,6 +160,20 @@ def test_a_current_portrait_is_kept_and_another_corpus_has_another(
     score_generations(study, lake, "tiny", log)
     scores = {row["quip"] for row in lake.read("quip_scores", "tiny").to_pylist()}
     assert scores == {0, None}
+
+
+@pytest.mark.parametrize("name", ["plan.json", "00000.portrait"])
+@pytest.mark.parametrize("at", [0.2, 0.6, 0.99])
+def test_a_damaged_portrait_is_refused_and_made_again(
+    study: Study, lake: Lake, log: logging.Logger, name: str, at: float
+) -> None:
+    folder = build_portrait(study, lake, log).path
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    flip_bit(folder / name, at)
+    with pytest.raises(LakeError, match="portrait"):
+        open_of(study, lake)
+    assert not build_portrait(study, lake, log).was_current
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
 
 
 def test_a_portrait_of_some_collections_knows_no_others(

@@ -15,6 +15,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.places import cached_file, find_file
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.study import Study
+from tests.flipped_bits import flip_bit
 
 BODY = bytes(range(256)) * 4_000
 RIGHT = hashlib.sha256(BODY).hexdigest()
@@ -77,6 +78,17 @@ def test_a_file_is_fetched_once_and_resumed_where_the_connection_was_cut(
     assert found.name == "data.tsv"
     assert found.is_relative_to(study.home.cache)
     assert find_file(place, study) == found  # the server is gone
+
+
+def test_a_fetched_file_that_is_damaged_is_fetched_again(
+    study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving() as (url, ranges):
+        found = find_file(Place(url=url), study)
+        flip_bit(found)
+        assert find_file(Place(url=url), study).read_bytes() == BODY
+    assert len(ranges) == 2
+    assert "data.tsv is not as it was written: it is fetched again" in caplog.text
 
 
 def test_the_users_own_file_comes_first(

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.checksums import differences, record
 from dagster_project.core.disk import full_disk, has_no_room, is_disk_full
 from dagster_project.core.errors import BackendError
 from dagster_project.core.files import sync
@@ -49,8 +50,10 @@ class Converted:
     quantisation: str
 
 
-def convert(model: Model) -> Converted:
+def convert(model: Model, *, is_read: bool = False) -> Converted:
     """The converted file of a model; only the first call converts it, and others wait meanwhile.
+
+    `is_read`: its weights are about to be read. It is converted again where a file of it is not as it was written.
 
     Errors: `BackendError`, in one line, where the file is missing, cut, or of an architecture that transformers does not
     convert.
@@ -64,12 +67,21 @@ def convert(model: Model) -> Converted:
         )
     name = f"{model.dtype}-transformers-{importlib.metadata.version('transformers')}-{_VERSION}"
     folder = longtail_home() / "cache" / "gguf" / revision / name
-    if not folder.is_dir():
+    if not _is_whole(folder, model, is_read):
         with _lock(folder.parent / f"{name}.lock", model) as descriptor:
-            if not folder.is_dir():
+            if not _is_whole(folder, model, is_read):
                 _LOG.info("%s: converting %s (%s), once", model.name, path, header.quantisation)
                 _write(model, path, header, folder, descriptor)
     return Converted(folder, revision, header.quantisation)
+
+
+def _is_whole(folder: Path, model: Model, is_read: bool) -> bool:
+    if not folder.is_dir():
+        return False
+    for name, fault in differences(folder).items() if is_read else ():
+        _LOG.warning("%s: %s %s: the GGUF file is converted again", model.name, folder / name, fault)
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=64)
@@ -106,8 +118,10 @@ def _write(model: Model, path: Path, header: GgufHeader, folder: Path, lock: int
             raise BackendError(f"model {model.name}: {path} {_why_not(done, unfinished)}")
         for warning in done.stdout.splitlines():
             _LOG.warning("%s: %s", model.name, warning)
+        record(unfinished)
         for part in (*unfinished.iterdir(), unfinished):
             sync(part)
+        shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
         sync(folder.parent)
     finally:

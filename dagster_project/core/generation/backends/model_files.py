@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.checksums import CHANGED, file_checksum, is_as_named, recorded_checksums
 from dagster_project.core.errors import BackendError
 
 PATTERNS = (
@@ -37,6 +38,8 @@ _SETTINGS = (CONFIG, GENERATION, _TOKENIZER_SETTINGS, INDEX)
 _OUTSIDE = ("vocab", "merges", "gguf_file")
 """The names under which a tokenizer's settings may point to files anywhere."""
 _CHUNK = 1 << 20
+_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""A file's name in the hub's cache."""
 _MIB = 1 << 20
 _MAX_SETTINGS = 16 * _MIB
 _MAX_FILE = 512 * _MIB
@@ -87,7 +90,20 @@ class ModelFiles:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[Path]:
-        """A folder that holds links to these files and nothing else, for as long as an engine reads."""
+        """A folder that holds links to these files and nothing else, for as long as an engine reads.
+
+        Errors: `BackendError` where a file is not as it was written: by the `SHA256SUMS` of the folder or of the one
+        around it, if there is one, or by the file's name in the hub's cache.
+        """
+        around = recorded_checksums(self.folder.parent)
+        recorded = {name: around.get(f"{self.folder.name}/{name}") for name, _ in self.paths}
+        recorded |= recorded_checksums(self.folder)
+        for name, path in self.paths:
+            is_cached = path.parent.name == "blobs" and _HASH.fullmatch(path.name)
+            if not (is_as_named(path) if is_cached else recorded.get(name) in (None, file_checksum(path))):
+                raise self.refusal(
+                    f"{path} {CHANGED}; delete it, or the folder, and let it be made or downloaded again"
+                )
         with tempfile.TemporaryDirectory(prefix="longtail-model-") as folder:
             for name, path in self.paths:
                 (Path(folder) / name).symlink_to(path)

@@ -39,13 +39,13 @@ class Weights:
     quantisation: str | None = None
 
 
-def find_weights(model: Model) -> Weights:
-    """The files of a model; a hub model is downloaded once, and then stays at that commit.
+def find_weights(model: Model, *, is_read: bool = False) -> Weights:
+    """The files of a model; a hub model is downloaded once, and then stays at that commit. `is_read`: see `convert`.
 
     Errors: `BackendError`, in one line, where there are none or they are not safetensors.
     """
     if model.is_gguf:
-        converted = convert(model)
+        converted = convert(model, is_read=is_read)
         files = find_files(model.name, converted.folder)
         return Weights(files, converted.revision, converted.quantisation)
     folder = _local_folder(model)

@@ -30,6 +30,7 @@ from dagster_project.core.retrieval.retrieve import open_context
 from dagster_project.core.retriever_settings import EncoderSettings
 from dagster_project.core.study.study import Study
 from dagster_project.core.tuning.sweep import tune
+from tests.flipped_bits import flip_bit
 
 SPLITS = {"held_out": 2, "judged": 2}
 """Facts of each split in the first setting: three tenths of six, and `judged_facts`."""
@@ -198,10 +199,14 @@ def test_a_run_that_is_killed_goes_on_and_equals_one_that_is_not(
 def test_more_steps_continue_a_finished_setting(study: Study) -> None:
     first, _ = tuned(study)
     made_at = Path(first[2]["folder"]).stat().st_mtime_ns
+    (judged,) = Path(first[1]["folder"]).parents[1].glob("step_2.*.json")
+    whole = judged.read_bytes()
+    flip_bit(judged, 0.99)
     longer, _ = tuned(with_sweep(study, steps=6))
     assert [row["step"] for row in longer] == [0, 2, 4, 6]
     assert [row["folder_revision"] for row in longer[:3]] == [row["folder_revision"] for row in first]
     assert Path(first[2]["folder"]).stat().st_mtime_ns == made_at
+    assert judged.read_bytes() == whole, "what was damaged is judged again"
     newest = Path(longer[3]["folder"]).parent
     assert [folder.name for folder in sorted(newest.parent.glob("step_*/moments.safetensors"))] == [
         "moments.safetensors"
@@ -209,6 +214,11 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
     (newest / "moments.safetensors").unlink()
     with pytest.raises(
         BackendError, match=r"step_6/moments.safetensors is missing; delete .*the setting is trained"
+    ):
+        tuned(with_sweep(study, steps=8))
+    flip_bit(newest.parent / "step_2" / "losses.json")
+    with pytest.raises(
+        BackendError, match=r"step_2/losses\.json is not as it was written: restore it, or delete"
     ):
         tuned(with_sweep(study, steps=8))
 

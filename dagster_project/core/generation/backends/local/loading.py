@@ -108,7 +108,7 @@ def load_model(model: Model) -> LoadedModel:
     import torch
 
     device = find_device(model)
-    files = find_weights(model).files
+    files = find_weights(model, is_read=True).files
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
