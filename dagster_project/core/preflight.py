@@ -7,6 +7,7 @@ that uses the thing (`Place.find`, `wikimedia.needs`, `reference.service`, `gene
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,10 +18,12 @@ from dagster_project.core.embedding.encoder import check_files
 from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
+from dagster_project.core.imports.beginnings import check_keys
 from dagster_project.core.needs import Need, check_package
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
-from dagster_project.core.study.imports import Place, load_format
+from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
+from dagster_project.core.study.reference_questions import ReferenceQuestions
 from dagster_project.core.study.study import Study
 from dagster_project.core.tuning.needs import needs_of_sweep
 from dagster_project.core.wikimedia.needs import needs_of_source
@@ -53,26 +56,36 @@ def misses(study: Study) -> list[str]:
 
 def needs_of_places(study: Study) -> Iterator[Need]:
     """Every file and folder that any key of the study names."""
-    for where, place in _places(study, ""):
-        yield Need(where, partial(_check_place, place, study.path))
+    for where, place, holder in _places(study, ""):
+        yield Need(where, partial(_check_place, place, study.path, holder))
 
 
-def _check_place(place: Place, study_path: Path) -> None:
-    """A file with an address is fetched where it is missing."""
-    if not place.is_fetched(study_path):
-        place.find(study_path)
+def _check_place(place: Place, study_path: Path, holder: Any) -> None:
+    """A file is there and has the columns of its format; one with an address is fetched where it is missing."""
+    if place.is_fetched(study_path):
+        return
+    found = place.find(study_path)
+    if isinstance(holder, ReferenceQuestions):
+        check_keys(found, ["question", "answer"])
+    elif isinstance(holder, Import | Results | Collection):
+        format_ = load_format(holder.kind, holder.format)
+        package = getattr(format_, "package", None)  # without it, nobody can say which the files are
+        if package is None or importlib.util.find_spec(package[0]) is not None:
+            for file in format_.files(found, holder):
+                format_.check(file, holder)
 
 
-def _places(declared: Any, where: str) -> Iterator[tuple[str, Place]]:
+def _places(declared: Any, where: str, holder: Any = None) -> Iterator[tuple[str, Place, Any]]:
+    """Each place with its key, and the declaration that has it."""
     if isinstance(declared, Place):
-        yield where, declared
+        yield where, declared, holder
     elif isinstance(declared, tuple):
         for i, one in enumerate(declared):
             yield from _places(one, f"{where}[{i}]")
     elif dataclasses.is_dataclass(declared):
         for field in dataclasses.fields(declared):
             key = _KEYS.get(field.name, field.name)
-            yield from _places(getattr(declared, field.name), f"{where}.{key}".strip("."))
+            yield from _places(getattr(declared, field.name), f"{where}.{key}".strip("."), declared)
 
 
 def _needs_of_formats(study: Study) -> Iterator[Need]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
@@ -14,10 +19,18 @@ from dagster_project.core.needs import install_command
 from dagster_project.core.preflight import misses
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.imports import Import, Place, Results
+from dagster_project.core.study.imports import (
+    Import,
+    Place,
+    Results,
+    read_collection,
+    read_import,
+    read_results,
+)
 from dagster_project.core.study.models import Model, Service
 from dagster_project.core.study.popularity import Popularity
 from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import ReferenceQuestions, TagMe
 from dagster_project.core.study.source import FactSample, Source
 from dagster_project.core.study.study import Study
@@ -158,3 +171,91 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_", "content", "options", "words"),
+    [
+        ("questions", "table", "question,anwser\na,b\n", {},
+         "no column has a usual name of answers (did you mean anwser?); name it in the study: columns:"
+         " {answers: <column>}; there are: question, anwser"),
+        ("questions", "table", '{"question": "a", "gold": "b", "meta": {"s_popp": 1}}\n',
+         {"columns": {"popularity": "meta.s_pop"}},
+         "column meta.s_pop is missing, which columns.popularity names (did you mean meta.s_popp?); there are: "),
+        ("questions", "table", '[{"question": "a"}]', {}, "no column has a usual name of answers"),
+        ("questions", "table", "parquet", {}, "no column has a usual name of question"),
+        ("questions", "popqa", "id\tsubj\n1\ta\n", {}, "column prop, obj,"),
+        ("questions", "hotpotqa", '[{"_id": "1", "question": "a", "answr": "b"}]', {},
+         "no row has the key answer or output (did you mean answr?)"),
+        ("questions", "eli5", '{"q_id": "1", "titel": "a", "answers": {"text": ["b"]}}', {},
+         "no row has the key title or input"),
+        ("paraphrases", "popqa_tp", "id,template,paraphrase\n", {},
+         "column template_id is missing (did you mean template?)"),
+        ("answers", "table", "id,text\n1,a\n", {}, "no column has a usual name of prediction"),
+        ("answers", "table", "pred\na\n", {}, "has neither ids nor questions"),
+        ("answers", "lm_eval", '{"doc": {"key": 1}, "resps": [["a"]]}', {"id_field": "id"}, "no row has the key doc.id"),
+        ("collections", "dpr", "id\ttext\n1\ta\n", {}, "column title is missing"),
+        ("collections", "articles", '{"title": "a", "txt": "b"}', {}, "no row has the key text (did you mean txt?)"),
+        ("collections", "atlas", '{"title": "a", "text": "b"}', {}, "no row has the key id"),
+        ("collections", "cirrus_search", '{"index": {}}\n{"titel": "a", "text": "b"}', {}, "no row has the key title"),
+        ("reference", "nq_open", '{"question": "a", "answers": ["b"]}', {}, "no row has the key answer"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_column_that_is_missing_is_told_before_anything_runs(
+    study: Study, kind: str, format_: str, content: str, options: dict[str, Any], words: str, is_packed: bool
+) -> None:
+    path = study.path.parent / "file"
+    path.write_text(content)
+    if content == "parquet":
+        pq.write_table(pa.table({"quest": ["a"], "answer": [["b"]]}), path)
+    elif is_packed:
+        path.write_bytes(bz2.compress(path.read_bytes()))
+    found = misses(declaring(study, kind, {"format": format_, "path": "file", **options}))
+    assert len(found) == 1, found
+    assert f"{path}: {words}" in found[0]
+
+
+def declaring(study: Study, kind: str, raw: dict[str, Any]) -> Study:
+    """The study, which declares a file too."""
+    changes: dict[str, Any] = {}
+    if kind == "answers":
+        results = read_results(Reader(study.path, "results[0]", {**raw, "dataset": "sandbox"}))
+        changes = {"models": (Model("one", "imported", "imported", results=(results,)),)}
+    elif kind == "collections":
+        more = {"name": "c", "source": "s", "date": "2018", "licence": "l"}
+        changes = {"collections": (read_collection(Reader(study.path, "collections[0]", {**raw, **more})),)}
+    elif kind == "reference":
+        changes = {"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("file")),)}
+    else:
+        key = "imported" if kind == "questions" else kind
+        changes = {"datasets": (Dataset("d", **{key: read_import(Reader(study.path, "import", raw), kind)}),)}
+    return dataclasses.replace(study, **changes)
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ('{"question": "a", "answer": "b"}\nbroken\n', {}),
+        ('{"question": "' + "x" * 300_000 + '", "gold answer": "b"}\n', {}),
+        (('{"question": "a", "answer": "' + "x" * 20_000 + '"}\n') * 20, {"columns": {"popularity": "rare"}}),
+    ],
+)
+def test_what_a_beginning_does_not_show_is_left_to_the_reader(
+    study: Study, content: str, options: dict[str, Any]
+) -> None:
+    (study.path.parent / "file").write_text(content + '{"rare": 1}\n')
+    assert misses(declaring(study, "questions", {"format": "table", "path": "file", **options})) == []
+
+
+def test_only_the_beginning_of_a_large_file_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    (study.path.parent / "file").write_text('{"question": "a", "answer": "b"}\n' * 100_000)
+    loads, read = json.loads, []
+
+    def counting(text: str) -> Any:
+        read.append(len(text))
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", counting)
+    assert misses(declaring(study, "questions", {"format": "table", "path": "file"})) == []
+    assert 0 < sum(read) <= 1 << 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 
@@ -25,4 +26,6 @@ def read_articles(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
             yield CollectedText(number, title, title, loaded["text"], entity_id=entity_id)
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)
+FORMAT = CollectionFormat(
+    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+)

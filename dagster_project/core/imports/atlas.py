@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_json_lines
 
@@ -26,4 +27,4 @@ def read_passages(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
             yield CollectedText(number, loaded["id"], loaded["title"], loaded["text"], section or None)
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS)
+FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=having("id", "title", "text"))

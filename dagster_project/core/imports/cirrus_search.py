@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
 from dagster_project.core.imports.page_kinds import is_disambiguation_by
@@ -67,4 +68,6 @@ def _texts(found: object) -> list[str]:
     return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)
+FORMAT = CollectionFormat(
+    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from dagster_project.core.imports.beginnings import delimited
 from dagster_project.core.imports.formats import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.records import Aside, read_delimited
 
@@ -23,4 +24,4 @@ def read_passages(path: Path, aside: Aside, accept_cut_dumps: bool = False) -> I
         yield CollectedText(record.row, record.get("id"), record.get("title"), record.get("text").strip('"'))
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS)
+FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=delimited("\t", COLUMNS))

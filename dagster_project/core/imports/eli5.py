@@ -5,6 +5,7 @@ What belongs here: the keys of its own form, and how long an answer may be. What
 
 from __future__ import annotations
 
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.kilt import read_objects
 from dagster_project.core.study.imports import ROUGE_L
@@ -16,4 +17,5 @@ _OWN = {"id": "q_id", "question": "title", "answers": "answers"}
 FORMAT = QuestionFormat(
     read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_ANSWER),
     end_task=ROUGE_L,
+    check=having("title|input", "answers|output"),
 )

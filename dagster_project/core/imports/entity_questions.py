@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
@@ -204,5 +205,6 @@ FORMAT = QuestionFormat(
     links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
+    check=having("question", "answers"),
     keys={"split": lambda read, key: read.choice(key, SPLITS, "test")},
 )

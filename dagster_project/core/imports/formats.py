@@ -1,6 +1,9 @@
 """What a format of imported files is: the records that the modules of formats fill in.
 
 What belongs here: the records. What does not: the formats (one module each), and their names (`study.imports.FORMATS`).
+
+Every record has `keys`, the keys of study.yaml that only this format has, and `check`, which looks for columns at the
+beginning of each of its `files` before a run.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.imports.beginnings import Check
 from dagster_project.core.imports.compressed import ACCEPT_CUT
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
 from dagster_project.core.imports.results import ImportedAnswer, Questions
@@ -43,6 +47,10 @@ def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path
     return [place]
 
 
+def no_check(_path: Path, _declared: Any) -> None:
+    """The check of a format that does not look at the beginnings of its files."""
+
+
 @dataclass(frozen=True)
 class QuestionFormat:
     """Questions of others. Their relations are those of a `relation_set`, or, where that is None, any or none.
@@ -65,6 +73,7 @@ class QuestionFormat:
     has_candidates: bool = False
     end_task: str = EXACT_MATCH
     keys: Keys = field(default_factory=dict, hash=False)
+    check: Check = no_check
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class ParaphraseFormat:
     read: Callable[[Path, Questions], ImportedParaphrases]
     files: Callable[[Path, Import], list[Path]] = the_file
     keys: Keys = field(default_factory=dict, hash=False)
+    check: Check = no_check
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,7 @@ class AnswerFormat:
     joins_by_row: bool = False
     package: tuple[str, str] | None = None
     keys: Keys = field(default_factory=dict, hash=False)
+    check: Check = no_check
 
 
 @dataclass(frozen=True)
@@ -127,3 +138,4 @@ class CollectionFormat:
     gives_articles: bool = False
     files: Callable[[Path, Collection], list[Path]] = the_file
     keys: Keys = field(default_factory=dict, hash=False)
+    check: Check = no_check

@@ -7,6 +7,7 @@ Only question and answer are read: the paragraphs that the file brings are no pa
 
 from __future__ import annotations
 
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.formats import QuestionFormat
 from dagster_project.core.imports.kilt import read_objects
 from dagster_project.core.study.imports import F1
@@ -17,4 +18,5 @@ _OWN = {"id": "_id", "question": "question", "answers": "answer"}
 FORMAT = QuestionFormat(
     read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_LABEL),
     end_task=F1,
+    check=having("question|input", "answer|output"),
 )

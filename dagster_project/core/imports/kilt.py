@@ -9,17 +9,14 @@ provenance alone, and is passed over.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.records import Aside, read_json_lines
+from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.table import Reading, questions_of
-from dagster_project.core.imports.table_rows import Row, Rows
+from dagster_project.core.imports.table_rows import Row, Rows, numbered_objects
 
 _KILT = {"id": "id", "question": "input", "answers": "output"}
 
@@ -32,32 +29,10 @@ def read_objects(
     Errors: `SourceError` where the file is neither, or has no question that can be used.
     """
     aside = Aside(path.name)
-    objects = list(_objects(path, aside))
+    objects = list(numbered_objects(path, aside))
     keys = _KILT if any(_KILT["question"] in one for _, one in objects) else own
     rows = (Row(number, _values(one, keys), keys) for number, one in objects)
     return questions_of(path, Rows(keys, rows), aside, Reading(dataset_name, None, "", longest_answer))
-
-
-def _objects(path: Path, aside: Aside) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with opened(path) as stream:
-        is_list = stream.read(64).lstrip().startswith(b"[")
-        stream.seek(0)
-        listed = _json(path, stream.read()) if is_list else None
-    if listed is None:
-        yield from read_json_lines(path, aside)
-        return
-    for number, one in enumerate(listed, 1):
-        if isinstance(one, Mapping):
-            yield number, one
-        else:
-            aside.put(number, "an object was expected", one)
-
-
-def _json(path: Path, content: bytes) -> list[Any]:
-    try:
-        return list(json.loads(content))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); the file may be cut off") from None
 
 
 def _values(one: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import prompt_hash
+from dagster_project.core.imports.beginnings import having
 from dagster_project.core.imports.choices import chosen_text
 from dagster_project.core.imports.formats import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Aside, read_json_lines
@@ -181,6 +182,7 @@ def _read(
 FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, _: [only_log(place, LOGS)],
+    check=having("doc.{id_field}", "filtered_resps|resps"),
     keys={
         "method": lambda read, key: read.text(key, memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.beginnings import delimited
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
     ImportedDataset,
@@ -208,4 +209,9 @@ def _finite(value: float, column: str) -> float:
     return value
 
 
-FORMAT = QuestionFormat(relation_set="popqa", read=lambda place, *_: read_popqa(place), names_entities=True)
+FORMAT = QuestionFormat(
+    relation_set="popqa",
+    read=lambda place, *_: read_popqa(place),
+    names_entities=True,
+    check=delimited("\t", COLUMNS),
+)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.beginnings import delimited
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
 from dagster_project.core.imports.formats import ParaphraseFormat
 from dagster_project.core.imports.records import Aside, Record, read_delimited
@@ -71,4 +72,4 @@ def _add(
     return None
 
 
-FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp)
+FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=delimited(",", COLUMNS))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.column_names import near
 from dagster_project.core.imports.compressed import hint_of, opened
 from dagster_project.core.imports.left_out import LeftOutPage
 from dagster_project.core.imports.lines import (
@@ -114,6 +115,13 @@ def header_of(path: Path) -> tuple[str, list[str]]:
         stream.seek(start)
         delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
         return delimiter, _header(path, _reader(Lines(stream), delimiter), ())
+
+
+def check_header(path: Path, delimiter: str, required: Sequence[str], accept_cut: bool | None = None) -> None:
+    """Look at the header alone. Errors: as `read_delimited`."""
+    with opened(path, accept_cut) as stream:
+        refuse_other_encodings(path, stream)
+        _header(path, _reader(Lines(stream), delimiter), required)
 
 
 def read_delimited(
@@ -213,7 +221,8 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
     if missing:
         there = printed(", ".join(columns))[:300]
         raise SourceError(
-            f"{path}: column {', '.join(missing)} is missing; expected {', '.join(required)}; its header has: {there}"
+            f"{path}: column {', '.join(missing)} is missing{near(missing[0], columns)}; expected"
+            f" {', '.join(required)}; its header has: {there}"
         )
     doubled = {name for name in required if columns.count(name) > 1}
     if doubled:

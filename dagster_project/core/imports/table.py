@@ -18,6 +18,7 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.fingerprints import fingerprint
+from dagster_project.core.imports.column_names import unusual
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
     ImportedDataset,
@@ -31,6 +32,7 @@ from dagster_project.core.imports.table_rows import (
     RefusedError,
     Row,
     Rows,
+    check_table,
     columns_key,
     fitting,
     read_table,
@@ -39,16 +41,9 @@ from dagster_project.core.imports.table_rows import (
 from dagster_project.core.study.imports import Import
 from dagster_project.core.terms import LONGEST_LABEL
 
-USUAL_NAMES = {
-    "question": ("question",),
-    "answers": ("answers", "answer", "possible_answers", "gold_answers"),
-    "id": ("id", "question_id"),
-    "subject": ("subject", "subj"),
-    "relation": ("relation", "prop"),
-    "popularity": ("popularity", "s_pop"),
-    "passage": ("passage", "context"),
-}
-"""Meaning of a column → names under which it is found without key `columns`, the first choice first."""
+MEANINGS = ("question", "answers", "id", "subject", "relation", "popularity", "passage")
+"""What a column may hold."""
+_REQUIRED = ("question", "answers")
 
 NO_IDS = "the file has no column id, so an id is made from the dataset's name, the question and its answers"
 
@@ -60,9 +55,11 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     """
     aside = Aside(path.name)
     options = dict(declared.options)
-    table = read_table(path, dict(options["columns"]), USUAL_NAMES, ("question", "answers"), aside)
+    table = read_table(path, dict(options["columns"]), MEANINGS, _REQUIRED, aside)
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
-    return questions_of(path, table, aside, Reading(dataset_name, options["separator"], file_id))
+    found = questions_of(path, table, aside, Reading(dataset_name, options["separator"], file_id))
+    found.says[:0] = unusual(table.columns, dict(options["columns"]))
+    return found
 
 
 def questions_of(path: Path, table: Rows, aside: Aside, read: Reading) -> ImportedDataset:
@@ -210,6 +207,7 @@ FORMAT = QuestionFormat(
     read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
     names_entities=True,
     invents_ids=True,
-    keys={"columns": columns_key(USUAL_NAMES), "separator": separator_key},
+    keys={"columns": columns_key(MEANINGS), "separator": separator_key},
+    check=lambda path, declared: check_table(path, declared, MEANINGS, _REQUIRED),
 )
 """`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""

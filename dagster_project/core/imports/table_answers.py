@@ -10,39 +10,30 @@ a file in another order is noticed. The text of a question alone is never a key.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.column_names import unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
 from dagster_project.core.imports.formats import AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
-from dagster_project.core.imports.table import USUAL_NAMES as OF_QUESTIONS
 from dagster_project.core.imports.table import answers_of, made_id, numbered
-from dagster_project.core.imports.table_rows import RefusedError, Row, columns_key, read_table
+from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, columns_key, read_table
 from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.methods import memory_method
 from dagster_project.core.study.imports import Results
 
-USUAL_NAMES = {
-    "prediction": ("prediction", "pred"),
-    "id": OF_QUESTIONS["id"],
-    "question": OF_QUESTIONS["question"],
-    "answers": OF_QUESTIONS["answers"],
-    "model": ("model",),
-    "method": ("method",),
-    "prompt": (),
-    "is_correct": ("is_correct",),
-    "prompt_tokens": ("prompt_tokens",),
-    "new_tokens": ("new_tokens", "completion_tokens"),
-    "latency_ms": ("latency_ms",),
-}
-"""Meaning of a column → names under which it is found without key `columns`. A prompt has none: other tools call the
-text of a prompt so, where a study needs its name."""
-
+MEANINGS = (
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "is_correct", "prompt_tokens", "new_tokens",
+    "latency_ms",
+)  # fmt: skip
+"""What a column may hold."""
+_LOG = logging.getLogger(__name__)
 _EXTRAS: Mapping[str, Callable[[Row, str], Any]] = {
     "is_correct": lambda row, meaning: truth(row.values.get(meaning)),
     "prompt_tokens": Row.count,
@@ -61,11 +52,11 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     aside = Aside(path.name)
-    found = read_table(path, dict(declared.option("columns")), USUAL_NAMES, ("prediction",), aside)
-    if not {"id", "question"} & set(found.columns):
-        raise SourceError(
-            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
-        )
+    own = dict(declared.option("columns"))
+    found = read_table(path, own, MEANINGS, ("prediction",), aside)
+    _check_joined(path, found.columns)
+    for line in unusual(found.columns, own):
+        _LOG.info("%s: %s", path.name, line)
     answers, joined = [], _Joined(declared, questions)
     for row in _chosen(path, declared, list(found.rows)):
         try:
@@ -73,6 +64,17 @@ def read_answers(
         except RefusedError as refused:
             aside.put(row.number, str(refused), row.values)
     return answers, aside.rows
+
+
+def _check(path: Path, declared: Results) -> None:
+    _check_joined(path, check_table(path, declared, MEANINGS, ("prediction",)))
+
+
+def _check_joined(path: Path, found: Collection[str]) -> None:
+    if not {"id", "question"} & {*found}:
+        raise SourceError(
+            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
+        )
 
 
 def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
@@ -176,8 +178,9 @@ FORMAT = AnswerFormat(
     read=read_answers,
     tells_shots=True,
     joins_by_row=True,
+    check=_check,
     keys={
-        "columns": columns_key(USUAL_NAMES),
+        "columns": columns_key(MEANINGS),
         "separator": separator_key,
         "model": optional_text,
         "method": optional_text,

@@ -1,16 +1,16 @@
-"""Anybody's files as rows: CSV, TSV, JSON lines or Parquet, plain or gzip, with columns of any name.
+"""Anybody's files as rows: CSV, TSV, JSON lines, a JSON list or Parquet, plain or packed, with columns of any name.
 
-What belongs here: which kind a file is, which of its columns has which meaning, and single values. What does not: the
-meanings of questions (`table`) and of answers (`table_answers`), and lines of text (`records`).
+What belongs here: which kind a file is, and single values. What does not: which column has which meaning
+(`column_names`), the meanings of questions (`table`) and of answers (`table_answers`), and lines of text (`records`).
 
-The file's first bytes say which kind it is, its name does not matter. A column is found under the name that study.yaml
-gives in `columns`, else under one of a meaning's usual names, in capitals or not.
+The file's first bytes say which kind it is, its name does not matter.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -20,20 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.beginnings import PARQUET, columns_at_beginning, columns_of_schema
+from dagster_project.core.imports.column_names import chosen_columns, columns_of_object, value_at
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import clean
 from dagster_project.core.imports.records import Aside, header_of, read_delimited, read_json_lines
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.terms import LONGEST_LABEL
 
-UsualNames = Mapping[str, tuple[str, ...]]
-"""Meaning → names that a column with this meaning usually has, the first choice first."""
-
 LONGEST_ID = 100
 _LARGEST_COUNT = 2**31 - 1
-_PARQUET = b"PAR1"
 _MISSING = frozenset({"", "nan", "none", "null", "na", "n/a"})
-_SHOWN = 300
 
 
 class RefusedError(Exception):
@@ -107,23 +104,35 @@ class Rows:
     rows: Iterable[Row]
 
 
-def columns_key(usual: UsualNames) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
+def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
     """How a format reads its key `columns`: meanings and names of columns, as pairs; None: such a column is not read."""
 
     def read(reader: Reader, key: str) -> tuple[tuple[str, str | None], ...]:
         if reader.raw.get(key) is None:
             return ()
         named = reader.child(key)
-        named.only(*usual)
+        named.only(*meanings)
         return tuple(
-            (meaning, named.optional(meaning, named.text)) for meaning in usual if meaning in named.raw
+            (meaning, named.optional(meaning, named.text)) for meaning in meanings if meaning in named.raw
         )
 
     return read
 
 
+def check_table(path: Path, declared: Any, meanings: Sequence[str], required: Sequence[str]) -> set[str]:
+    """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
+    there, is_all = columns_at_beginning(path, declared)
+    own = dict(declared.option("columns"))
+    wanted = {name: column if is_all or name in required else None for name, column in own.items()}
+    return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
+
+
 def read_table(
-    path: Path, declared: Mapping[str, str | None], usual: UsualNames, required: Sequence[str], aside: Aside
+    path: Path,
+    declared: Mapping[str, str | None],
+    meanings: Sequence[str],
+    required: Sequence[str],
+    aside: Aside,
 ) -> Rows:
     """The rows of a file. Those that are broken go to `aside` while the rows are taken.
 
@@ -133,24 +142,56 @@ def read_table(
         raise SourceError(f"{path}: is a folder; name one file")
     with opened(path) as stream:
         start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start.startswith(b"["):
-        raise SourceError(f"{path}: is a JSON list; write one object a line instead: jq -c '.[]' <file>")
     found: Iterable[tuple[int, Mapping[str, Any]]]
-    if start.startswith(_PARQUET):
+    if start.startswith(PARQUET):
         file = _parquet(path)
-        columns = _columns(path, file.schema_arrow.names, declared, usual, required)
-        batches = file.iter_batches(batch_size=10_000, columns=list(columns.values()))
+        columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
+        batches = file.iter_batches(batch_size=10_000, columns=_whole(columns, file.schema_arrow.names))
         found = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
-    elif start.startswith(b"{"):
-        found = list(read_json_lines(path, aside))
-        there = list(dict.fromkeys(name for _, row in found for name in row))
-        columns = _columns(path, there, declared, usual, required)
+    elif start.startswith((b"{", b"[")):
+        found = list(numbered_objects(path, aside))
+        there: dict[str, bool] = {}
+        for name, is_list in (column for _, row in found for column in columns_of_object(row)):
+            there[name] = there.get(name, True) and is_list
+        columns = chosen_columns(path, there, declared, meanings, required)
     else:
-        delimiter, there = header_of(path)
-        columns = _columns(path, there, declared, usual, required)
-        records = read_delimited(path, delimiter, list(columns.values()), aside)
+        delimiter, header = header_of(path)
+        columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
+        records = read_delimited(path, delimiter, _whole(columns, header), aside)
         found = ((record.row, record.fields) for record in records)
     return Rows(columns, (_row(number, fields, columns) for number, fields in found))
+
+
+def numbered_objects(path: Path, aside: Aside) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The objects of a JSON list, or of JSON lines, with their numbers from 1. Errors: `SourceError`."""
+    with opened(path) as stream:
+        is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+        stream.seek(0)
+        listed = _json(path, stream.read()) if is_list else None
+    if listed is None:
+        yield from read_json_lines(path, aside)
+        return
+    for number, one in enumerate(listed, 1):
+        if isinstance(one, Mapping):
+            yield number, one
+        else:
+            aside.put(number, "an object was expected", one)
+
+
+def _json(path: Path, content: bytes) -> list[Any]:
+    try:
+        return list(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); the file may be cut off") from None
+
+
+def _whole(columns: Mapping[str, str], there: Sequence[str]) -> list[str]:
+    """The file's columns that are read: for a path into a nested value, the column that it begins in."""
+    begins = {
+        next(name for name in (path, *there) if name in there and f"{path}.".startswith(f"{name}."))
+        for path in columns.values()
+    }
+    return sorted(begins)
 
 
 def text_of(value: object) -> str:
@@ -178,39 +219,8 @@ def fitting(text: str, longest: int) -> str:
     return cleaned
 
 
-def _columns(
-    path: Path,
-    there: Sequence[str],
-    declared: Mapping[str, str | None],
-    usual: UsualNames,
-    required: Sequence[str],
-) -> dict[str, str]:
-    shown = ", ".join(there)[:_SHOWN]
-    found = {}
-    lower = {name.casefold(): name for name in reversed(there)}
-    for meaning, names in usual.items():
-        if meaning in declared:
-            column = declared[meaning]
-            if column is None:
-                continue
-            if column not in there:
-                raise SourceError(
-                    f"{path}: column {column} is missing, which columns.{meaning} names; there are: {shown}"
-                )
-            found[meaning] = column
-        elif name := next((lower[name] for name in names if name in lower), None):
-            found[meaning] = name
-    missing = next((meaning for meaning in required if meaning not in found), None)
-    if missing:
-        raise SourceError(
-            f"{path}: no column is called {' or '.join(usual[missing])}; name it in the study:"
-            f" columns: {{{missing}: <column>}}; there are: {shown}"
-        )
-    return found
-
-
 def _row(number: int, fields: Mapping[str, Any], columns: Mapping[str, str]) -> Row:
-    return Row(number, {meaning: fields.get(column) for meaning, column in columns.items()}, columns)
+    return Row(number, {meaning: value_at(fields, column) for meaning, column in columns.items()}, columns)
 
 
 def _parquet(path: Path) -> pq.ParquetFile:

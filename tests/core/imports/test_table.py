@@ -82,6 +82,7 @@ WRITERS: dict[str, Callable[[Path, Sequence[Mapping[str, Any]]], Path]] = {
     "semicolon": lambda path, rows: write_csv(path, rows, ";"),
     "tab": lambda path, rows: write_csv(path, rows, "\t"),
     "json lines": write_json_lines,
+    "json list": lambda path, rows: written(path, json.dumps(list(rows), indent=1)),
     "parquet": write_parquet,
 }
 
@@ -103,6 +104,49 @@ def test_decimals_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
     rows = [{"question": "How many?", "answer": Decimal("100.00"), "popularity": Decimal("7.50")}]
     found = read(write_parquet(tmp_path / "file", rows))
     assert asked(found) == [("How many?", ["100"], None, 7.5)]
+
+
+NESTED = {
+    "question": "Who?", "golden_answers": ["Ada"], "metadata": {"s_pop": 12, "subj": "Emma", "more": {"prop": "author"}},
+    "output": [{"answer": "Ada"}, {"answer": "Bo"}], "context": [["a", "b"]], "dotted.name": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["json lines", "json list", "parquet"])
+def test_usual_names_and_paths_into_nested_values(kind: str, tmp_path: Path) -> None:
+    path = WRITERS[kind](tmp_path / "file", [NESTED])
+    found = read(path)
+    assert asked(found) == [("Who?", ["Ada"], None, 12)]
+    assert next(iter(found.questions.values()))["subject"] == "Emma"
+    assert found.passages == {}, "a list is no passage"
+    assert found.says[:3] == [
+        "column golden_answers is read as answers",
+        "column metadata.subj is read as subject",
+        "column metadata.s_pop is read as popularity",
+    ]
+    columns = {"answers": "output.answer", "relation": "metadata.more.prop", "subject": "dotted.name"}
+    found = read(path, columns=columns)
+    assert asked(found) == [("Who?", ["Ada", "Bo"], "author", 12)]
+    assert next(iter(found.questions.values()))["subject"] == "x"
+
+
+def test_a_path_leads_into_a_text_of_json_and_a_whole_name_goes_before(tmp_path: Path) -> None:
+    head = "question,gold,metadata,metadata.prop"
+    rows = 'Who?,Ada,"{""s_pop"": 3, ""prop"": ""no""}",yes\nWhen?,Bo,none,yes\n'
+    found = read(written(tmp_path / "f.csv", f"{head}\n{rows}"), columns={"popularity": "metadata.s_pop"})
+    assert asked(found) == [("Who?", ["Ada"], "yes", 3), ("When?", ["Bo"], "yes", None)]
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("question,reference,answer,answers", "Who?,no,no,Ada"), ("query,question,Answer", "no,Who?,Ada"),
+        ("question,golden_answers", "Who?,Ada"), ("problem,references", "Who?,Ada"),
+    ],
+)  # fmt: skip
+def test_the_standard_name_goes_before_others(head: str, row: str, tmp_path: Path) -> None:
+    found = read(written(tmp_path / "f.csv", f"{head}\n{row}\n"))
+    assert [one[:2] for one in asked(found)] == [("Who?", ["Ada"])]
 
 
 def test_a_tab_can_stand_between_answers(tmp_path: Path) -> None:
@@ -156,7 +200,7 @@ def test_usual_names_are_found_in_capitals_too_and_what_lacks_is_said(tmp_path: 
     assert reasons_of(found) == ['column Answer: a JSON list of texts was expected, as in ["one", "two"]']
     assert [(row["question"], row["subject_id"]) for row in found.questions.values()] == [("Where?", None)]
     assert found.entities == {}
-    assert found.says[0] == NO_IDS
+    assert found.says[:2] == ["column Answer is read as answers", NO_IDS]
 
 
 def test_an_id_is_made_from_dataset_question_and_sorted_answers_and_repeats_are_numbered(
@@ -220,14 +264,15 @@ def test_a_bad_row_is_put_aside_with_its_reason_and_the_others_stay(
 @pytest.mark.parametrize(
     ("content", "keys", "words"),
     [
-        ("frage,answer\na,b\n", {}, "no column is called question; name it in the study: columns: {question: <column>}"),
-        ("question,gold\na,b\n", {}, "no column is called answers or answer or"),
+        ("frage,answer\na,b\n", {}, "no column has a usual name of question; name it in the study: columns: {que"),
+        ("question,golds\na,b\n", {}, "no column has a usual name of answers (did you mean golds?)"),
+        ("question,reference,target\na,b,c\n", {}, "columns reference and target may each be the answers; say which"),
         ("question,answer\na,b\n", {"columns": {"id": "key"}}, "column key is missing, which columns.id names"),
         ("question,answer,question\na,b,c\n", {}, "column question is there twice"),
         ("question,answer\n", {}, "holds no question that can be used"),
         ("question,answer\n,b\n", {}, "f row 1: column question: a text was expected"),
         ("", {}, "is empty"),
-        ('[{"question": "a"}]', {}, "is a JSON list; write one object a line instead"),
+        ('[{"question": "a"}', {}, "is no JSON list (Expecting ',' delimiter"),
         (b"PAR1 and no more", {}, "is no Parquet file that can be read"),
         (gzip.compress(b"question,answer\na,b\n", mtime=0)[:-9], {}, "damaged gzip file"),
         ("question,answer\na,b\n".encode("utf-16"), {}, "looks like UTF-16"),

@@ -54,6 +54,23 @@ def test_every_column_arrives(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_other_tools_names_and_paths(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    flash = {"id": "1", "question": "Who is 1?", "golden_answers": ["Ada"], "output": {"pred": "Ada"}}
+    ragas = {"user_input": "Who is 1?", "response": "Ada", "reference": "Ada"}
+    older = {"question": "Who is 1?", "answer": "Ada", "ground_truth": "Ada"}
+    caplog.set_level("INFO")
+    for row, columns in (
+        (flash, {}),
+        (ragas, {}),
+        (older, {"prediction": "answer"}),
+        ({"id": 1, "Res": "Ada"}, {}),
+    ):
+        found, aside = read(written(tmp_path / "f.jsonl", [row]), columns=columns)
+        assert ([(one.question_id, one.text) for one in found], aside) == ([("1", "Ada")], [])
+    assert "f.jsonl: column Res is read as prediction" in caplog.messages
+    assert "f.jsonl: column answer is read as prediction" not in caplog.messages, "the study says so"
+
+
 def test_null_nan_and_an_empty_field_are_an_empty_answer(tmp_path: Path) -> None:
     rows = [{"id": str(i), "prediction": value} for i, value in enumerate((None, float("nan"), ""), 1)]
     for path in (
@@ -131,7 +148,11 @@ def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "keys", "words"),
     [
-        ("id,answer\n1,a\n", {}, "no column is called prediction or pred; name it in the study"),
+        (
+            "id,answer\n1,a\n",
+            {},
+            "no column has a usual name of prediction; name it in the study",
+        ),
         ("prediction\na\n", {}, "has neither ids nor questions, so that its rows cannot be joined"),
         (SEVERAL, {}, "holds answers of several models: m, n; choose by key model of results"),
         ("id,prediction,model\n1,a,\n2,b,m\n", {}, "answers of several models: (empty), m; choose"),

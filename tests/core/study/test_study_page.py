@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.imports import table, table_answers
+from dagster_project.core.imports.column_names import USUAL_NAMES
 from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
 from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings, Hnsw, IvfPq
@@ -84,3 +86,11 @@ def test_formats_methods_and_prompts_are_listed() -> None:
             assert set(load_format(kind, name).keys) == set(re.findall(r"`(\w+)`", row.split("|")[3]))
     default = [name for name, method in METHODS.items() if method.is_default]
     assert tables()[0]["methods"] == ", ".join(default)
+
+
+def test_the_names_of_columns_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| (\w+) \| (both|questions|answers) \|(.*)\|$", PAGE, flags=re.MULTILINE)
+    assert {row[0]: tuple(re.findall(r"`([\w.]+)`", row[2])) for row in rows} == USUAL_NAMES
+    assert {row[0] for row in rows if row[1] != "answers"} == {*table.MEANINGS}
+    assert {row[0] for row in rows if row[1] != "questions"} == {*table_answers.MEANINGS}
+    assert all(names[0] == meaning for meaning, names in USUAL_NAMES.items() if names)
