@@ -1,0 +1,133 @@
+"""kill -9 at seeded random moments of a build, which then goes on: is anything lost, doubled or different?
+
+    python -m tests.kill_moments [kills per stage]
+
+Each stage is killed again and again in one folder, until the wanted number of kills has met it at work; a folder that
+is finished is begun anew. What each folder holds at the end is compared, byte by byte or entry by entry, with what a
+build without kills left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dagster_project.core.blob_store import BlobStore
+from dagster_project.core.files import remove_leftovers
+from dagster_project.core.retrieval.bm25 import tokens_of
+from dagster_project.core.retrieval.bm25_shards import build_shards
+from dagster_project.core.retriever_settings import Bm25Settings
+from tests.core.grounding.test_portrait import built, some_texts
+from tests.core.retrieval.test_stored_passages import generated
+
+_LOG = logging.getLogger("kill_moments")
+_VECTORS = {f"text {n}": random.Random(n).randbytes(1_536) for n in range(4_000)}
+_TEXTS, _PASSAGES = some_texts(60), generated(2_000, 100)
+Contents = dict[str, str]
+
+
+def _portrait(folder: Path) -> None:
+    remove_leftovers(folder / ".staging")
+    built(folder / "portrait", _TEXTS)
+
+
+def _bm25(folder: Path) -> None:
+    build_shards(_PASSAGES, folder, tokens_of, _LOG, Bm25Settings())
+
+
+def _vectors(folder: Path) -> None:
+    """As `embedding.vectors` stores them: what is missing, some at a time."""
+    store = BlobStore(folder / "embeddings.sqlite")
+    found = store.get_many(list(_VECTORS))
+    missing = [key for key in _VECTORS if key not in found]
+    for start in range(0, len(missing), 100):
+        store.put_many({key: _VECTORS[key] for key in missing[start : start + 100]})
+    store.close()
+
+
+def _files(folder: Path) -> Contents:
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def _entries(folder: Path) -> Contents:
+    store = BlobStore(folder / "embeddings.sqlite")
+    found = store.get_many(list(_VECTORS))
+    store.close()
+    return {key: hashlib.sha256(value).hexdigest() for key, value in found.items()}
+
+
+STAGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], Contents]]] = {
+    "store of vectors": (_vectors, _entries),
+    "bm25 index": (_bm25, _files),
+    "portrait": (_portrait, _files),
+}
+
+
+def _is_killed(make: Callable[[Path], None], folder: Path, seconds: float) -> bool:
+    """Make `folder` in a child that is killed after `seconds`; whether it was still at work then."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            make(folder)
+            code = 0
+        finally:
+            os._exit(code)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert status in (0, -signal.SIGKILL), f"the build failed: {status}"
+    return status != 0
+
+
+def killed(stage: str, n_kills: int, folder: Path) -> tuple[int, int, int]:
+    """How many contents `n_kills` lost, added, and changed."""
+    make, read = STAGES[stage]
+    moments = random.Random(stage)
+    for name in ("warm", "whole"):  # the first build also compiles
+        whole = folder / name
+        whole.mkdir()
+        began = time.monotonic()
+        make(whole)
+    longest = 0.7 * (time.monotonic() - began)
+    expected, n_landed, n_begun, faults = read(whole), 0, 0, [0, 0, 0]
+    while n_landed < n_kills:
+        n_begun += 1
+        place = folder / str(n_begun)
+        place.mkdir()
+        while n_landed < n_kills and _is_killed(make, place, moments.uniform(0, longest)):
+            n_landed += 1
+        make(place)
+        found = read(place)
+        faults[0] += len(expected.keys() - found.keys())
+        faults[1] += len(found.keys() - expected.keys())
+        faults[2] += sum(found[key] != expected[key] for key in expected.keys() & found.keys())
+    return faults[0], faults[1], faults[2]
+
+
+def main(n_kills: int) -> int:
+    """Print a line per stage; the number of faults in all."""
+    n_faults = 0
+    print(f"{'stage':18} {'kills':>5} {'lost':>5} {'doubled':>7} {'differing':>9}")
+    for stage in STAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            lost, added, changed = killed(stage, n_kills, Path(folder))
+        print(f"{stage:18} {n_kills:5} {lost:5} {added:7} {changed:9}", flush=True)
+        n_faults += lost + added + changed
+    return n_faults
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(int(sys.argv[1]) if len(sys.argv) > 1 else 14)))
