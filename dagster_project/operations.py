@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -27,6 +28,7 @@ from dagster_project.event_log import written_at_leisure
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
+_MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -74,14 +76,25 @@ def error_line(error: BaseException) -> str:
         return full_disk(longtail_home())
     if isinstance(error, OSError):
         place = error.filename or f"LONGTAIL_HOME ({longtail_home()})"
-        what = f"{place}: {error.strerror or error}"
-    else:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        what = f"LONGTAIL_HOME ({longtail_home()}): the run history's database: {cause}"
-    line = (
-        f"{what}; make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
+        return single_line(f"{place}: {error.strerror or error}; {_advice(error, Path(str(place)))}")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return single_line(
+        f"LONGTAIL_HOME ({longtail_home()}): the run history's database: {cause}; {_MAKE_ROOM}"
     )
-    return single_line(line)
+
+
+def _advice(error: OSError, place: Path) -> str:
+    """What to do about a file: only what may be full, or may forbid to write, is said to be so."""
+    if isinstance(error, FileNotFoundError):
+        is_ours = place.is_relative_to(PROJECT_ROOT) and not place.is_relative_to(longtail_home())
+        return (
+            "it belongs to the program; fetch the program's files again"
+            if is_ours
+            else "something removed it; run again"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "let this user read and write it, or choose another folder: LONGTAIL_HOME=<folder>"
+    return _MAKE_ROOM
 
 
 def claim_home(study: Study) -> None:

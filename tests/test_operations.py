@@ -146,3 +146,38 @@ def test_a_failing_disk_is_one_line_that_names_the_place() -> None:
     assert "LONGTAIL_HOME" in locked
     assert "database is locked" in locked
     assert "\n" not in full + locked
+
+
+def test_a_file_that_is_missing_or_forbidden_does_not_blame_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    lines = {
+        "fetch the program's files again": error_line(
+            FileNotFoundError(errno.ENOENT, "No such file or directory", str(PROJECT_ROOT / "dagster.yaml"))
+        ),
+        "something removed it; run again": error_line(
+            FileNotFoundError(
+                errno.ENOENT, "No such file or directory", str(tmp_path / "home/x/dagster.yaml")
+            )
+        ),
+        "let this user read and write it": error_line(
+            PermissionError(errno.EACCES, "Permission denied", "/x")
+        ),
+        "choose another folder: LONGTAIL_HOME": error_line(
+            OSError(errno.EROFS, "Read-only file system", "/x")
+        ),
+    }
+    assert all(words in line and "room" not in line for words, line in lines.items()), lines
+    assert "make room" in error_line(OSError(errno.EIO, "Input/output error", "/x"))
+
+
+def test_settings_that_were_removed_from_a_home_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", "set by prepare_dagster_home")
+    study = load_study(small_study(tmp_path, "fake:digest"))
+    for _ in range(2):
+        prepare_dagster_home(study.home)
+        (study.home.dagster / "dagster.yaml").unlink()
