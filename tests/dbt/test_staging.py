@@ -1,0 +1,68 @@
+"""Staging shows the rows that a study declares, whatever else the lake holds: each key is looked at by itself."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from dagster_project.core.study.study import Study
+
+DECLARED = {
+    "datasets": "select 'd' as dataset",
+    "models": "select 'm' as model",
+    "methods": "select * from (values ('memory', true, 'memory'), ('unasked', false, 'background')) "
+    "as t (method, asks_questions, kind)",
+    "prompts": "select * from (values ('p', ['questions', 'paraphrases', 'samples', 'candidates', 'grounding'], 0.5, 2), "
+    "('unasked', [], 0.5, 2)) as t (prompt, asks, temperature, n_samples)",
+    "grounding_prompts": "select 'g' as grounding_prompt",
+    "sweep_settings": "select 's' as tuned_model",
+}
+KEYS = {
+    "dataset": ["d", "gone"], "model": ["m", "gone"], "tuned_model": ["s", "gone"], "grounding_prompt": ["g", "gone"],
+    "method": ["memory", "gone", "unasked"], "retriever": ["memory", "gone", "unasked"], "prompt": ["p", "gone"],
+    "temperature": [0.5, 0.25], "sample": [1, 2], "paraphrase_id": [0],
+}  # fmt: skip
+"""A value that the study declares, and others."""
+NOT_LIMITED = {
+    "stg_generation__answer_entailments": {"dataset", "prompt"},
+    "stg_generation__tuned_answers": {"dataset"},
+    "stg_generation__grounded_answers": {"method"},
+    "stg_generation__grounded_generations": {"method"},
+    "stg_grounding__quip_scores": {"method", "prompt"},
+    "stg_study__factual_consistency_intervals": {"method"},
+    "stg_study__grounding_intervals": {"method"},
+}
+"""Keys that a later model joins with rows that are limited."""
+
+
+def test_a_row_with_one_key_that_the_study_does_not_declare_is_left_out(unanswered: Study) -> None:
+    with duckdb.connect(str(unanswered.home.build_warehouse), read_only=True) as build:
+        views = dict(
+            build.execute(
+                "select view_name, sql from duckdb_views() where schema_name = 'staging'"
+            ).fetchall()
+        )
+    limited = {name: sql for name, sql in views.items() if "stg_study__" in sql.split(" AS ", 1)[1]}
+    assert len(limited) > 25
+    shown = {}
+    with duckdb.connect() as connection:
+        connection.execute(
+            "attach ':memory:' as warehouse; use warehouse; create schema staging; create schema lake"
+        )
+        for name, rows in DECLARED.items():
+            connection.execute(f"create table staging.stg_study__{name} as {rows}")
+        for name, sql in limited.items():
+            (source,) = re.findall(r"read_parquet\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)", sql)
+            connection.execute(f"create table lake.{name} as from {source} limit 0")
+            keys = {row[0] for row in connection.sql(f"describe lake.{name}").fetchall()} & {*KEYS}
+            limits = keys - NOT_LIMITED.get(name, set())
+            whole = {key: KEYS[key][0] for key in keys}
+            for row in (whole, *({**whole, key: value} for key in limits for value in KEYS[key][1:])):
+                values = ", ".join("?" for _ in row)
+                connection.execute(
+                    f"insert into lake.{name} ({', '.join(row)}) values ({values})", [*row.values()]
+                )
+            connection.execute(sql.replace(source, f"lake.{name}"))
+            shown[name] = connection.sql(f"select count(*) from staging.{name}").fetchone()
+    assert {name: n for name, n in shown.items() if n != (1,)} == {}
