@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gain_studies import Study, simulate, simulate_signals
-from benchmarks.gain_worlds import WORLDS
+from benchmarks.gain_worlds import CLIFFS, WORLDS
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.signal_worlds import SIGNAL_WORLDS
 from dagster_project.core.scoring.intervals import wilson
@@ -61,30 +61,36 @@ def coverage(studies: list[Study]) -> Coverage:
     )  # fmt: skip
 
 
-Kind = tuple[Mapping[str, Any], Callable[[Any, int, int], dict[Variant, Study]], Variant]
+Kind = tuple[Mapping[str, Any], Callable[..., dict[Variant, Study]], Variant]
 KINDS: Mapping[str, Kind] = {
     "adaptive": (WORLDS, simulate, ("search", "scope")),
+    "cliffs": (CLIFFS, simulate, ("search", "scope")),
     "signals": (SIGNAL_WORLDS, simulate_signals, ("signal, scope", "compared with")),
 }
 """The worlds of each kind of gain, its simulation of one study, and what a variant is called."""
 
 
-def _simulated(task: tuple[str, str, int, int]) -> dict[Variant, Study]:
-    kind, name, n, seed = task
+def _simulated(task: tuple[str, str, int, int, Sequence[int]]) -> dict[Variant, Study]:
+    kind, name, n, seed, resamples = task
     worlds, simulation, _ = KINDS[kind]
-    return simulation(worlds[name], n, seed)
+    return simulation(worlds[name], n, seed, *resamples)
 
 
 def simulations(
-    kind: str, sizes: dict[int, int], seed: int, jobs: int
+    kind: str, sizes: dict[int, int], seed: int, jobs: int, part: str = "", resamples: Sequence[int] = ()
 ) -> Iterator[tuple[str, int, dict[Variant, Coverage]]]:
-    """Studies by structure and number of questions. `sizes` gives the number of studies for each number of questions."""
+    """Studies by structure and number of questions. `sizes` gives the number of studies for each number of questions.
+
+    Only structures with `part` in their name. `resamples`: one number, or none for that of the platform.
+    """
     with ProcessPoolExecutor(jobs) as pool:
         for place, name in enumerate(KINDS[kind][0]):
-            for n, n_studies in sizes.items():
+            for n, n_studies in sizes.items() if part in name else ():
                 say(f"{name}, {n:,} questions: {n_studies} studies …")
                 seeds = np.random.SeedSequence([seed, place, n]).generate_state(n_studies)
-                found = list(pool.map(_simulated, [(kind, name, n, int(one)) for one in seeds], chunksize=5))
+                found = list(
+                    pool.map(_simulated, [(kind, name, n, int(one), resamples) for one in seeds], chunksize=5)
+                )
                 yield name, n, {variant: coverage([one[variant] for one in found]) for variant in found[0]}
 
 
@@ -94,7 +100,9 @@ def main() -> None:
     sizes = dict(zip(options.questions, options.studies, strict=True))
     started = time.perf_counter()
     rows, shares = [], []
-    for name, n, found in simulations(options.of, sizes, options.seed, options.jobs):
+    for name, n, found in simulations(
+        options.of, sizes, options.seed, options.jobs, options.worlds, options.resamples
+    ):
         for variant, covered in found.items():
             say("  " + " | ".join((*variant, *_cells(covered))))
             shares += [covered.share] if covered.n_intervals >= options.least else []
@@ -126,6 +134,10 @@ def _cells(covered: Coverage) -> tuple[str, ...]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--of", choices=KINDS, default="adaptive", help="whose gains")
+    parser.add_argument("--worlds", default="", help="only structures with this in their name")
+    parser.add_argument(
+        "--resamples", type=int, nargs=1, default=(), help="fewer than the platform has: faster"
+    )
     parser.add_argument(
         "--questions", type=int, nargs="+", default=[200, 1_000, 2_240], help="questions of a study"
     )

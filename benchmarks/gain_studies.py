@@ -17,9 +17,9 @@ import numpy.typing as npt
 from benchmarks.gain_worlds import World
 from benchmarks.signal_worlds import SignalWorld
 from dagster_project.core.scoring.intervals import Z
-from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, questions_of
+from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair
 from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
-from dagster_project.core.statistics.held_out_gains import Variant
+from dagster_project.core.statistics.held_out_gains import Questions, Variant
 from dagster_project.core.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
 from dagster_project.core.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
 from dagster_project.core.statistics.signal_policies import decisions
@@ -52,7 +52,7 @@ def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) ->
     }
     pair = PairRows(relation, popularity, memory, retrieval, training, edges)
     fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
-    questions = questions_of(relation, popularity, retrieval - memory, edges)
+    questions = Questions(relation, popularity, retrieval - memory, edges)
     spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
     return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
 

@@ -1,10 +1,11 @@
 """Worlds in which the gain of adaptive retrieval is known, to test its interval (`coverage`).
 
-What belongs here: the four structures of SPEC §6, drawing questions from them, and the true gain of thresholds in them.
+What belongs here: the four structures of SPEC §6, cliffs, drawing questions from them, and true gains of thresholds.
 What does not: intervals.
 
 A world has relations with shares of the questions. Each relation has equally frequent levels of popularity. At each
-level memory and retrieval are right with known probabilities, independently of each other.
+level memory and retrieval are right with known probabilities, independently of each other. In a world with a cliff both
+probabilities are constant but for one step, where a few per cent of the questions begin or end.
 """
 
 from __future__ import annotations
@@ -75,3 +76,34 @@ WORLDS: dict[str, World] = {
     "tiny relations": _world(np.ones(120), _both_good),
 }
 """By structure: relations as large as PopQA's, or 120 of equal size."""
+
+
+def _cliff(low: float, high: float, memory: tuple[float, float], retrieval: tuple[float, float]) -> World:
+    """Both probabilities: outside and inside the part from quantile `low` to `high` of popularity, over all relations."""
+
+    def methods(logs: Values, _: Values) -> tuple[Values, Values]:
+        order = np.argsort(logs, axis=None)
+        below = np.cumsum(np.repeat(_POPQA / _POPQA.sum() / N_LEVELS, N_LEVELS)[order])
+        quantile = np.empty(logs.size)
+        quantile[order] = below
+        is_inside = ((quantile > low) & (quantile <= high + 1e-9)).reshape(logs.shape)
+        return np.where(is_inside, memory[1], memory[0]), np.where(is_inside, retrieval[1], retrieval[0])
+
+    return _world(_POPQA, methods)
+
+
+_SHARES = (0.02, 0.05, 0.1, 0.2)
+_WORSE, _BETTER = (0.2, 0.95), (0.6, 0.1)
+CLIFFS: dict[str, World] = {
+    **{f"cliff at the top, {share:.0%}": _cliff(1 - share, 1, _WORSE, _BETTER) for share in _SHARES},
+    **{f"cliff at the bottom, {share:.0%}": _cliff(0, share, _BETTER, _WORSE) for share in _SHARES},
+    **{
+        f"cliffs in the middle, {share:.0%}": _cliff(0.5 - share / 2, 0.5 + share / 2, _WORSE, _BETTER)
+        for share in _SHARES
+    },
+    **{
+        f"cliff at the top, {share:.0%}, equal elsewhere": _cliff(1 - share, 1, (0.5, 0.9), (0.5, 0.1))
+        for share in _SHARES
+    },
+}
+"""By place and share of the questions: there the method that is worse elsewhere is much better than the other."""

@@ -31,14 +31,26 @@ class Questions:
     """The questions of one pair of methods: arrays of equal length, one element per question.
 
     `relation` is empty if a question has none; its threshold is the one for all. `difference` is 1 if only retrieval is
-    right, -1 if only memory is right, else 0. `binned_step` has, for each threshold scope, the lowest candidate of
-    binned10 above the popularity.
+    right, -1 if only memory is right, else 0. `edges`: the candidates of binned10 for each relation and for all,
+    ascending; the last is infinity.
     """
 
     relation: Values
     popularity: Values
     difference: Values
-    binned_step: dict[str, Values]
+    edges: dict[str, Values]
+
+    def binned_step(self, scope: str) -> Values:
+        """The lowest candidate of binned10 above the popularity of each question."""
+        step = _above(self.edges["all"], self.popularity)
+        for name in set(self.relation) - {NO_RELATION} if scope == "per_relation" else ():
+            of = self.relation == name
+            step[of] = _above(self.edges[name], self.popularity[of])
+        return step
+
+
+def _above(candidates: Values, popularity: Values) -> Values:
+    return np.asarray(candidates[np.searchsorted(candidates, popularity, side="right")])
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,7 @@ def _ladder(questions: Questions, scope: str) -> Ladder:
     relation = questions.relation if scope == "per_relation" else np.full(n, "all")
     names, group = np.unique(relation, return_inverse=True)
     order = np.lexsort((questions.popularity, group))
-    group, popularity, step = group[order], questions.popularity[order], questions.binned_step[scope][order]
+    group, popularity, step = group[order], questions.popularity[order], questions.binned_step(scope)[order]
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     stops = np.append(starts[1:], n)
     is_new = np.append(True, (popularity[1:] != popularity[:-1]) | (group[1:] != group[:-1]))

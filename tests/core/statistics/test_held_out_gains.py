@@ -26,11 +26,11 @@ Row = tuple[str, float, int, list[int], list[int]]
 
 
 def questions_of(rows: list[Row]) -> Questions:
-    popularity = np.array([row[1] for row in rows])
-    own = np.where(popularity < 2, 2.0, np.where(popularity < 8, 8.0, np.inf))
+    own = np.array([2.0, 8.0, np.inf])
     return Questions(
-        np.array([row[0] for row in rows], dtype=object), popularity, np.array([row[2] for row in rows]),
-        {"per_relation": own, "all": np.where(popularity < 5, 5.0, np.inf)},
+        np.array([row[0] for row in rows], dtype=object), np.array([row[1] for row in rows]),
+        np.array([row[2] for row in rows]),
+        {"all": np.array([5.0, np.inf]), **dict.fromkeys(("father", "mother", "color"), own)},
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def plain_threshold(
     if search == "exact":
         tried = [*sorted(set(questions.popularity[fitted])), np.inf]
     else:
-        tried = [-np.inf, *sorted(set(questions.binned_step[scope]))]
+        tried = [-np.inf, *sorted(set(questions.binned_step(scope)))]
     below = [fitted[questions.popularity[fitted] < limit] for limit in tried]
     gained = [int((weights[rows].astype(int) * questions.difference[rows]).sum()) for rows in below]
     return float(tried[gained.index(max(gained))])
