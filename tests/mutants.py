@@ -64,8 +64,9 @@ def never_taken(node: cst.If) -> Iterator[cst.CSTNode]:
 
 def doubled_or_halved(node: cst.Integer | cst.Float) -> Iterator[cst.CSTNode]:
     value = node.evaluated_value
-    for other in {2 * value, value / 2 if isinstance(value, float) else value // 2} - {value}:
-        yield node.with_changes(value=repr(other))
+    for other in (2 * value, value / 2 if isinstance(value, float) else value // 2):
+        if other != value:
+            yield node.with_changes(value=repr(other))
 
 
 OWN = ((cst.Expr, call_removed), (cst.If, never_taken), ((cst.Integer, cst.Float), doubled_or_halved))

@@ -13,7 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.questions.sampling import draws, hash_triples, known, median_factor, sample_triples
+from dagster_project.core.questions.sampling import (
+    ALIAS_FREQUENCY,
+    PAGE_VIEWS,
+    SITELINKS,
+    draws,
+    hash_triples,
+    known,
+    median_factor,
+    sample_triples,
+)
+from dagster_project.core.tables.world import SAMPLING_MEASURE
 
 Row = tuple[int, str, float | None, bool]  # number of the triple, relation, frequency, is_labelled
 
@@ -140,3 +150,8 @@ def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
 )
 def test_the_median_candidate_gets_frequency_1(popularity: list[Any], factor: float | None) -> None:
     assert median_factor(np.array(popularity, np.float64)) == factor
+
+
+def test_measures_are_called_as_their_column_says() -> None:
+    words = set(SAMPLING_MEASURE.description.replace(",", "").split())
+    assert {PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY} <= words

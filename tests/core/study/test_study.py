@@ -121,6 +121,11 @@ def test_a_graph_of_neighbours_is_declared(load: Callable[[object], Study]) -> N
     settings = load(raw).retrievers[1].settings
     assert isinstance(settings, EncoderSettings)
     assert settings.search == Hnsw(8, 20, 30, "int8")
+    for key, low, high in (("links", 4, 256), ("ef_construction", 8, 4_096), ("ef_search", 1, 16_384)):
+        with pytest.raises(
+            StudyError, match=rf"{key}: must be a whole number of {low} to {high}, not {high + 1}"
+        ):
+            load(changed("retrievers.1", {**raw["retrievers"][1], key: high + 1}))
 
 
 def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
@@ -315,6 +320,10 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("retrievers.1.search", "flat", "retrievers[1].search: 'flat' is not one of: exact, ivf_pq, hnsw"),
         ("retrievers.1.search", "hnsw", "retrievers[1].bits: unknown key; allowed: batch_tokens, codes, device"),
         ("retrievers.1.search", "exact", "retrievers[1].bits: unknown key"),
+        ("retrievers.1.nlist", 0, "retrievers[1].nlist: must be a whole number of 1 to 16777216, not 0"),
+        ("retrievers.1.nprobe", 1 << 25, "retrievers[1].nprobe: must be a whole number of 1 to 16777216, not 33554432"),
+        ("retrievers.1.sub_vectors", 4097, "retrievers[1].sub_vectors: must be a whole number of 1 to 4096, not 4097"),
+        ("popularity.n_months", 241, "popularity.n_months: must be a whole number of 1 to 240, not 241"),
         ("retrievers.1.bits", 3, "retrievers[1].bits: must be a whole number of 4 to 12, not 3"),
         ("retrievers.1.refine_factor", 0, "retrievers[1].refine_factor: must be a whole number of 1 to 1000, not 0"),
         ("retrievers.1.trust_remote_code", True, "retrievers[1].trust_remote_code: unknown key"),

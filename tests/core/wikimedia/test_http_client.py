@@ -14,6 +14,7 @@ from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.sandbox.server import Request, SandboxServer
 from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
+from dagster_project.core.wikimedia.transport.finished import request_key
 from dagster_project.core.wikimedia.transport.http import HttpClient
 from dagster_project.core.wikimedia.transport.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
 from dagster_project.core.wikimedia.transport.parallel import ordered_map
@@ -201,3 +202,16 @@ def test_a_shared_client_keeps_one_pace_for_all_threads(fake_time) -> None:
             starts.append(fake_time.seconds)
     assert starts[200] - starts[0] >= 60 - 1e-6
     assert all(later - earlier >= ENTITY_API.interval_s - 1e-9 for earlier, later in pairwise(starts))
+
+
+def test_each_request_has_a_key_of_its_own_in_any_order_of_its_values() -> None:
+    values = {"ids": "Q1", "format": "json"}
+    requests = [
+        ("GET", "http://a/", None, None), ("POST", "http://a/", None, None), ("GET", "http://b/", None, None),
+        ("GET", "http://a/", values, None), ("GET", "http://a/", {**values, "ids": "Q2"}, None),
+        ("POST", "http://a/", None, values), ("POST", "http://a/", None, {**values, "ids": "Q2"}),
+    ]  # fmt: skip
+    assert len({request_key(*one) for one in requests}) == len(requests)
+    turned = dict(reversed(values.items()))
+    assert request_key("GET", "http://a/", turned, None) == request_key(*requests[3])
+    assert request_key("POST", "http://a/", None, turned) == request_key(*requests[5])

@@ -213,3 +213,10 @@ def test_one_process_obeys_the_retry_after_of_another(server, tmp_path: Path) ->
     late = [request for request in requests[1:] if request.started < told + 0.95]
     assert len(late) <= 1  # one that was already under way
     assert time.monotonic() - told >= 0.95
+
+
+def test_refusals_in_a_row_are_counted_over_all_processes(tmp_path: Path, fake_time) -> None:
+    one, two = (SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()) for _ in range(2))
+    assert [one.refused(), two.refused(), one.refused()] == [1, 2, 3]
+    two.accepted()
+    assert one.refused() == 1
