@@ -14,7 +14,6 @@ from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DECIDING,
     LEAST_DEPARTING,
     Spread,
-    _spread,
     bootstrap_pair,
     moved_edges,
     spread_of,
@@ -155,7 +154,7 @@ def test_where_one_method_is_always_better_there_is_no_interval_but_a_reason() -
 )
 def test_the_least_that_has_a_standard_error(n_gained: int, share: float, undefined: str | None) -> None:
     gains = np.random.default_rng(0).normal(0, 1, (50, 1)) + np.zeros(2)
-    assert _spread(LeftOut(np.ones(n_gained), share), gains, 100).undefined == undefined
+    assert spread_of(LeftOut(np.ones(n_gained), share), gains, 100, True, 0.0).undefined == undefined
 
 
 def test_methods_that_never_differ_have_no_interval() -> None:
