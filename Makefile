@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check mutants reference-models bench-consistency bench-coverage bench-damage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check mutants reference-models bench-consistency bench-coverage bench-damage bench-damaged-lake bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -83,6 +83,9 @@ bench-wiki-dump: $(VENV)/.installed-bench ## a Wikipedia XML dump read, indexed 
 
 bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
+
+bench-damaged-lake: $(VENV)/.installed-bench ## flipped bits in the lake of a finished study: what readers find, what Longtail says (BENCH_ARGS=--help)
+	@$(PY) -m benchmarks.damaged_lake $(BENCH_ARGS)
 
 bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
 	@$(PY) -m benchmarks.consistency $(BENCH_ARGS)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from benchmarks import pararel, warehouse
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from tests import fork_server, in_process_dbt
+from tests.lakes import make_lake
+from tests.warehouses import UNANSWERED
 
 pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
 
@@ -81,6 +84,15 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
     assert set(figures) == names
     assert all(value > 0 for value in figures.values())
     assert "all equal" in said
+
+
+def test_damaged_lake_counts_no_flip_that_is_read_as_other_rows(tmp_path: Path) -> None:
+    make_lake(tmp_path / "lake", UNANSWERED)
+    done = _run("damaged_lake", ["--lake", str(tmp_path / "lake"), "--flips", "20"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["without_checks_other_rows"] > 0
+    assert figures["with_checks_other_rows"] == 0
 
 
 def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:

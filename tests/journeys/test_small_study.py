@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -228,6 +231,37 @@ def test_the_run_history_holds_every_stage(small: Small) -> None:
     runs = json.loads(shown.stdout.strip().splitlines()[-1])
     assert {status for _, status in runs} == {"SUCCESS"}
     assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)
+
+
+def test_a_flipped_bit_in_answers_is_told_and_the_row_cache_gives_the_rows_again(changing: Small) -> None:
+    path = changing.root / "lake/answers/scripted__closed_book.parquet"
+    written = _answers(path)
+    _change_a_text(path)
+    said = run_up_to_the_warehouse(changing.home, changing.study)
+    assert f"{path} is damaged: its checksum does not fit; lake/answers makes it again" in said
+    assert _answers(path) == written
+
+
+def _answers(path: Path) -> list[dict[str, Any]]:
+    """The rows without the run that wrote them."""
+    return pq.read_table(path, partitioning=None).drop_columns(["run_id"]).to_pylist()
+
+
+def _change_a_text(path: Path) -> None:
+    """Flip one bit so that a reader without checks finds another answer. Errors: `StopIteration` if no bit does it."""
+    whole = path.read_bytes()
+    texts = pq.read_table(path, partitioning=None)["raw_text"]
+
+    def is_changed(bit: int) -> bool:
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with contextlib.suppress(pa.ArrowException, OSError, UnicodeDecodeError):
+            found = pq.read_table(path, partitioning=None)["raw_text"]
+            return found != texts and all(text.isprintable() for text in found.to_pylist())
+        return False
+
+    next(filter(is_changed, range(32, 8 * len(whole), 5)))
 
 
 def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Small) -> None:

@@ -18,7 +18,8 @@ pairs as (
         {%- for count in counts %}
         sum({{ count }})::bigint as {{ count }},
         {%- endfor %}
-        coalesce(sum(entropy), 0) as sum_of_entropies
+        -- in a fixed order: the last digit of a sum of fractions depends on it
+        coalesce(sum(entropy order by entropy), 0) as sum_of_entropies
     from {{ ref('int_pattern_agreement') }}
     group by {{ fact }}
 

@@ -18,7 +18,7 @@ counted as (
         any_value(bins.bin_center_log10) as bin_center_log10,
         count(*) filter (where measures.denominator > 0) as n_facts,
         sum(measures.denominator) as n,
-        sum(measures.numerator) / nullif(sum(measures.denominator), 0) as value
+        sum(measures.numerator order by measures.numerator) / nullif(sum(measures.denominator), 0) as value
     from {{ ref('int_fact_measures') }} as measures
     inner join bins using (dataset, question_id)
     group by {{ key }}, bins.bin, measures.measure
