@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.lake import Lake
+from dagster_project.core.lake_stamps import metadata_of, seal, stamp_of
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.router import load_router
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
@@ -248,20 +247,20 @@ def _answers(path: Path) -> list[dict[str, Any]]:
 
 
 def _change_a_text(path: Path) -> None:
-    """Flip one bit so that a reader without checks finds another answer. Errors: `StopIteration` if no bit does it."""
-    whole = path.read_bytes()
-    texts = pq.read_table(path, partitioning=None)["raw_text"]
-
-    def is_changed(bit: int) -> bool:
-        flipped = bytearray(whole)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        with contextlib.suppress(pa.ArrowException, OSError, UnicodeDecodeError):
-            found = pq.read_table(path, partitioning=None)["raw_text"]
-            return found != texts and all(text.isprintable() for text in found.to_pylist())
-        return False
-
-    next(filter(is_changed, range(32, 8 * len(whole), 5)))
+    """Flip one bit of an answer. The partition is written without compression first, so that its texts are legible."""
+    stamp, rows = (
+        stamp_of("answers", path),
+        pq.read_table(path, partitioning=None).replace_schema_metadata(None),
+    )
+    with pq.ParquetWriter(path, rows.schema, compression="none") as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(metadata_of(stamp))
+    seal(path)
+    assert stamp_of("answers", path) == stamp
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(rows["raw_text"][0].as_py().encode())] ^= 1
+    path.write_bytes(whole)
+    assert pq.read_table(path, partitioning=None)["raw_text"] != rows["raw_text"]
 
 
 def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Small) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 import pytest
+import yaml
 
 from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.statistics.registry import STATISTICS
 from dagster_project.core.statistics.statistic import Statistic
+from dagster_project.core.warehouse.build import DBT_PROJECT
 from dagster_project.core.warehouse.comments import literal
 from tests.warehouses import AWKWARD, built_study
 
@@ -36,3 +38,9 @@ def _read(build: str, statistic: Statistic, seed: int, n_threads: int) -> Sequen
                 f"order by hash(one, {seed})"
             )
         return [connection.execute(query).to_arrow_table() for query in statistic.queries]
+
+
+def test_dbt_adds_fractions_in_one_order() -> None:
+    """Several threads of one query would add them in another order each time."""
+    profile = yaml.safe_load((DBT_PROJECT / "profiles.yml").read_text(encoding="utf-8"))
+    assert profile["longtail"]["outputs"]["build"]["config_options"]["threads"] == 1
