@@ -1,7 +1,7 @@
 """The tiny study of `everything` on disks that are full, without inodes or read-only, and in a home that is hard to name.
 
-    unshare --mount --map-root-user python -m tests.journeys.hard_places full FOLDER [free kibibytes …]
-    unshare --mount --map-root-user python -m tests.journeys.hard_places inodes FOLDER [free inodes …]
+    unshare --mount --map-root-user python -m tests.journeys.hard_places full FOLDER [stage …] [free kibibytes …]
+    unshare --mount --map-root-user python -m tests.journeys.hard_places inodes FOLDER [stage …] [free inodes …]
     unshare --mount --map-root-user python -m tests.journeys.hard_places read-only FOLDER
     python -m tests.journeys.hard_places names FOLDER
 
@@ -12,6 +12,7 @@ per try, and a summary. It takes half an hour and is no test: the suite tries fe
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -47,7 +48,7 @@ HARD_NAME = "a b%c de'f\"g é & (h)"  # % before two hexadecimal digits, ? * [ \
 _TITLE = re.compile(r"\[\d+/\d+\] (.*)")
 
 
-def main(kind: str, folder: Path, free: list[int]) -> None:
+def main(kind: str, folder: Path, stages: list[str], free: list[int]) -> None:
     folder.mkdir(parents=True)
     if kind == "names":
         _hard_name(folder)
@@ -59,7 +60,9 @@ def main(kind: str, folder: Path, free: list[int]) -> None:
     if kind == "read-only":
         _read_only(disk, study)
         return
-    tries = [one for stage in STAGES for one in _tries(kind, disk, study, stage, free or FREE[kind])]
+    tries = [
+        one for stage in stages or STAGES for one in _tries(kind, disk, study, stage, free or FREE[kind])
+    ]
     expected = _lake_of(folder / "undisturbed", study)
     found = _lake_of(disk / "home", study)
     bad = [one for one in tries if one["code"] and not one["is_clear"]]
@@ -69,7 +72,9 @@ def main(kind: str, folder: Path, free: list[int]) -> None:
                                                                        if expected.get(k) != found.get(k))}))  # fmt: skip
 
 
-def _tries(kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...] | list[int]) -> Iterator[dict]:
+def _tries(
+    kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...] | list[int]
+) -> Iterator[dict]:
     """Run up to the end of `stage`, once for each of `free`, until it succeeds; then the disk has room again."""
     for room in free:
         _remount(disk, ROOMY[kind])
@@ -89,7 +94,12 @@ def _tries(kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...]
             process.wait(60)
         process.kill()
         errors = [line.strip() for line in said if line.startswith("error: ") or "Traceback" in line]
-        told = {"stage": stage, "free": room, "code": 0 if ended_well else process.returncode, "errors": errors}
+        told = {
+            "stage": stage,
+            "free": room,
+            "code": 0 if ended_well else process.returncode,
+            "errors": errors,
+        }
         told["is_clear"] = len(errors) == 1 and bool(re.search("disk is full|No space left", errors[0]))
         print(json.dumps(told), flush=True)
         yield told
@@ -100,12 +110,16 @@ def _tries(kind: str, disk: Path, study: Path, stage: str, free: tuple[int, ...]
 
 def _leave(kind: str, disk: Path, room: int) -> None:
     """Leave so many kibibytes, or so many inodes."""
-    found = os.statvfs(disk)
-    if kind == "full":
+    for _ in range(20):  # the study writes on meanwhile: what is used may have grown
+        found = os.statvfs(disk)
         used = (found.f_blocks - found.f_bfree) * found.f_frsize // 1024
-        _remount(disk, f"size={used + room}k")
-    else:
-        _remount(disk, f"nr_inodes={found.f_files - found.f_ffree + room}")
+        option = (
+            f"size={used + room}k" if kind == "full" else f"nr_inodes={found.f_files - found.f_ffree + room}"
+        )
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _remount(disk, option)
+            return
+    raise RuntimeError(f"{disk}: could not be made small")
 
 
 def _remount(disk: Path, option: str) -> None:
@@ -152,10 +166,18 @@ def _hard_name(folder: Path) -> None:
 
 
 def _say(what: str, done: subprocess.CompletedProcess[str]) -> None:
-    tail = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-4:]
-    print(json.dumps({"what": what, "code": done.returncode, "has_trace": "Traceback" in done.stderr + done.stdout,
-                      "errors": done.stderr.splitlines()[-5:], "tail": tail}, ensure_ascii=False), flush=True)  # fmt: skip
+    said = done.stdout + done.stderr
+    told = {
+        "what": what,
+        "code": done.returncode,
+        "has_trace": "Traceback" in said,
+        "errors": done.stderr.splitlines()[-5:],
+        "tail": [line for line in said.splitlines() if line.strip()][-4:],
+    }
+    print(json.dumps(told, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), [int(number) for number in sys.argv[3:]])
+    more = sys.argv[3:]
+    numbers = [int(one) for one in more if one.isdigit()]
+    main(sys.argv[1], Path(sys.argv[2]), [one for one in more if not one.isdigit()], numbers)

@@ -34,6 +34,8 @@ from dagster_project.core.imports.lines import (
 )
 from dagster_project.core.lake import QuarantinedRow
 
+MOST_ASIDE = 100_000
+"""Bad rows of a kind that are kept of a table of questions or answers; the others are counted."""
 _DELIMITERS = ",;\t"
 _SHOWN = 2_000
 _ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"

@@ -27,7 +27,7 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.formats import QuestionFormat, separator_key
-from dagster_project.core.imports.records import Aside, file_hashes
+from dagster_project.core.imports.records import MOST_ASIDE, Aside, file_hashes
 from dagster_project.core.imports.table_rows import (
     RefusedError,
     Row,
@@ -53,7 +53,7 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
 
     Errors: `SourceError` naming the file where it is no table, lacks a column, or has no row that can be used.
     """
-    aside = Aside(path.name)
+    aside = Aside(path.name, most=MOST_ASIDE)
     options = dict(declared.options)
     table = read_table(path, dict(options["columns"]), MEANINGS, _REQUIRED, aside)
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
@@ -73,11 +73,11 @@ def questions_of(path: Path, table: Rows, aside: Aside, read: Reading) -> Import
     if not dataset.questions:
         first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
-    dataset.aside.extend(aside.rows)
+    dataset.aside.extend(aside.told())
     dataset.says.extend(_lacks(table.columns, dataset))
     dataset.notes.update(
-        rows=len(dataset.questions) + len(aside.rows),
-        put_aside=len(aside.rows),
+        rows=len(dataset.questions) + aside.n_rows,
+        put_aside=aside.n_rows,
         reasons=reasons(aside.rows),
         says=dataset.says,
     )

@@ -20,7 +20,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.column_names import unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
 from dagster_project.core.imports.formats import AnswerFormat, optional_text, separator_key
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.records import MOST_ASIDE, Aside
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.imports.table import answers_of, made_id, numbered
 from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, columns_key, read_table
@@ -51,7 +51,7 @@ def read_answers(
     Errors: `SourceError` where the file is no such table, where its rows cannot be joined, or where it has answers of
     several models, or none of the one that is declared.
     """
-    aside = Aside(path.name)
+    aside = Aside(path.name, most=MOST_ASIDE)
     own = dict(declared.option("columns"))
     found = read_table(path, own, MEANINGS, ("prediction",), aside)
     _check_joined(path, found.columns)
@@ -63,7 +63,7 @@ def read_answers(
             answers.append(_answer(path, row, declared, joined))
         except RefusedError as refused:
             aside.put(row.number, str(refused), row.values)
-    return answers, aside.rows
+    return answers, aside.told()
 
 
 def _check(path: Path, declared: Results) -> None:

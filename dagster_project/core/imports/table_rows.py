@@ -8,6 +8,7 @@ The file's first bytes say which kind it is, its name does not matter.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,8 +147,7 @@ def read_table(
     if start.startswith(PARQUET):
         file = _parquet(path)
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
-        batches = file.iter_batches(batch_size=10_000, columns=_whole(columns, file.schema_arrow.names))
-        found = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
+        found = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
         found = list(numbered_objects(path, aside))
         there: dict[str, bool] = {}
@@ -224,9 +224,21 @@ def _row(number: int, fields: Mapping[str, Any], columns: Mapping[str, str]) -> 
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
+    with opened(path) as stream, _readable(path):
+        return pq.ParquetFile(pa.BufferReader(stream.read()))
+
+
+def _parquet_rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[Mapping[str, Any]]:
+    with _readable(path):
+        for batch in file.iter_batches(batch_size=10_000, columns=columns):
+            yield from batch.to_pylist()
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Errors: `SourceError` where a Parquet file is damaged."""
     try:
-        with opened(path) as stream:
-            return pq.ParquetFile(pa.BufferReader(stream.read()))
+        yield
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
             f"{path}: is no Parquet file that can be read ({' '.join(str(error).split())[:200]})"

@@ -94,6 +94,8 @@ class Place:
             raise SourceError(
                 f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}"
             )
+        if not (found.is_file() or found.is_dir()):  # a pipe would never end
+            raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
         return found
 
     def _named(self, study_path: Path, purpose: str) -> Path:
