@@ -17,6 +17,7 @@ from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import describe_cloze_queries
 from dagster_project.core.questions.reword import build_paraphrases
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from tests.real_data import REAL_DATA, needs_real_data
 
 LOG = logging.getLogger("test")
@@ -143,9 +144,23 @@ def test_the_real_files_are_read_whole() -> None:
     assert found.notes["facts_with_repeated_subject"] > 2_000
 
 
-@needs_real_data
-def test_the_real_files_reach_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LONGTAIL_REAL_DATA", str(REAL_DATA))
+def test_patterns_and_candidates_reach_the_lake_with_their_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "pararel", "P36", CAPITALS, [("u1", "Peru", "Lima"), ("u2", "Chile", "Santiago")])
+    _, lake = in_lake(tmp_path, tmp_path, monkeypatch)
+    assert lake.read("candidates").to_pylist() == [
+        {"dataset": "pararel", "relation": "P36", "candidate": label} for label in ("Lima", "Santiago")
+    ]
+    patterns = lake.read("patterns").to_pylist()
+    assert {(row["dataset"], row["relation"]) for row in patterns} == {("pararel", "P36")}
+    assert len(patterns) == len(CAPITALS)
+    assert len(lake.read("paraphrases").to_pylist()) == 2 * len(CAPITALS)
+
+
+def in_lake(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Lake]:
+    """A study that asks four facts of each relation of `data`, and its lake with questions, patterns and wordings."""
+    monkeypatch.setenv("LONGTAIL_REAL_DATA", str(data))
     path = tmp_path / "study.yaml"
     path.write_text(
         "{name: cloze, description: d, datasets: [{name: pararel, max_questions_per_relation: 4, import: {format:"
@@ -160,6 +175,12 @@ def test_the_real_files_reach_the_lake(tmp_path: Path, monkeypatch: pytest.Monke
     build_questions(study, lake, LOG)
     describe_cloze_queries(study, lake, LOG)
     build_paraphrases(study, lake, LOG)
+    return study, lake
+
+
+@needs_real_data
+def test_the_real_files_reach_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, lake = in_lake(tmp_path, REAL_DATA, monkeypatch)
     patterns = lake.read("patterns").to_pylist()
     assert (len(patterns), sum(row["ends_in_object"] for row in patterns)) == (274, 167)
     assert sum(row["article"] is not None for row in patterns) == 19
