@@ -86,6 +86,7 @@ def test_every_fit_is_the_best_of_all_candidates(rows: list[tuple[str, float, in
             right = [sum(row[3] if row[1] < limit else row[2] for row in mine) for limit in tried]
             assert fitted.threshold[split] == tried[right.index(max(right))]
             assert fitted.gain[split] == max(right) - right[0]
+            assert fitted.n_retrieved[split] == sum(row[1] < fitted.threshold[split] for row in mine)
 
 
 def test_rows_are_matched_to_splits_by_dataset_and_question() -> None:

@@ -101,7 +101,9 @@ def test_questions_without_both_scores_do_not_count() -> None:
 
 
 def test_nothing_quoted_under_the_null_prompt_leaves_no_ratio() -> None:
-    found = compared(group([0.5] * 9, [0.0] * 9))
+    for n in (5, 9):
+        found = compared(group([0.5] * n, [0.0] * n))
+        assert found["g", "quip_ratio"]["undefined"] == "too few resamples with a value"
     assert found["g", "quip_ratio"]["undefined"] == "too few resamples with a value"
     assert found["g", "quip_difference"]["value_low"] == 0.5
     assert found["g", "score_difference"]["n_paired"] == 0

@@ -11,7 +11,7 @@ import statsmodels.formula.api as smf
 
 from dagster_project.core.statistics.prediction_design import ABLATIONS, Ablation, Questions
 from dagster_project.core.statistics.prediction_held_out import fit_all, score
-from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
+from dagster_project.core.statistics.prediction_tables import code, coefficients, likelihood, terms
 from tests.core.statistics.predicted_questions import frame, planted_questions, random_questions
 
 FORMULAS = {
@@ -143,3 +143,9 @@ def test_without_questions_nothing_is_scored_and_the_reason_is_told() -> None:
         assert found["n_hits"] is found["n_hits_baseline"] is None
         assert found["score_undefined"] == reason
     assert likelihood([], ABLATIONS[0])["undefined"] == "no questions"
+
+
+def test_codes_of_significance_begin_below_their_limit() -> None:
+    limits = {0.001: "***", 0.01: "**", 0.05: "*", 0.1: "."}
+    assert {limit: code(limit - 1e-12) for limit in limits} == limits
+    assert [code(limit) for limit in limits] == ["**", "*", ".", ""]
