@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks import pararel, warehouse
+from benchmarks import pararel, subject_splits, warehouse
 from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from tests import fork_server, in_process_dbt
@@ -105,6 +106,20 @@ def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "per_relation" in line]
     assert len(rows) == 8
     assert set(rows) == {"both methods good somewhere", "one always better", "equal", "tiny relations"}
+
+
+def test_splits_by_subject_keep_subjects_whole_and_splits_by_question_are_those_of_the_warehouse() -> None:
+    """The order by md5 in split 0 is that of the unit test of int_adaptive_splits: Q2-P19, Q3-P19, Q1-P19."""
+    assert subject_splits.training(np.array(["Q1-P19", "Q2-P19", "Q3-P19"]), 0).tolist() == [
+        False,
+        True,
+        True,
+    ]
+    subjects = np.array(["Q1", "Q2", "Q3", "Q4"]).repeat([1, 5, 2, 8])
+    for split in range(20):
+        is_in = subject_splits.training(subjects, split)
+        assert all(len(set(is_in[subjects == name])) == 1 for name in set(subjects))
+        assert 12 <= is_in.sum() < 12 + 8  # 75 % of 16, and less than the largest subject more
 
 
 def test_consistency_prints_its_figures() -> None:
