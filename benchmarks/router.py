@@ -146,11 +146,9 @@ def serve(folder: Path, port: int) -> None:
     """What `make router` serves, without a study."""
     import uvicorn
 
-    from dagster_project.router import application
+    from dagster_project.router import SERVED, application
 
-    uvicorn.run(
-        application(Shelf(folder)), host="127.0.0.1", port=port, log_level="warning", access_log=False
-    )
+    uvicorn.run(application(Shelf(folder)), host="127.0.0.1", port=port, **SERVED)
 
 
 def in_process(

@@ -1,20 +1,23 @@
 """What `make router` does: the study's published routers over HTTP on 127.0.0.1, until Ctrl-C.
 
-A newer publication is served within a second. Other websites get no answers (`same_origin`).
+A newer publication is served within a second. Other websites get no answers (`same_origin`). A client that sends or
+reads slowly is cut off, and so is one whose headers never end.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.home import study_file
-from dagster_project.core.router.service import create_app
+from dagster_project.core.router.service import LARGEST_HEAD, create_app
 from dagster_project.core.router.shelf import Shelf
 from dagster_project.core.study.file import load_study
 from dagster_project.ports import check_free, chosen_port
@@ -35,8 +38,49 @@ def main() -> int:
     print(
         f"http://127.0.0.1:{port} serves {len(shelf.current().routers)} routers (Ctrl-C ends it)", flush=True
     )
-    uvicorn.run(application(shelf), host="127.0.0.1", port=port, log_level="warning", access_log=False)
+    uvicorn.run(application(shelf), host="127.0.0.1", port=port, **SERVED)
     return 0
+
+
+class LimitedConnection(HttpToolsProtocol):
+    """A connection on which a request and its answer take at most `slowest_s`. uvicorn itself waits for ever."""
+
+    slowest_s = 30.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._n_head, self._is_in_head = 0, False
+        self._limit = self.loop.call_later(self.slowest_s, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._is_in_head
+        super().data_received(data)
+        self._n_head = self._n_head + len(data) if was_in_head and self._is_in_head else 0
+        if self._n_head > LARGEST_HEAD:
+            self.send_400_response(f"address and headers have more than {LARGEST_HEAD:,} bytes")
+
+    def on_message_begin(self) -> None:
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        self._limit.cancel()
+        self._limit = self.loop.call_later(self.slowest_s, self.transport.abort)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limit.cancel()
+        super().connection_lost(exc)
+
+
+SERVED: dict[str, Any] = {
+    "http": LimitedConnection, "ws": "none", "log_level": "warning", "access_log": False
+}  # fmt: skip
+"""How uvicorn serves the application."""
 
 
 def application(shelf: Shelf) -> ASGIApp:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import RouterError
-from dagster_project.core.router.predictions import Prediction, prediction_of
-from dagster_project.core.router.sealed import opened
+from dagster_project.core.router.predictions import CERTAINTY, CONSISTENCY, Prediction, prediction_of
+from dagster_project.core.router.sealed import number, of_its_form, opened
 
 FORMAT, VERSION = "longtail-router", 2
+LARGEST = 16 << 20  # bytes
 SIGNAL = "popularity"
 SIGNALS = (SIGNAL, "popularity_relation", "consistency", "all")
 """What a router decides by: popularity itself, or a probability predicted from these. Another signal is refused."""
@@ -86,12 +89,20 @@ class Router:
         `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). `consistency` and
         `certainty`: mean cosines of the answers to its paraphrases and of its samples; a router by popularity ignores
         them. Without a feature of a prediction, popularity decides; without popularity, the fixed method that was better
-        in the study. Errors: `RouterError` for a negative popularity, NaN, infinity, and what is no cosine.
+        in the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that
+        is no text, and what is no cosine.
         """
-        if popularity is not None and not 0 <= popularity < math.inf:
+        if popularity is not None and not (_is_number(popularity) and 0 <= popularity < math.inf):
             raise RouterError(
                 f"popularity must be a number of at least 0, or None if unknown; it is {popularity!r}"
             )
+        if relation is not None and not isinstance(relation, str):
+            raise RouterError(f"relation must be a text, or None if there is none; it is {relation!r}")
+        for name, cosine in ((CONSISTENCY, consistency), (CERTAINTY, certainty)):
+            if cosine is not None and not (_is_number(cosine) and -1 <= cosine <= 1):
+                raise RouterError(
+                    f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {cosine!r}"
+                )
         if self._prediction is not None:
             predicted = self._prediction.decide(popularity, relation, consistency, certainty)
             if predicted is not None:
@@ -108,18 +119,17 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    document = json.loads(opened(path, FORMAT, VERSION))
-    signal = document.get("signal")
-    if signal not in SIGNALS:
-        raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
-    try:
+    content = opened(path, FORMAT, VERSION, LARGEST)
+    with of_its_form(path):
+        document = json.loads(content)
+        signal = document.get("signal")
+        if signal not in SIGNALS:
+            raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
         return _router(path.stem, document)
-    except KeyError as error:
-        raise RouterError(f"{path}: lacks {error} of a router; publish the routers again") from error
 
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
-    fixed, signal = document["fixed"] == "always", document["signal"]
+    fixed, signal = _is_always(document["fixed"]), document["signal"]
     prediction = prediction_of(document["prediction"], _decision) if signal != SIGNAL else None
     needed = prediction.predictors if prediction else ()
     instead = f"not predicted, which needs {', '.join(needed)}: " if needed else ""
@@ -132,9 +142,9 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
     return Router(
         name=name,
         signal=signal,
-        policy=document["policy"],
-        why=document["why"],
-        features=tuple(document["features"]),
+        policy=_text(document["policy"]),
+        why=_text(document["why"]),
+        features=tuple(map(_text, document["features"])),
         relations=tuple(relation for relation in document["rules"] if relation != ALL),
         document=document,
         _rules=rules,
@@ -153,10 +163,10 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
     )
     if "threshold" not in rule:
         # No popularity is below 0, and every popularity is below infinity.
-        is_always = rule["decision"] == "always"
+        is_always = _is_always(rule["decision"])
         only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
         return _Rule(math.inf if is_always else 0.0, only, only, missing)
-    threshold = rule["threshold"]
+    threshold = number(rule["threshold"])
     named = f"{threshold:,.10g}, the threshold for {where}"
     return _Rule(
         threshold,
@@ -167,4 +177,23 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
 
 
 def _decision(retrieve: bool, counted: Mapping[str, Any], why: str) -> Decision:
-    return Decision(retrieve, counted["accuracy_with"], counted["accuracy_without"], counted["n"], why)
+    shares = [counted[name] for name in ("accuracy_with", "accuracy_without")]
+    with_passage, without = (None if share is None else number(share) for share in shares)
+    return Decision(retrieve, with_passage, without, operator.index(counted["n"]), why)
+
+
+def _is_always(decision: Any) -> bool:
+    if decision not in ("always", "never"):
+        raise ValueError(f"{decision!r} is neither always nor never")
+    return bool(decision == "always")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    """Also of numpy; `True` is none."""
+    return type(value) in (float, int) or (isinstance(value, Real) and not isinstance(value, bool))

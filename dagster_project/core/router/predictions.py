@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dagster_project.core.errors import RouterError
+from dagster_project.core.router.sealed import number
 
 POPULARITY, CONSISTENCY, CERTAINTY = "popularity", "consistency", "certainty"
 DECIMALS = 9
@@ -52,11 +52,11 @@ class Prediction(Generic[Outcome]):
         consistency: float | None,
         certainty: float | None,
     ) -> Outcome | None:
-        """The decision, or None if a predictor is unknown; popularity 0 has no logarithm. Errors: `RouterError`."""
+        """The decision, or None if a predictor is unknown; popularity 0 has no logarithm."""
         values = (
             math.log(popularity) if popularity else None,
-            _cosine(CONSISTENCY, consistency),
-            _cosine(CERTAINTY, certainty),
+            consistency,
+            certainty,
         )
         rule = self._rules.get(relation, self._unknown)
         logit = rule.intercept
@@ -70,16 +70,8 @@ class Prediction(Generic[Outcome]):
         return rule.below if probability < rule.threshold else rule.above
 
 
-def _cosine(name: str, value: float | None) -> float | None:
-    if value is not None and not -1 <= value <= 1:
-        raise RouterError(
-            f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
-        )
-    return value
-
-
 def prediction_of(document: Mapping[str, Any], make: Make[Outcome]) -> Prediction[Outcome]:
-    """The prediction of a router file's field of that name. Errors: `KeyError` for a missing field."""
+    """The prediction of a router file's field of that name. Errors: those of a file that is not of its form."""
     rules: dict[str | None, _Rule[Outcome]] = {
         relation: _rule(document, rule, f"relation {relation}", make)
         for relation, rule in document["rules"].items()
@@ -94,14 +86,17 @@ def _rule(
     document: Mapping[str, Any], rule: Mapping[str, Any], where: str, make: Make[Outcome]
 ) -> _Rule[Outcome]:
     """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
-    intercept, *slopes = rule["coefficients"]
-    scales = list(zip(slopes, document["means"], document["deviations"], strict=True))
+    intercept, *slopes = map(number, rule["coefficients"])
+    scales = [
+        (slope, number(mean), number(deviation))
+        for slope, mean, deviation in zip(slopes, document["means"], document["deviations"], strict=True)
+    ]
     intercept -= sum(slope * mean / deviation for slope, mean, deviation in scales)
     by_name = {
         name: slope / deviation
         for name, (slope, _, deviation) in zip(document["predictors"], scales, strict=True)
     }
-    threshold = rule.get("threshold", math.inf)
+    threshold = number(rule["threshold"]) if "threshold" in rule else math.inf
     named = f"{threshold:.4g}, the threshold for {where}"
     what = "the probability that the answer is right without retrieval is"
     return _Rule(

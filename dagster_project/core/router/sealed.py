@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.errors import RouterError
+from dagster_project.core.errors import RouterError, single_line
 
 _ZEROS = b"0" * 64
 _BEGINNING = re.compile(
@@ -33,16 +37,13 @@ def sealed(
     return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
 
 
-def opened(path: Path, format_name: str, version: int) -> bytes:
-    """The whole file, once its format, version and checksum are right.
+def opened(path: Path, format_name: str, version: int, most_bytes: int) -> bytes:
+    """The whole file, once its format, version and checksum are right, and if it is not larger than `most_bytes`.
 
     It is read and not mapped: whoever cuts a mapped file in place would kill the process that reads it.
     Errors: `RouterError`, with the file's name and what is wrong in one line.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
+    content = _content(path, most_bytes)
     found = _BEGINNING.match(content)
     if found is None or found[1].decode() != format_name:
         raise RouterError(f"{path}: does not begin like a file of format {format_name}")
@@ -58,3 +59,38 @@ def opened(path: Path, format_name: str, version: int) -> bytes:
             f"{path}: does not fit its checksum, so it was cut or changed; publish the routers again"
         )
     return content
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    """The bytes of a regular file. A FIFO would keep the reader waiting for a writer, and a device may never end."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise RouterError(f"{path}: is no regular file; publish the routers again")
+            if found.st_size > most_bytes:
+                raise RouterError(f"{path}: has {found.st_size:,} bytes; at most {most_bytes:,} are read")
+            return file.read(found.st_size)
+    except OSError as error:
+        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def of_its_form(path: Path) -> Iterator[None]:
+    """Says of a file whose checksum fits, but whose contents do not, that it is not of its form (`RouterError`)."""
+    try:
+        yield
+    except KeyError as error:
+        raise RouterError(f"{path}: lacks {error}; publish the routers again") from error
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = single_line(f"{type(error).__name__}: {error}")[:200]
+        raise RouterError(f"{path}: is not of its form ({reason}); publish the routers again") from error
+
+
+def number(value: Any) -> float:
+    """A finite number of a file. Errors: `TypeError`, `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is no number")
+    if not -math.inf < value < math.inf:
+        raise ValueError(f"{value!r} is not finite")
+    return value

@@ -6,22 +6,24 @@ What belongs here: requests, replies and errors as JSON. What does not: the deci
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dagster_project.core.errors import RouterError, single_line
 from dagster_project.core.router.decisions import Decision, Router
 from dagster_project.core.router.names import Candidate
 from dagster_project.core.router.page import page
 from dagster_project.core.router.shelf import Published, Shelf
 
 MOST_QUESTIONS = 1_000
-LARGEST_BODY = 1_000_000  # bytes
+LARGEST_BODY, LARGEST_HEAD = 1_000_000, 64 * 1024  # bytes
 _LONGEST_NAME = 1_000  # characters
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
@@ -64,7 +66,10 @@ class Found(BaseModel):
 
 
 class Health(BaseModel):
-    """`status` is `ok`, or `stale` if a newer version cannot be used: `error` then says why, and the old one decides."""
+    """`status`: `ok`; `stale` if a newer version cannot be used, `error` says why, and the old one decides; or `empty`.
+
+    With code 503 it is `empty`: no router is published.
+    """
 
     status: str
     error: str | None
@@ -92,7 +97,7 @@ def create_app(shelf: Shelf) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(_SmallBodies)
+    app.add_middleware(_SmallRequests)
     _add_errors(app)
 
     @app.post("/decide", responses=_NO_ROUTER)
@@ -111,12 +116,15 @@ def create_app(shelf: Shelf) -> FastAPI:
         """The popularity of the entities with this label or alias."""
         return Found(name=name, candidates=list(shelf.current().names.lookup(name)))
 
-    @app.get("/healthz")
-    async def healthz() -> Health:
+    @app.get("/healthz", responses={503: {"model": Health}})
+    async def healthz(response: Response) -> Health:
         """The routers, and whether they are the newest."""
         published = shelf.current()
+        status = "ok" if shelf.error is None else "stale"
+        if not published.routers:
+            status, response.status_code = "empty", 503
         return Health(
-            status="ok" if shelf.error is None else "stale",
+            status=status,
             error=shelf.error,
             folder=published.folder.name,
             names=len(published.names),
@@ -148,13 +156,24 @@ def _about(router: Router) -> dict[str, Any]:
     }
 
 
-class _SmallBodies:
-    """Refuses a body once it is too large. FastAPI's own limit answers in plain text."""
+class _SmallRequests:
+    """Refuses a head that is too large, and a body once it is. FastAPI's own limit answers in plain text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = (
+            scope.get("raw_path") or b"",
+            scope.get("query_string", b""),
+            *chain(*scope.get("headers", ())),
+        )
+        if sum(map(len, head)) > LARGEST_HEAD:
+            refused = JSONResponse(
+                {"error": f"address and headers have more than {LARGEST_HEAD:,} bytes"}, 431
+            )
+            await refused(scope, receive, send)
+            return
         n_bytes = 0
 
         async def limited() -> Message:
@@ -174,6 +193,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RouterError)
+    async def bad_file(request: Request, error: RouterError) -> JSONResponse:
+        return JSONResponse({"error": single_line(str(error))}, 503)
 
     @app.exception_handler(RequestValidationError)
     async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -154,7 +154,7 @@ def _cut(content: bytes) -> bytes:
             lambda content: _resealed(content, signal="predicted"),
             "decides by 'predicted'; this program decides by popularity, popularity_relation, consistency, all",
         ),
-        (lambda content: _resealed(content, rules={}), "lacks 'all' of a router"),
+        (lambda content: _resealed(content, rules={}), "lacks 'all'"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(

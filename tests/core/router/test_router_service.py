@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import re
 import shutil
 import signal
@@ -10,7 +12,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,13 @@ import uvicorn
 from hand_made import BM25, DENSE, write_marts
 
 from dagster_project.core.router import RouterError, load_router
+from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.publish import publish_routers
+from dagster_project.core.router.sealed import sealed
 from dagster_project.core.router.service import LARGEST_BODY, MOST_QUESTIONS
 from dagster_project.core.router.shelf import EVERY_S, NAMES, Shelf
 from dagster_project.core.study.study import Study
-from dagster_project.router import application
+from dagster_project.router import SERVED, application
 from tests.journeys.commands import PROJECT, command, environment
 from tests.lakes import LakePlan, make_study
 
@@ -88,7 +92,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             listening.listen()  # requests wait until the server accepts them
-            server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+            server = uvicorn.Server(uvicorn.Config(app, **SERVED))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
             thread.start()
             try:
@@ -252,7 +256,7 @@ def test_a_bad_version_is_told_and_the_last_good_one_keeps_serving(
         )
     client.clock.seconds += EVERY_S
     health = client.health()
-    if damage == "removed" and file != NAMES:  # a folder may have fewer routers
+    if damage == "removed" and file != NAMES:  # a folder may have fewer routers, or none
         assert (health["status"], list(health["routers"])) == ("ok", [DENSE])
     else:
         assert (health["status"], health["folder"]) == ("stale", before[1])
@@ -262,6 +266,65 @@ def test_a_bad_version_is_told_and_the_last_good_one_keeps_serving(
     path.write_bytes(good)
     client.clock.seconds += EVERY_S
     assert (client.health()["status"], client.health()["folder"]) == ("ok", client.link.resolve().name)
+
+
+@pytest.fixture
+def changed(client: Client) -> Iterator[Path]:
+    """A newer version to change; another one follows it."""
+    client.publish(5)
+    folder = client.link.resolve()
+    yield folder
+    client.publish(4)
+    client.clock.seconds += EVERY_S
+    assert client.health()["status"] == "ok"
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _other_shape(path: Path) -> None:
+    """The same fields, well sealed, but for the count of questions behind a decision."""
+    fields = json.loads(path.read_bytes())
+    for rule in fields["rules"].values():
+        rule["below"]["n"] = rule["overall"]["n"] = "many"
+    path.unlink()
+    own = ("format", "version", "sha256")
+    path.write_bytes(sealed(FORMAT, VERSION, {key: value for key, value in fields.items() if key not in own}))
+
+
+@pytest.mark.parametrize("damage", [_fifo, _other_shape])
+def test_what_is_no_router_is_told_while_the_old_one_serves(
+    client: Client, changed: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(changed / f"{BM25}.json")
+    client.clock.seconds += EVERY_S
+    health = client.health()
+    assert (health["status"], f"{BM25}.json: is " in health["error"]) == ("stale", True)
+    assert client.decide(popularity=3.9, relation="composer")["retrieve"] is True
+
+
+def test_a_folder_without_routers_is_told_as_unhealthy(client: Client, changed: Path) -> None:
+    for path in changed.glob("*.json"):
+        path.unlink()
+    client.clock.seconds += EVERY_S
+    health = client.get("/healthz")
+    assert (health.status_code, health.json()["status"], health.json()["routers"]) == (503, "empty", {})
+    asked = client.post("/decide", {"router": BM25})
+    assert (asked.status_code, asked.json()["error"]) == (
+        404, "no router has this name; published are: none"
+    )  # fmt: skip
+
+
+def test_a_bad_line_of_the_names_is_told_for_its_name_alone(client: Client, changed: Path) -> None:
+    path = changed / NAMES
+    path.unlink()
+    path.write_bytes(sealed("longtail-names", 1, {"n_names": 2}, b"lyon\t[]\nparis\t7\n"))
+    client.clock.seconds += EVERY_S
+    refused = client.get("/lookup", params={"name": "Paris"})
+    assert (refused.status_code, f"{NAMES}: is not of its form" in refused.json()["error"]) == (503, True)
+    assert client.get("/lookup", params={"name": "Lyon"}).json()["candidates"] == []
 
 
 def test_a_removed_publication_is_told_until_it_is_back(client: Client) -> None:
