@@ -17,8 +17,9 @@ from tests.journeys.commands import small_study
 
 SEED = 3
 FACTS = 8
-TODAY = datetime.date.today()
-"""A study whose window of popularity ends with the month before the newest: a monthly refresh then moves it."""
+TODAY = datetime.date(2026, 11, 20)
+"""The day of these journeys, whatever a clock says. The study's window of popularity ends with the month before the
+newest: a monthly refresh then moves it."""
 
 
 def month_before(month: str) -> str:

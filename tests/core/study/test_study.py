@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import date
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.methods import METHODS
-from dagster_project.core.months import newest_complete_month
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings, Hnsw, IvfPq
 from dagster_project.core.study.datasets import Dataset
@@ -377,14 +376,19 @@ def test_a_window_may_cover_all_months_with_page_views(load: Callable[[object], 
 
 
 def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_with_its_snapshot(
-    load: Callable[[object], Study],
+    load: Callable[[object], Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = f"{date.today():%Y-%m}"
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime(2027, 3, 3, tzinfo=tz)
+
+    monkeypatch.setattr("dagster_project.core.study.checks.datetime", Clock)
+    running, newest = "2027-03", "2027-02"
     raw = changed("popularity.last_month", running)
     raw["source"]["snapshot"] = running
     assert load(raw).popularity.last_month == running
     raw["source"] = {"kind": "wikidata", "snapshot": running}
-    newest = newest_complete_month(date.today())
     with pytest.raises(StudyError, match=f"last_month: '{running}' .*; allowed: '2015-07' to '{newest}'"):
         load(raw)
     raw["popularity"]["last_month"] = newest
