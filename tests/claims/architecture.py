@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
+from dagster_project.core.router.service import LARGEST_HEAD
 from dagster_project.core.study.quick import N_QUESTIONS as QUICK
+from dagster_project.router import LimitedConnection
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"
@@ -11,6 +13,11 @@ CLAIMS = (
     Claim("docs/architecture.md", "reduces a study to {n} questions", constant(n=QUICK)),
     Claim(
         PLACE, "a running sum for each of {splits} splits", constant(splits=dbt_variable("adaptive_splits"))
+    ),
+    Claim(
+        PLACE,
+        "headers has at most {kb} KB, and a request with its answer takes at most {s} s",
+        constant(kb=LARGEST_HEAD // 1024, s=int(LimitedConnection.slowest_s)),
     ),
     Claim(PLACE, "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
 )
