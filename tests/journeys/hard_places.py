@@ -6,8 +6,8 @@
     python -m tests.journeys.hard_places names FOLDER
 
 FOLDER is new. `full` and `inodes` begin each of `STAGES` with so much room, once for each number, and then give room.
-Each failure must be one line that says to make room; in the end, the lake must be that of an undisturbed run. One JSON line
-per try, and a summary. It takes half an hour and is no test: the suite tries fewer places (`test_small_study`).
+Each failure must be one line that says to make room; in the end, the lake must be that of an undisturbed run. One JSON
+line per try, and a summary. It takes half an hour and is no test: the suite tries fewer places (`test_small_study`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _tries(
             "code": 0 if ended_well else process.returncode,
             "errors": errors,
         }
-        told["is_clear"] = len(errors) == 1 and bool(re.search("disk is full|No space left|make room", errors[0]))
+        told["is_clear"] = len(errors) == 1 and bool(
+            re.search("disk is full|No space left|make room", errors[0])
+        )
         print(json.dumps(told), flush=True)
         yield told
         if ended_well:
