@@ -134,8 +134,9 @@ def _lake_of(home: Path, study: Path) -> dict[str, str]:
 
     run_up_to_the_warehouse(home, study, LONGTAIL_THREADS="1")
     made_last = {f"{table} all" for table in MADE_BY_BUILD}
+    of_this_run = ("single_latencies", "tuned_models")  # a time, and the home's folder
     found = contents(Lake(home / "everything/lake"))
-    return {k: v for k, v in found.items() if k not in made_last and not k.startswith("single_latencies")}
+    return {k: v for k, v in found.items() if k not in made_last and not k.startswith(of_this_run)}
 
 
 def _read_only(disk: Path, study: Path) -> None:
