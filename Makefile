@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check mutants reference-models bench-consistency bench-coverage bench-damage bench-damaged-lake bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-consistency bench-coverage bench-damage bench-damaged-lake bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -59,6 +59,10 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=dagster_project/core/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
 	@$(PY) -m tests.mutants $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WIDE),--wide)
+
+mutants-sql: $(VENV)/.installed-dev ## plant faults in dbt models and macros and name those that their tests miss (MODELS=marts/accuracy, MAX=140, SEED=23, BASE=folder that keeps the builds)
+	@$(PY) -m tests.sql_mutants $(if $(MODELS),--models '$(MODELS)') $(if $(MAX),--max $(MAX)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(BASE),--base '$(BASE)')
 
 bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
