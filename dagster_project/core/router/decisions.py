@@ -92,17 +92,18 @@ class Router:
         in the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that
         is no text, and what is no cosine.
         """
-        if popularity is not None and not (_is_number(popularity) and 0 <= popularity < math.inf):
+        if popularity is not None and not (
+            (type(popularity) is float or _is_number(popularity)) and 0 <= popularity < math.inf
+        ):
             raise RouterError(
                 f"popularity must be a number of at least 0, or None if unknown; it is {popularity!r}"
             )
         if relation is not None and not isinstance(relation, str):
             raise RouterError(f"relation must be a text, or None if there is none; it is {relation!r}")
-        for name, cosine in ((CONSISTENCY, consistency), (CERTAINTY, certainty)):
-            if cosine is not None and not (_is_number(cosine) and -1 <= cosine <= 1):
-                raise RouterError(
-                    f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {cosine!r}"
-                )
+        if consistency is not None:
+            _check_cosine(CONSISTENCY, consistency)
+        if certainty is not None:
+            _check_cosine(CERTAINTY, certainty)
         if self._prediction is not None:
             predicted = self._prediction.decide(popularity, relation, consistency, certainty)
             if predicted is not None:
@@ -192,6 +193,13 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _check_cosine(name: str, value: Any) -> None:
+    if not (_is_number(value) and -1 <= value <= 1):
+        raise RouterError(
+            f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
+        )
 
 
 def _is_number(value: Any) -> bool:
