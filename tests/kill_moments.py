@@ -9,6 +9,7 @@ build without kills left.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -17,20 +18,29 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.files import remove_leftovers
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.bm25_shards import build_shards
 from dagster_project.core.retriever_settings import Bm25Settings
+from dagster_project.core.router.publish import publish_routers
+from dagster_project.core.study.grounding import Grounding
+from tests.core.generation.small_study import made, small_study
 from tests.core.grounding.test_portrait import built, some_texts
 from tests.core.retrieval.test_stored_passages import generated
+from tests.core.router.hand_made import write_marts
+from tests.lakes import LakePlan, make_study
 
 _LOG = logging.getLogger("kill_moments")
 _VECTORS = {f"text {n}": random.Random(n).randbytes(1_536) for n in range(4_000)}
 _TEXTS, _PASSAGES = some_texts(60), generated(2_000, 100)
+_VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
 Contents = dict[str, str]
 
 
@@ -53,6 +63,52 @@ def _vectors(folder: Path) -> None:
     store.close()
 
 
+def _grounded(folder: Path) -> None:
+    """Generations under grounding prompts, by a scripted model."""
+    os.environ["LONGTAIL_HOME"] = str(folder / "home")
+    study = dataclasses.replace(
+        small_study(folder, "fake:digest", batch_tokens=64),
+        methods=("closed_book",),
+        grounding=Grounding(prompts=("null", "according_to_wikipedia", "without_wikipedia")),
+    )
+    lake = Lake(study.home.lake)
+    if lake.stamp("questions") is None:
+        row = {
+            "dataset": "sandbox",
+            "subject_aliases": [],
+            "object_ids": [],
+            "objects": [],
+            "gold_answers": ["yes"],
+        }
+        rows = [{**row, "question_id": f"q{n:03}", "question": f"what is {n}"} for n in range(150)]
+        lake.write("questions", rows, fingerprint="f")
+    made(study, TASKS["grounded_generations"])
+
+
+def _generated(folder: Path) -> Contents:
+    rows = Lake(folder / "home/small/lake").read("grounded_generations", "tiny").to_pylist()
+    keys = [f"{row['question_id']} {row['grounding_prompt']} {n}" for n, row in enumerate(rows)]
+    return {key: str({**row, **dict.fromkeys(_VARYING)}) for key, row in zip(keys, rows, strict=True)}
+
+
+def _routers(folder: Path) -> None:
+    os.environ["LONGTAIL_HOME"] = str(folder / "home")
+    study = make_study(folder, LakePlan())
+    marts = study.home.published_warehouse
+    if not marts.exists():
+        unfinished = marts.with_name("unfinished")
+        unfinished.unlink(missing_ok=True)
+        write_marts(unfinished)
+        os.replace(unfinished, marts)
+    remove_leftovers(marts.parent / ".staging")
+    publish_routers(study, _LOG)
+
+
+def _published(folder: Path) -> Contents:
+    (link,) = folder.rglob("published/router")
+    return _files(link)
+
+
 def _files(folder: Path) -> Contents:
     return {
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -72,6 +128,8 @@ STAGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], Contents]]] = {
     "store of vectors": (_vectors, _entries),
     "bm25 index": (_bm25, _files),
     "portrait": (_portrait, _files),
+    "grounded generations": (_grounded, _generated),
+    "router files": (_routers, _published),
 }
 
 
@@ -83,6 +141,8 @@ def _is_killed(make: Callable[[Path], None], folder: Path, seconds: float) -> bo
         try:
             make(folder)
             code = 0
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(code)
     time.sleep(seconds)
@@ -120,11 +180,11 @@ def killed(stage: str, n_kills: int, folder: Path) -> tuple[int, int, int]:
 def main(n_kills: int) -> int:
     """Print a line per stage; the number of faults in all."""
     n_faults = 0
-    print(f"{'stage':18} {'kills':>5} {'lost':>5} {'doubled':>7} {'differing':>9}")
+    print(f"{'stage':20} {'kills':>5} {'lost':>5} {'doubled':>7} {'differing':>9}")
     for stage in STAGES:
         with tempfile.TemporaryDirectory() as folder:
             lost, added, changed = killed(stage, n_kills, Path(folder))
-        print(f"{stage:18} {n_kills:5} {lost:5} {added:7} {changed:9}", flush=True)
+        print(f"{stage:20} {n_kills:5} {lost:5} {added:7} {changed:9}", flush=True)
         n_faults += lost + added + changed
     return n_faults
 
