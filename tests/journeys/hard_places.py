@@ -1,9 +1,11 @@
-"""The tiny study of `everything` on disks that are full, without inodes or read-only, and in a home that is hard to name.
+"""The tiny study of `everything` on disks that are full, without inodes or read-only, in a home that is hard to name, and
+under a clock that jumps.
 
     unshare --mount --map-root-user python -m tests.journeys.hard_places full FOLDER [stage …] [free kibibytes …]
     unshare --mount --map-root-user python -m tests.journeys.hard_places inodes FOLDER [stage …] [free inodes …]
     unshare --mount --map-root-user python -m tests.journeys.hard_places read-only FOLDER
     python -m tests.journeys.hard_places names FOLDER
+    python -m tests.journeys.hard_places clock FOLDER
 
 FOLDER is new. `full` and `inodes` begin each of `STAGES` with so much room, once for each number, and then give room.
 Each failure must be one line that says to make room; in the end, the lake must be that of an undisturbed run. One JSON
@@ -20,12 +22,13 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
-from tests.journeys.commands import environment, run_python, run_study, start_study
+from tests.journeys.commands import PROJECT, command, environment, run_python, run_study, start_study
 from tests.journeys.everything import write_everything
 from tests.journeys.growing_disk import contents
 
@@ -50,8 +53,8 @@ _TITLE = re.compile(r"\[\d+/\d+\] (.*)")
 
 def main(kind: str, folder: Path, stages: list[str], free: list[int]) -> None:
     folder.mkdir(parents=True)
-    if kind == "names":
-        _hard_name(folder)
+    if kind in ("names", "clock"):
+        (_hard_name if kind == "names" else _jumping_clock)(folder)
         return
     disk = folder / "disk"
     disk.mkdir()
@@ -166,6 +169,43 @@ def _hard_name(folder: Path) -> None:
     report = home / "everything/published/report.html"
     print(json.dumps({"report": report.exists() and report.stat().st_size}))
     shutil.rmtree(hard / "home", ignore_errors=True)
+
+
+def _jumping_clock(folder: Path) -> None:
+    """A clock that goes a day forward and back every three seconds, by libfaketime (Debian's package faketime)."""
+    study = write_everything(folder)
+    (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+    offset = folder / "offset"
+    jumping = {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    offset.write_text("+0d\n")
+    home = folder / "home"
+    with (folder / "said").open("w") as said:
+        process = subprocess.Popen(
+            command("dagster_project.run"),
+            cwd=PROJECT,
+            env=environment(home, study, **jumping),
+            stdout=said,
+            stderr=said,
+        )
+        jumps = 0
+        while process.poll() is None:
+            time.sleep(3)
+            jumps += 1
+            offset.write_text(("+1d\n", "-1d\n")[jumps % 2])
+    found, expected = _lake_of(home, study), _lake_of(folder / "undisturbed", study)
+    lines = (folder / "said").read_text(encoding="utf-8").splitlines()
+    told = {
+        "code": process.returncode,
+        "jumps": jumps,
+        "has_trace": any("Traceback" in line for line in lines),
+    }
+    differing = sorted(key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key))
+    print(json.dumps({**told, "partitions": len(expected), "differing": differing, "last": lines[-1:]}))
 
 
 def _say(what: str, done: subprocess.CompletedProcess[str]) -> None:
