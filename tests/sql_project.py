@@ -31,7 +31,11 @@ class Project:
         self.models = {
             one["name"]: one for one in parsed["nodes"].values() if one["resource_type"] == "model"
         }
-        self.tests = [one for one in parsed["nodes"].values() if one["resource_type"] == "test"]
+        self.tests = [
+            one
+            for one in parsed["nodes"].values()
+            if one["resource_type"] == "test" and one["config"]["severity"].lower() == "error"
+        ]
         self._sources = {one["name"]: one["relation_name"] for one in parsed["sources"].values()}
         self._macros = {
             key: one for key, one in parsed["macros"].items() if one["package_name"] == "longtail"

@@ -150,7 +150,7 @@ def test_the_oracle_finds_nothing_without_a_subject_and_nobody_says_whose_passag
 def test_every_prompt_is_rebuilt_exactly_where_demonstrations_have_no_objects(open_study: Study) -> None:
     prompts = mart(open_study, "fct_prompts")
     assert set(prompts.dataset) == {"popqa", "open"}
-    assert prompts.is_exact.all()
+    assert set(prompts.is_exact) == {True}
     assert (
         prompts.query("dataset == 'open' and table_name == 'answers'")
         .prompt_text.str.contains("A: Gold")
