@@ -134,6 +134,7 @@ def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.
         (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
+        sync(staging)
         folder.parent.mkdir(parents=True, exist_ok=True)
         os.rename(staging, folder)
         sync(folder.parent)
