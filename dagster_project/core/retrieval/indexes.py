@@ -191,7 +191,9 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
 
 def _damage(folder: Path) -> str | None:
     """What is wrong with the files of an index."""
-    wrong = differences(folder) or ({} if _told(folder) else {_REPORT: "is missing"})
+    missing = {} if _told(folder) else {_REPORT: "is missing"}
+    # without either, nothing says that its files are whole: it gets no record of them now
+    wrong = missing if missing and not (folder / RECORD).exists() else differences(folder) or missing
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
 
 
