@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-consistency bench-coverage bench-damage bench-damaged-lake bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-consistency bench-coverage bench-damage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
 
 PYTHON ?= python3
 VENV := .venv
@@ -67,7 +67,7 @@ mutants-sql: $(VENV)/.installed-dev ## plant faults in dbt models and macros and
 bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
 
-bench-damage: $(VENV)/.installed-dev ## flipped bits in indexes, vectors, portraits, models, caches: named, made again, or unseen (BENCH_ARGS=--help)
+bench-damage: $(VENV)/.installed-dev ## flipped bits in lake, indexes, vectors, portraits, models, caches: named, made again, or unseen (BENCH_ARGS=--help)
 	@LONGTAIL_THREADS=1 $(PY) -m tests.damaged_files $(BENCH_ARGS)
 
 bench-router: $(VENV)/.installed-bench ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
@@ -87,9 +87,6 @@ bench-wiki-dump: $(VENV)/.installed-bench ## a Wikipedia XML dump read, indexed 
 
 bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
 	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
-
-bench-damaged-lake: $(VENV)/.installed-bench ## flipped bits in the lake of a finished study: what readers find, what Longtail says (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.damaged_lake $(BENCH_ARGS)
 
 bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
 	@$(PY) -m benchmarks.consistency $(BENCH_ARGS)

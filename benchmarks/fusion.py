@@ -20,9 +20,9 @@ import numpy as np
 from benchmarks.harness import Contestant, race, say
 from benchmarks.peers import NEW_TOKENS
 from benchmarks.shapes import Shape, write_model
-from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.generation.backends.base import Decoding, Scored
 from dagster_project.core.generation.backends.registry import load_backend
+from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.study.models import Model
 
 N_PASSAGES = 20

@@ -15,17 +15,17 @@ import numpy as np
 import yaml
 
 from benchmarks.generated_study import accounts, lake_table
-from dagster_project.core.cloze import with_sentinel
-from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.imports.pararel import FACTS, PATTERNS
-from dagster_project.core.lake import Lake
+from dagster_project.core.imports.formats.questions.pararel import FACTS, PATTERNS
 from dagster_project.core.prompt_formats import CLOZE_T5
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import describe_cloze_queries
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
+from dagster_project.core.relations.cloze import with_sentinel
+from dagster_project.core.storage.fingerprints import prompt_hash
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.lake_rows import describe_study
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import describe_study
 
 Row = dict[str, Any]
 Relation = tuple[int, int, int]
@@ -67,7 +67,7 @@ def write_study(
     declared = {
         "name": "generated", "description": "A generated ParaRel",
         "datasets": [{"name": DATASET, "import": {"format": "pararel", "path": str(folder)}}],
-        "prompts": [{"name": PROMPT, "format": prompt_format, "asks": ["candidates"]}],
+        "prompts": [{"name": PROMPT, "format": prompt_format, "generations": ["candidates"]}],
         "models": [{"name": MODEL, "encoder_decoder": prompt_format == CLOZE_T5, **model}],
         "methods": [METHOD], "popularity": {"measure": "imported"},
     }  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.lake import Lake, Streamed
+from dagster_project.core.storage.lake import Lake, Streamed
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 

@@ -17,16 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.prompts.build import block, text_as_read
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.storage.fingerprints import prompt_hash
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.lake_rows import describe_study
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import describe_study
 from dagster_project.core.tables import TABLES
 
 ASKED_BY = ("closed_book", "genread", "bm25", "dense")
@@ -78,7 +78,7 @@ def write_study(folder: Path, times: float, n_models: int) -> Study:
         "datasets": [{"name": DATASET}],
         "prompts": [
             {"name": PROMPT},
-            {"name": PARAPHRASED, "format": "question_answer", "asks": ["paraphrases"]},
+            {"name": PARAPHRASED, "format": "question_answer", "generations": ["paraphrases"]},
         ],
         "models": [
             {"name": f"model_{i:02d}", "path": "none", "backend": "fake", "n_parameters": 10**8 * 2**i,

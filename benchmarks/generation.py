@@ -7,6 +7,7 @@ of all contestants must be equal before their time counts. The last line is JSON
 - `batched_ratio`: times as fast as `generate` on padded batches, at the fastest of several batch sizes
 - `sampling_cost`: time of ten samples per question divided by the time of one greedy pass
 - `scoring_ratio`: times as fast as scoring each candidate by its own forward pass
+- `confidence_overhead`: processor time of greedy answers with confidence divided by that without it, less 1
 - `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), if there is one
 - `real_…`: with `--real` or `--full`, and then only these: ratios with a real model (`benchmarks.real_model`)
 - `peak_overhead_mb`: peak memory while many prompts stream through engine and row cache, without the loaded model
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.confidence import confidence_overhead
 from benchmarks.gpu import race_on
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
@@ -31,8 +33,8 @@ from benchmarks.real_model import SMOLLM2, race_real_model, real_questions_file
 from dagster_project.core.generation.backends.base import Backend, Decoding, Failure, Generation
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.study.models import Model
+from dagster_project.core.study.reference_models import reference_model_path
 from dagster_project.core.threads import thread_count
 
 LONGTAIL = "Longtail"
@@ -135,8 +137,10 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
         ("pass", "seconds", "spread", "of one greedy pass"),
         [(c.name, f"{c.median:.2f}", spread(c), f"{c.median / ours.median:.2f}×") for c in (ours, sampled)],
     )
+    overhead = confidence_overhead(backend, prompts, NEW_TOKENS)
     backend.close()
     return {
+        "confidence_overhead": overhead,
         "loop_ratio": loop.median / ours.median,
         "batched_ratio": batched.median / ours.median,
         "sampling_cost": sampled.median / ours.median,

@@ -31,25 +31,25 @@ import pyarrow.compute as pc
 
 from benchmarks.generated_dumps import MONTH, Dump, page_view_dump, truthy_dump
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.lake import Lake
+from dagster_project.core.parsing.decompression import decompress
+from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.threads import thread_count
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.limits import PAGE_VIEW_API
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
-from dagster_project.core.wikimedia.dumps.decompression import decompress
-from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
 from dagster_project.core.wikimedia.dumps.page_views import read_page_views
 from dagster_project.core.wikimedia.dumps.terms import read_terms
 from dagster_project.core.wikimedia.dumps.truthy import read_statements
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import PAGE_VIEW_API
 
 QUESTIONS = 14_267
 _LOG = logging.getLogger("longtail")
@@ -97,7 +97,7 @@ def read_views(path: Path, titles: Sequence[str], threads: int) -> dict[str, int
 def read_facts(path: Path, threads: int) -> tuple[int, int]:
     """The number of statements of the sixteen relations: those of the world, and all."""
     properties = [relation.property_id for relation in RELATIONS]
-    found = read_statements(DumpFile(path, threads=threads), properties, Aside(), _LOG)
+    found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(), _LOG)
     tables = [found.of(property_id) for property_id in properties]
     ours = (pc.match_substring_regex(table["subject_id"], "^Q9.{8}") for table in tables)
     return sum(pc.sum(one).as_py() or 0 for one in ours), sum(table.num_rows for table in tables)
@@ -105,7 +105,7 @@ def read_facts(path: Path, threads: int) -> tuple[int, int]:
 
 def read_labels(path: Path, ids: Sequence[str], threads: int) -> int:
     """Entities of the world that have an English label in the dump."""
-    terms = read_terms(DumpFile(path, threads=threads), ids, Aside(), _LOG)
+    terms = read_terms(DumpFile(path, threads=threads), ids, RejectedRows(), _LOG)
     return sum(told is not None and "en" in told.document["labels"] for _, told in terms.of(ids))
 
 

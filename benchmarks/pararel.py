@@ -41,16 +41,16 @@ from benchmarks.peers import Transformers
 from benchmarks.prompts import candidates
 from benchmarks.shapes import T5_SMALL, TINY_T5
 from benchmarks.warehouse import Step, timed_step
-from dagster_project.core.cloze import prefix_of
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
-from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.relations.cloze import prefix_of
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from dagster_project.core.statistics.statistic import materialise
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.reference_models import reference_model_path
 from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
 from dagster_project.core.warehouse.build import dbt_command
@@ -61,7 +61,7 @@ _ALLOWED_NATS = 0.01
 _ANSWERS = "int_candidate_answers"
 _FIRST = (_ANSWERS, "int_pattern_agreement", "int_fact_agreement", "int_fact_measures")
 _SECOND = (
-    *("stg_study__factual_consistency_intervals", "fct_factual_consistency", "fct_fact_agreement"),
+    *("stg_statistics__factual_consistency_intervals", "fct_factual_consistency", "fct_fact_agreement"),
     *("fct_factual_consistency_by_popularity", "fct_pattern_effects"),
 )
 

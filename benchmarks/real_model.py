@@ -20,10 +20,10 @@ from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, LlamaServer, Transformers
 from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
 from dagster_project.core.generation.backends.base import Decoding, Failure
-from dagster_project.core.generation.backends.gguf_models import convert
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.endings import cut_answer
+from dagster_project.core.models.gguf_models import convert
 from dagster_project.core.study.gguf_files import find_gguf
 from dagster_project.core.study.models import Model
 

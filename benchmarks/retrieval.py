@@ -45,8 +45,8 @@ from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import PART_ROWS, read_vectors
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
+from dagster_project.core.storage.whole_files import write_array
 from dagster_project.core.threads import thread_count
-from dagster_project.core.whole_files import write_array
 
 _LOG = logging.getLogger("longtail.benchmark")
 _RANK_BM25_QUESTIONS = 10

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from benchmarks.harness import table
+from dagster_project.core.embedding.settings import Hnsw
 from dagster_project.core.retrieval.approximate import (
     CENTRE_SAMPLE,
     PIECE_PARTS,
@@ -17,7 +18,6 @@ from dagster_project.core.retrieval.approximate import (
     sub_vectors_of,
 )
 from dagster_project.core.retrieval.passage_vectors import PART_ROWS
-from dagster_project.core.retriever_settings import Hnsw
 
 PASSAGES, DIMENSIONS, QUESTIONS = 21_000_000, 768, 14_267
 _BASE_ENCODER = (12 * 768**2) / (6 * 384**2)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generated_passages import open_home, questions_of
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
 from dagster_project.core.retrieval.indexes import build_index, index_folder
 from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 K = 20

@@ -25,8 +25,8 @@ from benchmarks.harness import last_line, machine, say, table
 from dagster_project.core.router import Candidate, Names, Router, load_names, load_router
 from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.names import Entity, names_file
+from dagster_project.core.router.router_store import NAMES, RouterStore
 from dagster_project.core.router.sealed import sealed
-from dagster_project.core.router.shelf import NAMES, Shelf
 
 ROUTER = "popqa.zero_shot.model.closed_book.bm25"
 RELATIONS = [f"relation_{number}" for number in range(16)]
@@ -148,7 +148,7 @@ def serve(folder: Path, port: int) -> None:
 
     from dagster_project.router import SERVED, application
 
-    uvicorn.run(application(Shelf(folder)), host="127.0.0.1", port=port, **SERVED)
+    uvicorn.run(application(RouterStore(folder)), host="127.0.0.1", port=port, **SERVED)
 
 
 def in_process(

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
@@ -29,6 +28,7 @@ from dagster_project.core.questions.sampling import OUTCOMES
 from dagster_project.core.sandbox.dumps import page_view_lines, write_dump
 from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump

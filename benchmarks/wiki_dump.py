@@ -25,7 +25,6 @@ from benchmarks.harness import last_line, machine
 from benchmarks.memory import Memory
 from benchmarks.retrieval_process import K, search, timed
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Hit
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
@@ -34,6 +33,7 @@ from dagster_project.core.sandbox.dumps import write_dump
 from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World, WorldEntity
 from dagster_project.core.scoring.match import has_answer
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.threads import thread_count
 

@@ -1,7 +1,7 @@
 """The arguments of the programs behind `make`: none but `--help`.
 
 What belongs here: what `--help` prints, and the line for anything else. What does not: the variables that choose what a
-program works on (`core.home`, `ports`), and `sql`, whose arguments are a query.
+program works on (`storage.home`, `ports`), and `sql`, whose arguments are a query.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dagster_project.core.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.build import dbt_environment
 

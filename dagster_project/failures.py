@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import single_line
+from dagster_project.core.storage.disk import advised, is_disk_full
 
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3

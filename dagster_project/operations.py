@@ -16,11 +16,11 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
-from dagster_project.core.disk import advised, full_disk, has_no_room, is_disk_full
 from dagster_project.core.errors import LongtailError, StudyError, single_line
-from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
-from dagster_project.core.home import PROJECT_ROOT, StudyHome, longtail_home
-from dagster_project.core.ownership import forget_run, is_run_dead, locked_runs, only_one
+from dagster_project.core.storage.disk import advised, full_disk, has_no_room, is_disk_full
+from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
+from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome, longtail_home
+from dagster_project.core.storage.ownership import forget_run, is_run_dead, locked_runs, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.event_log import written_at_leisure

@@ -16,9 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError, single_line
-from dagster_project.core.home import study_file
+from dagster_project.core.router.router_store import RouterStore
 from dagster_project.core.router.service import LARGEST_HEAD, create_app
-from dagster_project.core.router.shelf import Shelf
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
 from dagster_project.ports import check_free, chosen_port
 from dagster_project.same_origin import SameOrigin
@@ -30,15 +30,15 @@ def main() -> int:
     """Serve until a signal; return the exit code."""
     try:
         port = chosen_port(_COMMAND, 8000)
-        shelf = Shelf(load_study(study_file()).home.published_router)
+        store = RouterStore(load_study(study_file()).home.published_router)
         check_free(port, _COMMAND)
     except (LongtailError, OSError) as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1
     print(
-        f"http://127.0.0.1:{port} serves {len(shelf.current().routers)} routers (Ctrl-C ends it)", flush=True
+        f"http://127.0.0.1:{port} serves {len(store.current().routers)} routers (Ctrl-C ends it)", flush=True
     )
-    uvicorn.run(application(shelf), host="127.0.0.1", port=port, **SERVED)
+    uvicorn.run(application(store), host="127.0.0.1", port=port, **SERVED)
     return 0
 
 
@@ -83,9 +83,9 @@ SERVED: dict[str, Any] = {
 """How uvicorn serves the application."""
 
 
-def application(shelf: Shelf) -> ASGIApp:
+def application(store: RouterStore) -> ASGIApp:
     """The service behind the rules for other websites."""
-    return SameOrigin(create_app(shelf), lambda reason: JSONResponse({"error": reason}, 403))
+    return SameOrigin(create_app(store), lambda reason: JSONResponse({"error": reason}, 403))
 
 
 if __name__ == "__main__":

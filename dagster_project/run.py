@@ -18,14 +18,14 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_project.arguments import take_none
-from dagster_project.core.disk import is_disk_full
 from dagster_project.core.errors import LongtailError, single_line
-from dagster_project.core.files import atomic_file
-from dagster_project.core.home import longtail_home, study_file
-from dagster_project.core.lake import Lake
-from dagster_project.core.ownership import forget_run, only_one
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.disk import is_disk_full
+from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.home import longtail_home, study_file
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import forget_run, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.quick import N_QUESTIONS
 from dagster_project.core.study.study import Study

@@ -22,7 +22,7 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
-from dagster_project.core.home import study_file
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
@@ -30,7 +30,7 @@ from dagster_project.core.warehouse.statements import admitted, is_whole, lock
 
 _TABLES = (
     "select topic, table_name, n_rows, grain, description from catalogue "
-    "order by topic = 'audit', topic = 'catalogue', topic, table_name"
+    "order by topic = 'deprecated', topic = 'audit', topic = 'catalogue', topic, table_name"
 )
 _SHORT_TABLES = "select topic, table_name, n_rows from catalogue order by topic, table_name"
 _TABLES_OF_OLD_FILES = (

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.files import atomic_file
 from dagster_project.core.progress import Progress, duration
+from dagster_project.core.storage.files import atomic_file
 from dagster_project.stages import Stage
 
 _BASIS_S = 3.0

@@ -27,7 +27,7 @@ _NEEDS: Mapping[str, Callable[[Study], bool]] = {
     "page_views": lambda study: study.popularity.measure == "page_views",
     "reference_page_views": lambda study: any(one.tagme for one in study.reference_questions),
     "passages": lambda study: _generates(study) or study.grounding is not None,
-    "left_out_pages": lambda study: _generates(study) or study.grounding is not None,
+    "excluded_pages": lambda study: _generates(study) or study.grounding is not None,
     "portrait": lambda study: study.grounding is not None,
     "quip_scores": lambda study: study.grounding is not None,
     "entity_cooccurrences": lambda study: study.grounding is not None,

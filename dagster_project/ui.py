@@ -16,9 +16,9 @@ from types import FrameType
 
 from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.home import PROJECT_ROOT, study_file
-from dagster_project.core.ownership import only_one
 from dagster_project.core.preflight import misses
+from dagster_project.core.storage.home import PROJECT_ROOT, study_file
+from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
 from dagster_project.ports import check_free, chosen_port

@@ -1,7 +1,6 @@
-"""Single bits flipped at random places of stored files: indexes, passages, vectors, portraits, models, caches.
+"""Single bits flipped at random places of stored files: lake, indexes, passages, vectors, portraits, models, caches.
 
-What belongs here: which files, flips, and counting (`python -m tests.damaged_files`, part of `make bench-damage`). What
-does not: the checks, and files of the lake (`benchmarks.damage`).
+What belongs here: which files, flips, and counting (`make bench-damage`). What does not: the checks.
 
 Each flip is made in a copy of a small home and tried in a process of its own, as a run is one. Half of the flips meet a
 reader first, as a search; the other half meet the stage that makes the files, as in `make run`.
@@ -22,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from benchmarks.generated_passages import _STUDY, open_home, questions_of, texts_of
 from benchmarks.harness import last_line, say, table
-from dagster_project.core import checksums
-from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.backends.base import Generation, Identity
 from dagster_project.core.generation.backends.local.loading import load_model
@@ -33,14 +32,18 @@ from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
 from dagster_project.core.grounding.corpus import build_portrait, open_of
 from dagster_project.core.grounding.quip import Scorer
 from dagster_project.core.grounding.texts import Texts
-from dagster_project.core.reference_models import WEIGHTS
 from dagster_project.core.retrieval import approximate, passage_vectors, stored_passages
 from dagster_project.core.retrieval.base import Query, load_retriever
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import open_context
+from dagster_project.core.storage import checksums, lake_stamps
+from dagster_project.core.storage.blob_store import BlobStore
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.whole_files import remove
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.models import Model
-from dagster_project.core.whole_files import remove
+from dagster_project.core.study.reference_models import WEIGHTS
+from tests.lakes import LakePlan, make_lake
 
 OTHER, NAMELESS, SIGNAL = "other results, unseen", "an error without a name", "ended by a signal"
 NAMED, AGAIN, SAME = "named", "made again", "same results, unseen"
@@ -55,6 +58,7 @@ _ACCOUNTS: Any = {
     "prompt_tokens": 12, "new_tokens": 3, "n_truncated_tokens": 0, "latency_ms": 1.5, "batch_size": 4,
     "shared_tokens": 6, "device_seconds": 0.25, "cost_usd": None,
 }  # fmt: skip
+ANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3)
 _KEYS = [bytes([n]) * 32 for n in range(60)]
 
 
@@ -67,8 +71,8 @@ class Kind:
     make: Callable[[], Any]
 
 
-def kinds(home: Path, n: int) -> dict[str, Kind]:
-    """The kinds of files in a home of `n` passages, which are made."""
+def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
+    """The kinds of files with `part` in their name, in a home of `n` passages; they are made."""
     os.environ["LONGTAIL_HOME"] = str(home)
     for module, name in ((stored_passages, "SHARD_ROWS"), (passage_vectors, "PART_ROWS")):
         setattr(module, name, n // 3)
@@ -78,6 +82,7 @@ def kinds(home: Path, n: int) -> dict[str, Kind]:
     study.path.write_text(text, encoding="utf-8")
     study = load_study(study.path)
     queries = [Query("q", str(i), text, None, ()) for i, text in enumerate(questions_of(12))]
+    answered = make_lake(home / "answered", ANSWERED)
     folder, own = str(study.home.root.relative_to(home)), home / "models" / "s"
     shutil.copytree(WEIGHTS / "s", own)
     subprocess.run("sha256sum s/* > SHA256SUMS", shell=True, check=True, cwd=own.parent)
@@ -115,11 +120,22 @@ def kinds(home: Path, n: int) -> dict[str, Kind]:
         "row cache": Kind("row_cache/*", lambda: cached(home / "row_cache"), lambda: None),
         "stored blobs": Kind("cache/blobs/*", lambda: blobs(home / "cache" / "blobs" / "b"), lambda: None),
         "shipped model": Kind("models/**/*", weights, lambda: None),
+        "lake": Kind("answered/*/[!_]*.parquet", lambda: rows_of(answered), lambda: None),
     }
+    found = {name: kind for name, kind in found.items() if part in name}
     for kind in found.values():
         kind.make()
         kind.read()
     return found
+
+
+def rows_of(lake: Lake) -> Any:
+    """All rows of a lake whose files are whole, as later stages and dbt read them."""
+    lake.ensure_schemas()
+    lake.require_intact()
+    with duckdb.connect() as connection:
+        tables = [f"{schema.parent}/*.parquet" for schema in sorted(lake.root.glob("*/_schema.parquet"))]
+        return [str(connection.read_parquet(table, union_by_name=True).fetchall()) for table in tables]
 
 
 def cached(folder: Path) -> Any:
@@ -170,7 +186,11 @@ def in_child(work: Callable[[], str]) -> str:
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
-        checksums._checksum.cache_clear()  # a run remembers no file of another run
+        for remembered in (
+            checksums._checksum,
+            lake_stamps._checked,
+        ):  # a run remembers no file of another run
+            remembered.cache_clear()
         os.write(write, work().encode())
         os._exit(0)
     os.close(write)
@@ -211,6 +231,7 @@ def damage(home: Path, kind: Kind, n: int, draw: random.Random) -> Counter[str]:
 def main() -> None:
     """Print how flips were taken, by kind of file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", default="", help="only kinds with this in their name")
     parser.add_argument("--flips", type=int, default=80, help="for each kind of file")
     parser.add_argument("--passages", type=int, default=90)
     parser.add_argument("--seed", type=int, default=0)
@@ -220,13 +241,14 @@ def main() -> None:
     counts: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
-        for name, kind in kinds(home, asked.passages).items():
+        for name, kind in kinds(home, asked.passages, asked.kinds).items():
             counts[name] = damage(home, kind, asked.flips, random.Random(asked.seed))
             say(f"{name}: {dict(counts[name])}")
     counts["all"] = sum(counts.values(), Counter())
     rows = [[name, *(own[one] for one in outcomes)] for name, own in counts.items()]
     table(f"{asked.flips} flipped bits in each kind of file", ["kind", *outcomes], rows)
-    last_line({"other_results": float(counts["all"][OTHER]), "signals": float(counts["all"][SIGNAL])})
+    figures = {"other_results": OTHER, "signals": SIGNAL, "named": NAMED}
+    last_line({name: float(counts["all"][outcome]) for name, outcome in figures.items()})
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ from dagster_project.core.errors import LongtailError
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.imports.questions import imported_paraphrases
-from dagster_project.core.imports.records import Aside
-from dagster_project.core.lake import Lake
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.preflight import misses
 from dagster_project.core.retrieval.collection_passages import passages_in
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import FORMATS
 from dagster_project.core.study.study import Study
@@ -55,7 +55,7 @@ popularity: {{measure: imported}}
 """
 _MODEL = '{name: m, path: "fake:echo", backend: fake}'
 _GOOD = "datasets: [{name: d, import: {format: table, path: good.csv}}]"
-_LARGE = {"dagster_project.core.generation.backends.hf", "dagster_project.core.generation.backends.atlas_models",
+_LARGE = {"dagster_project.core.generation.backends.hf", "dagster_project.core.models.atlas_models",
           "torch", "transformers"}  # fmt: skip
 _LOG = logging.getLogger("hostile")
 
@@ -143,14 +143,14 @@ def _study(folder: Path, datasets: str = _GOOD, model: str = _MODEL, more: str =
 def _questions(case: Case, folder: Path) -> tuple[int, str]:
     study = _study(folder, f"datasets: [{{name: d, import: {{format: {case.format}, path: '{case.file}'}}}}]")
     found = read_questions(study, study.datasets[0])
-    return len(found.aside), f"{len(found.questions)} questions; {_first(found.aside)}"
+    return len(found.rejected), f"{len(found.questions)} questions; {_first(found.rejected)}"
 
 
 def _paraphrases(case: Case, folder: Path) -> tuple[int, str]:
     given = f"paraphrases: {{format: {case.format}, path: '{case.file}'}}"
     study = _study(folder, f"datasets: [{{name: d, import: {{format: popqa, path: popqa.tsv}}, {given}}}]")
     found = imported_paraphrases(study, study.datasets[0], _LOG)
-    return len(found.aside), f"{_first(found.aside)}"
+    return len(found.rejected), f"{_first(found.rejected)}"
 
 
 def _answers(case: Case, folder: Path) -> tuple[int, str]:
@@ -162,17 +162,17 @@ def _answers(case: Case, folder: Path) -> tuple[int, str]:
     rows = [{**row, "dataset": "d"} for row in questions.questions.values()]
     lake.write("questions", rows, fingerprint="hostile")
     outcome = import_answers(study, lake, "m", _LOG)
-    aside = lake.read_all("quarantine").to_pylist()
-    return len(aside), f"{outcome.stamp.n_rows} answers; {aside[0]['reason'] if aside else ''}"
+    rejected = lake.read_all("quarantine").to_pylist()
+    return len(rejected), f"{outcome.stamp.n_rows} answers; {rejected[0]['reason'] if rejected else ''}"
 
 
 def _collection(case: Case, folder: Path) -> tuple[int, str]:
     own = f"{{name: c, format: {case.format}, path: '{case.file}', source: s, date: unknown, licence: none}}"
     study = _study(folder, more=f"collections: [{own}]")
     (collection,) = study.collections
-    aside = Aside(case.file, most=1_000)
-    n = sum(1 for _ in passages_in(collection, folder / case.file, aside))
-    return aside.n_rows, f"{n} passages; {_first(aside.rows)}"
+    rejected = RejectedRows(case.file, most=1_000)
+    n = sum(1 for _ in passages_in(collection, folder / case.file, rejected))
+    return rejected.n_rows, f"{n} passages; {_first(rejected.rows)}"
 
 
 def _model(case: Case, folder: Path) -> tuple[int, str]:
@@ -184,7 +184,7 @@ def _model(case: Case, folder: Path) -> tuple[int, str]:
 
 
 def _checkpoint(case: Case, folder: Path) -> tuple[int, str]:
-    from dagster_project.core.generation.backends.atlas_models import convert
+    from dagster_project.core.models.atlas_models import convert
 
     convert(folder / case.file, folder / "converted")
     return 0, "converted"
@@ -197,8 +197,8 @@ def _portrait(case: Case, folder: Path) -> tuple[int, str]:
     return 0, f"a portrait of {portrait.plan.n_parts} parts"
 
 
-def _first(aside: Any) -> str:
-    return aside[0].reason if aside else ""
+def _first(rejected: Any) -> str:
+    return rejected[0].reason if rejected else ""
 
 
 _DOORS: dict[str, Callable[[Case, Path], tuple[int, str]]] = {

@@ -45,17 +45,22 @@ shared_folder = Path(tempfile.mkdtemp(prefix="longtail-dbt-"))
 
 def invoke_dbt(study: Study, *args: str) -> Any:
     """Run dbt on a study and return what it found; a failure fails the test with dbt's words."""
-    try:
-        # nobody reads the manifest that each run would write
-        done = _invoke(dbt_environment(study), "--no-write-json", *args, manifest=_manifest_for(study))
-    finally:
-        if DuckDBConnectionManager._ENV is not None:  # else the build is open until it is collected
-            DuckDBConnectionManager._ENV.close()
-        DuckDBConnectionManager.close_all_connections()
+    # nobody reads the manifest that each run would write
+    done = invoke_once(dbt_environment(study), "--no-write-json", *args, manifest=_manifest_for(study))
     results = getattr(done.result, "results", [])
     bad = [f"{one.node.name}: {one.message}" for one in results if one.status in ("error", "fail")]
     assert done.success, (str(done.exception), bad)
     return done.result
+
+
+def invoke_once(environment: Mapping[str, str], *args: str, manifest: Manifest | None = None) -> Any:
+    """Run dbt in this environment, on any project; nothing stays open."""
+    try:
+        return _invoke(environment, *args, manifest=manifest)
+    finally:
+        if DuckDBConnectionManager._ENV is not None:  # else the build is open until it is collected
+            DuckDBConnectionManager._ENV.close()
+        DuckDBConnectionManager.close_all_connections()
 
 
 def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | None = None) -> Any:

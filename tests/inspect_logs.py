@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 MODEL = "mockllm/model"
 ANSWERS = ("Answer 0", "nobody knows", "It is Answer 2, " + "surely " * 40, "", "answer 4", "Answer 5")
@@ -55,7 +55,7 @@ def _main(folder: Path) -> None:
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
     from inspect_ai.log import read_eval_log, write_eval_log
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.model import Logprob, Logprobs, ModelOutput, ModelUsage, get_model
     from inspect_ai.scorer import Score, Target, accuracy, includes, match, mean, scorer
     from inspect_ai.solver import Generate, TaskState, generate, solver
 
@@ -86,6 +86,8 @@ def _main(folder: Path) -> None:
         outputs = [ModelOutput.from_content(MODEL, text) for text in ANSWERS * 3]
         for i, output in enumerate(outputs):  # given, because the mock would fetch a tokenizer to count
             output.usage = ModelUsage(input_tokens=10, input_tokens_cache_read=5, output_tokens=i)
+            words = re.findall(r"\s*\S+\s*", output.completion)[: 1 if i == 0 else None]
+            output.choices[0].logprobs = Logprobs(content=[Logprob(token=w, logprob=-0.5) for w in words])
         logs = folder / name
         (log,) = eval(
             Task(samples, solver=solvers, scorer=scorers, name=name),

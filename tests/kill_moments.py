@@ -22,14 +22,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from dagster_project.core.blob_store import BlobStore
-from dagster_project.core.files import remove_leftovers
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.bm25_shards import build_shards
-from dagster_project.core.retriever_settings import Bm25Settings
+from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.router.publish import publish_routers
+from dagster_project.core.storage.blob_store import BlobStore
+from dagster_project.core.storage.files import remove_leftovers
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.grounding import Grounding
 from tests.core.generation.small_study import made, small_study
 from tests.core.grounding.test_portrait import built, some_texts

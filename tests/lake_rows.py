@@ -5,6 +5,7 @@ What belongs here: one function per table. What does not: which rows each partit
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.prompts.build import block, join_blocks, text_as_read
 from dagster_project.core.methods import METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.tables import TABLES
 
 if TYPE_CHECKING:
@@ -339,6 +340,22 @@ def _scored(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any
         "is_exact_match": correct,
         "token_f1": float(correct),
         "rouge_l": float(correct),
+        **_confidence(text, correct, copy.deepcopy(rng)),
+    }
+
+
+def _confidence(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any]:
+    """Right answers are surer; unknown for one answer in ten and for empty ones. Other columns draw as without it."""
+    if not text or rng.uniform() < 0.1:
+        return {}
+    logs = np.log(rng.uniform(0.5 if correct else 0.1, 1.0, len(text) - 1))
+    return {
+        "confidence_tokens": len(logs),
+        "sum_log_probability": float(logs.sum()),
+        "least_probability": float(np.exp(logs.min())),
+        "first_probability": float(np.exp(logs[0])),
+        "first_margin": float(np.exp(logs[0]) / 2),
+        "mean_entropy": float(-logs.mean() * 2),
     }
 
 

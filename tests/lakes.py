@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import BACKGROUND, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
 from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from tests.lake_rows import (
@@ -96,7 +96,7 @@ def make_study(folder: Path, plan: LakePlan) -> Study:
         "datasets": [{"name": name, "relations": relation_names(plan)} for name in plan.datasets],
         "prompts": [
             *prompts,
-            {"name": "popqa_tp", "format": "question_answer", "asks": ["paraphrases", "samples"]},
+            {"name": "popqa_tp", "format": "question_answer", "generations": ["paraphrases", "samples"]},
         ],
         "sampling": {"n": plan.n_samples, "temperature": SAMPLE_TEMPERATURE},
         "models": [{"name": name, "path": name, "backend": "fake"} for name in plan.models],
@@ -198,6 +198,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "relations": relation_names(plan),
                 "snapshot": "2026-10",
                 "chosen_by": None,
+                "split_by": "question",
             }
             for position, name in enumerate(plan.datasets)
         ],
@@ -250,7 +251,7 @@ def _prompt_row(
     name: str,
     position: int,
     format_name: str,
-    asks: list[str],
+    generations: list[str],
     methods: Sequence[str],
     shots: int = 0,
     n_samples: int | None = None,
@@ -265,7 +266,7 @@ def _prompt_row(
         "draw": "per_question" if shots else None,
         "demonstrations_from": "other_relations",
         "max_new_tokens": 15,
-        "asks": asks,
+        "generations": generations,
         "methods": list(methods),
         "n_samples": n_samples,
         "temperature": SAMPLE_TEMPERATURE if n_samples else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 REAL_DATA = Path(os.environ.get("LONGTAIL_REAL_DATA") or PROJECT_ROOT.parent / "shared" / "data")
 needs_real_data = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 DBT = PROJECT_ROOT / "dbt"
 UNTRIED = {"audit.sql", "catalogue.sql", "generate_schema_name.sql"}

@@ -30,7 +30,7 @@ import duckdb
 import jinja2
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
 from tests import edge_lakes, in_process_dbt, warehouses

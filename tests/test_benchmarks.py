@@ -8,21 +8,19 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from benchmarks import pararel, subject_splits, warehouse
-from dagster_project.core.home import PROJECT_ROOT
+from benchmarks import pararel, warehouse
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from tests import fork_server, in_process_dbt
-from tests.lakes import make_lake
-from tests.warehouses import UNANSWERED
 
 pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
 
@@ -39,9 +37,11 @@ SMALL = [
 ]  # fmt: skip
 
 
-def _run(benchmark: str, arguments: Sequence[str], before: str = "") -> subprocess.CompletedProcess[str]:
+def _run(
+    benchmark: str, arguments: Sequence[str], before: str = "", package: str = "benchmarks"
+) -> subprocess.CompletedProcess[str]:
     code = f"{before}\nimport sys\nsys.argv[1:] = {list(arguments)!r}\n"
-    code += f"from benchmarks.{benchmark} import main\nmain()"
+    code += f"from {package}.{benchmark} import main\nmain()"
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT_ROOT)}
     if before:  # the fork server has imported them already
         command = [sys.executable, "-c", code]
@@ -67,8 +67,12 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
     """The report has a process of its own, as all steps have in reality; the others run in this one, dbt among them."""
     in_own_process = warehouse.timed_step
 
-    def step(name: str, *work: Any) -> warehouse.Step:
-        return (in_own_process if name == "report" else warehouse._measured)(name, *work)
+    def step(name: str, work: Any, folder: Path, *arguments: Any) -> warehouse.Step:
+        timed = in_own_process if name == "report" else warehouse._measured
+        done = timed(name, work, folder, *arguments)
+        if name == "generate the lake":
+            in_process_dbt.put_parsed(folder / "home", folder / "study.yaml")
+        return done
 
     def build(study: Study, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
         in_process_dbt.invoke_dbt(study, *arguments)
@@ -82,18 +86,17 @@ def test_warehouse_prints_its_figures_and_its_thresholds_equal_the_notebooks(
     said = capsys.readouterr().out
     figures = json.loads(said.splitlines()[-1])
     names = {"build_s", "bootstrap_s", "peak_mb", "thresholds_ratio", "report_s", "report_mb"}
-    assert set(figures) == names
+    assert set(figures) == names | {"full_build_s", "rebuild_nothing_s", "rebuild_model_ratio"}
+    # a test that warns runs again
+    assert re.search(r"rebuild, nothing changed .* [01] of \d+ nodes built, 0 of \d+ nodes built", said)
     assert all(value > 0 for value in figures.values())
     assert "all equal" in said
 
 
-def test_damaged_lake_counts_no_flip_that_is_read_as_other_rows(tmp_path: Path) -> None:
-    make_lake(tmp_path / "lake", UNANSWERED)
-    done = _run("damaged_lake", ["--lake", str(tmp_path / "lake"), "--flips", "20"])
+def test_a_flipped_bit_of_a_lake_is_named() -> None:
+    done = _run("damaged_files", ["--kinds", "lake", "--flips", "20"], package="tests")
     assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert figures["without_checks_other_rows"] > 0
-    assert figures["with_checks_other_rows"] == 0
+    assert json.loads(done.stdout.splitlines()[-1]) == {"other_results": 0, "signals": 0, "named": 20}
 
 
 def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
@@ -106,20 +109,6 @@ def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "per_relation" in line]
     assert len(rows) == 8
     assert set(rows) == {"both methods good somewhere", "one always better", "equal", "tiny relations"}
-
-
-def test_splits_by_subject_keep_subjects_whole_and_splits_by_question_are_those_of_the_warehouse() -> None:
-    """The order by md5 in split 0 is that of the unit test of int_adaptive_splits: Q2-P19, Q3-P19, Q1-P19."""
-    assert subject_splits.training(np.array(["Q1-P19", "Q2-P19", "Q3-P19"]), 0).tolist() == [
-        False,
-        True,
-        True,
-    ]
-    subjects = np.array(["Q1", "Q2", "Q3", "Q4"]).repeat([1, 5, 2, 8])
-    for split in range(20):
-        is_in = subject_splits.training(subjects, split)
-        assert all(len(set(is_in[subjects == name])) == 1 for name in set(subjects))
-        assert 12 <= is_in.sum() < 12 + 8  # 75 % of 16, and less than the largest subject more
 
 
 def test_consistency_prints_its_figures() -> None:

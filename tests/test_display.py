@@ -94,8 +94,8 @@ def test_lines_of_modules_are_shown_once_warnings_always_and_no_progress(log: Di
         LOG.warning("rows put aside")
         LOG.info("rows: 3 of 9", extra={MARK: True})
     log.end(is_done=True)
-    aside = "      rows put aside"
-    assert lines(log) == ["[1/4] questions", "      tiny: waiting for a GPU", aside, aside]
+    rejected = "      rows put aside"
+    assert lines(log) == ["[1/4] questions", "      tiny: waiting for a GPU", rejected, rejected]
 
 
 def test_nothing_from_outside_reaches_a_terminal_raw(log: Display, clock: Clock, times: StageTimes) -> None:

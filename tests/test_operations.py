@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 
 from dagster_project.core.errors import LakeError, LongtailError, StudyError
-from dagster_project.core.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.ownership import forget_run, hold_run, is_run_dead, locked_runs, only_one
+from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome
+from dagster_project.core.storage.ownership import forget_run, hold_run, is_run_dead, locked_runs, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import (
     claim_home,

@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,13 +30,38 @@ def test_the_citation_names_this_version() -> None:
         assert work["title"]
 
 
-def test_links_and_commands_of_contributing_exist() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    links = re.findall(r"\]\(([^)]+)\)", text)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    assert set(re.findall(r"make ([a-z-]+)", text)) <= targets
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "dbt/README.md", *(ROOT / "docs").glob("*.md")],
+    ids=lambda page: page.name,
+)  # fmt: skip
+def test_links_commands_and_files_of_a_page_exist(page: Path) -> None:
+    text = page.read_text()
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert (
+        set(
+            re.findall(
+                r"(?:^    |`)(?:[A-Z_]+=\S+ )?make ([a-z0-9-]+)(?![a-z0-9<-])", text, flags=re.MULTILINE
+            )
+        )
+        <= targets
+    )
+    studies = re.findall(r"\bstudies/[a-z0-9_]+\.yaml", text.replace("studies/mine.yaml", ""))
+    assert [study for study in studies if not (ROOT / study).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 def test_every_section_that_is_named_is_in_the_specification() -> None:
@@ -43,7 +69,7 @@ def test_every_section_that_is_named_is_in_the_specification() -> None:
     sections = set(
         re.findall(r"^## (\d+)\. ", (ROOT / "docs/specification.md").read_text(), flags=re.MULTILINE)
     )
-    assert sections == {str(number) for number in range(1, 11)}
+    assert sections == {str(number) for number in range(1, 12)}
     texts = [
         *(ROOT / name for name in ("README.md", "study.yaml")),
         *(path for folder in ("docs", "studies", "dbt/models") for path in (ROOT / folder).rglob("*.[my]*")),

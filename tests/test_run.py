@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from dagster_project import run
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake, QuarantinedRow
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.display import LOGGERS
@@ -109,10 +109,10 @@ def test_what_a_failed_model_has_from_before_is_removed(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     study = load_study(PROJECT_ROOT / "study.yaml")
     lake = Lake(study.home.lake)
-    aside = [QuarantinedRow("row", "reason", "raw")]
+    rejected = [QuarantinedRow("row", "reason", "raw")]
     partitions = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
     for partition in partitions:
-        lake.write("answers", [], fingerprint="then", partition=partition, quarantined=aside)
+        lake.write("answers", [], fingerprint="then", partition=partition, quarantined=rejected)
         os.utime(lake.path("answers", partition), (1_000, 1_000))
     os.utime(lake.path("answers", "m|dense"), (3_000, 3_000))
     run.discard_older(study, [Stage("answers of m", ("lake/answers",), model="m")], 2_000)

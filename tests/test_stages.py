@@ -6,7 +6,7 @@ import dataclasses
 
 import dagster as dg
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.study import Study

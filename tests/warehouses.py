@@ -19,9 +19,9 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.registry import STATISTICS
 from dagster_project.core.statistics.statistic import materialise
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD

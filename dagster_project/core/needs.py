@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dagster_project.core.embedding.encoder import check_files
 from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
-from dagster_project.core.imports.beginnings import check_keys
+from dagster_project.core.imports.column_checks import check_keys
 from dagster_project.core.needs import Need, check_package
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers

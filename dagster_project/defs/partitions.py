@@ -9,9 +9,9 @@ import functools
 
 import dagster as dg
 
-from dagster_project.core.home import study_file
-from dagster_project.core.months import FIRST_MONTH
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.months import FIRST_MONTH
 from dagster_project.core.study.study import Study
 
 

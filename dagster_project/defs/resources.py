@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster_dbt import DbtCliResource, DbtProject
+from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, DbtProject
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
-from dagster_project.core.ownership import hold_run
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import hold_run
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT, dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
@@ -80,8 +80,20 @@ class DbtProcess(DbtCliResource):
     def _initialize_dbt_core_adapter(self, args: Sequence[str]) -> Any:
         return None
 
+    def start(
+        self, command: Sequence[str], context: dg.AssetExecutionContext, translator: DagsterDbtTranslator
+    ) -> DbtCliInvocation:
+        """Start dbt with exactly these arguments; `cli` adds the selection of all assets of a `context`."""
+        target = self._get_unique_target_path(context=context)
+        manifest = Path(os.environ["DBT_TARGET_PATH"], "manifest.json")
+        invocation = self.cli(
+            command, manifest=manifest, dagster_dbt_translator=translator, target_path=target
+        )
+        invocation.context = context
+        return invocation
 
-def dbt_resource(project: DbtProject) -> DbtCliResource:
+
+def dbt_resource(project: DbtProject) -> DbtProcess:
     """The dbt of this environment, whatever PATH says. Nobody reads the JSON that each run would write."""
     flags = [*DBT, "--no-write-json"]
     folder: Any = project  # the base class accepts a project, which mypy does not see in a subclass

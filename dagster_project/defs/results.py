@@ -9,11 +9,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.disk import advised, is_disk_full
 from dagster_project.core.errors import LongtailError, printable
-from dagster_project.core.fingerprints import fingerprint
-from dagster_project.core.home import longtail_home
-from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.storage.disk import advised, is_disk_full
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.home import longtail_home
+from dagster_project.core.storage.lake import Lake, Outcome
 
 _PREVIEW_ROWS = 5
 _CELL = 60

@@ -18,5 +18,5 @@ select
     p_value,
     p_holm,
     p_holm < 0.05 as is_significant
-from {{ ref('fct_method_comparison') }}
+from {{ ref('fct_method_comparisons') }}
 order by dataset, prompt, comparison, p_holm, model_a, method_a, model_b, method_b

@@ -14,9 +14,19 @@
     );
     alter table audit.results add column if not exists built_at timestamptz;
     alter table audit.results add column if not exists upstream varchar[];
-    -- After a killed run it is not known which models it rebuilt.
+    create table if not exists audit.inputs (unique_id varchar primary key, inputs varchar);
+    -- After a killed run it is not known which models it rebuilt, but for those that it did not select.
     update audit.results set status = 'not known', message = 'not known since a dbt run was killed', built_at = null
-    where exists (from audit.invocations where finished_at is null);
+    where
+        exists (from audit.invocations where finished_at is null)
+        and unique_id not in (select inputs.unique_id from audit.inputs as inputs);
+    {%- if execute %}
+    -- What nodes were made from (core/warehouse/reuse.py). What this run builds keeps no record, nor what is gone.
+    delete from audit.inputs
+    where
+        unique_id in (''{{ quoted(selected_resources) }})
+        or unique_id not in (''{{ quoted(graph.nodes.keys()) }});
+    {%- endif %}
     insert into audit.invocations values ('{{ invocation_id }}', '{{ dbt_version }}', now(), null);
 {%- endmacro %}
 
@@ -45,10 +55,15 @@
     ) as known (unique_id, resource_type, name, status, message, invocation_id)
     where unique_id is not null;
     delete from audit.results
-    where unique_id not in ({% for id in known %}'{{ id }}'{{ ', ' if not loop.last }}{% endfor %});
+    where unique_id not in (''{{ quoted(known) }});
     update audit.invocations set finished_at = now() where invocation_id = '{{ invocation_id }}';
     delete from audit.invocations where started_at < (select max(started_at) from audit.invocations where finished_at is not null);
     {%- endif -%}
+{%- endmacro %}
+
+{#- Texts as literals, each after a comma. -#}
+{% macro quoted(texts) -%}
+    {%- for text in texts %}, '{{ text }}'{% endfor -%}
 {%- endmacro %}
 
 {#- The models that a node reads, as a list of their ids. -#}

@@ -1,12 +1,12 @@
 {#- Shared by staging models: they read only what the study declares, and all generations have the same columns. -#}
 
-{#- True for rows of a lake table whose `columns` the study declares. A prompt counts only if it asks for `asks`. -#}
-{% macro is_declared(columns, asks=none) -%}
+{#- True for rows of a lake table whose `columns` the study declares. A prompt counts only if its `generations` contain this one. -#}
+{% macro is_declared(columns, generations=none) -%}
     {%- for column in columns %}
     {%- set declared = 'method' if column == 'retriever' else column %}
     {{ 'and ' if not loop.first }}{{ column }} in (
         select {{ declared }} from {{ ref('stg_study__' ~ declared ~ 's') }}
-        {%- if column == 'prompt' and asks %} where list_contains(asks, '{{ asks }}'){% endif %}
+        {%- if column == 'prompt' and generations %} where list_contains(generations, '{{ generations }}'){% endif %}
         {%- if declared == 'method' %} where asks_questions{% endif %}
     )
     {%- endfor %}
@@ -21,7 +21,19 @@
     is_correct_normalized,
     is_exact_match,
     token_f1,
-    rouge_l
+    rouge_l,
+    confidence_tokens,
+    sum_log_probability,
+    least_probability,
+    first_probability,
+    first_margin,
+    mean_entropy
+{%- endmacro %}
+
+{#- What follows from the scored columns of a generation: how sure the model was of the answer (SPEC §11). -#}
+{% macro confidence_columns() -%}
+    sum_log_probability / confidence_tokens as mean_log_probability,
+    exp(sum_log_probability / confidence_tokens) as confidence
 {%- endmacro %}
 
 {#-

@@ -1,6 +1,6 @@
-{#- The key by which a split orders the questions: md5 of `split:question_id`, hexadecimal (SPEC §6). -#}
-{% macro split_order(split, question_id) -%}
-    md5({{ split }}::varchar || ':' || {{ question_id }})
+{#- The key by which a split orders questions or subjects: md5 of `split:id`, hexadecimal (SPEC §6). -#}
+{% macro split_order(split, id) -%}
+    md5({{ split }}::varchar || ':' || {{ id }})
 {%- endmacro %}
 
 {#- Number of training questions among `n` questions. Halves are rounded up. -#}

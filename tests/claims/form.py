@@ -21,8 +21,8 @@ from typing import Any
 import duckdb
 import yaml
 
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.report.figures import FIGURES
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 Numbers = Mapping[str, Any]
 Computed = Callable[[duckdb.DuckDBPyConnection], Numbers]

@@ -1,4 +1,4 @@
-"""Claims of README.md and of the docstrings that quote the default study."""
+"""Claims of README.md, of the pages that explain how to use Longtail, and of docstrings that quote the default study."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 
 import duckdb
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
 from tests.claims.form import Claim, Numbers, constant, dbt_variable, written
 
 README = "README.md"
+CONTRIBUTING = "CONTRIBUTING.md"
+DEFAULT_STUDY = "docs/default_study.md"
 _RESULTS = "benchmarks/RESULTS.md"
 _SIZES = (
     "select (select max(n_questions) from dim_datasets) as n, (select count(*) from dim_methods) as methods, "
@@ -85,22 +87,38 @@ CLAIMS = (
     ),
     Claim(README, "SmolLM2-135M-Instruct in 4 bits, {n} random questions", _real_correlation),
     Claim(README, "SmolLM2-135M on {n} random questions", _real_correlation),
+    Claim(
+        README,
+        "installs SmolLM2-135M ({mb} MB)",
+        constant(mb=written("Makefile", r"SmolLM2-135M-Instruct \((\d+) MB\)")),
+    ),
     Claim(README, "with correctness is {pooled} ({pooled_low} to {pooled_high})", _real_correlation),
     Claim(README, "popularity helps: {within} ({within_low} to {within_high})", _real_correlation),
     Claim(README, "answers {n:,} questions {methods:w} ways with {models:w} models", _SIZES),
-    Claim(README, "{models:w} small reference models on a synthetic world", _SIZES),
-    Claim(README, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
-    Claim(README, "asks at most {n} questions of any study", constant(n=QUICK)),
-    Claim(README, "over {splits} random splits", constant(splits=dbt_variable("adaptive_splits"))),
+    Claim(README, "{models:w} small reference models answer questions about a synthetic world", _SIZES),
     Claim(
-        README, "{n} ready questions", constant(n=len(list((PROJECT_ROOT / "dbt/analyses").glob("*.sql"))))
+        DEFAULT_STUDY,
+        "{models:w} reference models answer questions about a synthetic world by {methods:w}",
+        _SIZES,
     ),
-    Claim(README, "does above {titles:,} titles", constant(titles=MOST_BY_API)),
+    Claim(DEFAULT_STUDY, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
+    Claim(README, "Add `QUICK=1` to any study to ask at most {n} questions", constant(n=QUICK)),
+    Claim(DEFAULT_STUDY, "over {splits} random splits", constant(splits=dbt_variable("adaptive_splits"))),
     Claim(
-        README, "make ui # http://127.0.0.1:{port};", constant(port=written("Makefile", r"^PORT \?= (\d+)$"))
+        "docs/sql.md",
+        "{n} ready questions",
+        constant(n=len(list((PROJECT_ROOT / "dbt/analyses").glob("*.sql")))),
     ),
-    Claim(README, "{loop} times the loop, {batched} times padded batches", _generation),
-    Claim(README, "{n} answers built and tested in {s} s; thresholds {ratio} times as fast", _warehouse),
+    Claim("docs/facts.md", "does above {titles:,} titles", constant(titles=MOST_BY_API)),
+    Claim(
+        "docs/operations.md",
+        "make ui # http://127.0.0.1:{port};",
+        constant(port=written("Makefile", r"^PORT \?= (\d+)$")),
+    ),
+    Claim(CONTRIBUTING, "{loop} times the loop, {batched} times padded batches", _generation),
+    Claim(
+        CONTRIBUTING, "{n} answers built and tested in {s} s; thresholds {ratio} times as fast", _warehouse
+    ),
     Claim(
         "dagster_project/core/retrieval/bm25.py",
         "recall@1 is {recall:.3f} on the sandbox's {n:,} questions",

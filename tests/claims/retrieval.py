@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import duckdb
 import numpy as np
 
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
-from dagster_project.core.retrieval.hybrid import fused
+from dagster_project.core.embedding.settings import IvfPq
 from dagster_project.core.retrieval.retrieve import read_results
-from dagster_project.core.retriever_settings import IvfPq
+from dagster_project.core.retrieval.retrievers.hybrid import fused
 from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from tests.claims.form import Claim, Computed, Numbers, constant, written
 
 PLACE, RESULTS = "docs/retrieval.md", "benchmarks/RESULTS.md"
@@ -35,7 +35,7 @@ select retriever, null as popularity_low, null as popularity_high, n, {_RATES}
 from fct_retrieval_recall where relation = 'all' and dataset = $dataset
 union all
 select retriever, popularity_low, popularity_high, n, {_RATES}
-from fct_retrieval_recall_by_popularity where dataset = $dataset
+from fct_retrieval_recall_by_popularity_third where dataset = $dataset
 order by retriever, popularity_low nulls first
 """
 Rates = Sequence[tuple[float, float, float] | None]

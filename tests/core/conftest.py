@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 
@@ -17,7 +17,7 @@ name: hand_made
 description: A few facts made by hand
 source: {kind: sandbox, seed: 0, facts_per_relation: 8, snapshot: "2026-10"}
 datasets: [{name: facts}]
-prompts: [{name: zero_shot, asks: [questions, paraphrases]}]
+prompts: [{name: zero_shot, generations: [questions, paraphrases]}]
 models: [{name: tiny, path: nowhere, backend: fake}]
 methods: [closed_book, bm25, dense, oracle]
 popularity: {measure: page_views, last_month: "2026-10"}

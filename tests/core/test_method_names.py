@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.methods import METHODS, RETRIEVAL
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 ENGLISH = {"random", "relevant"}  # words that a sentence may need: they count in quotes alone
 _QUOTES = "'\"`"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.needs import check_package, install_command
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 
 def test_an_extra_is_installed_from_the_project_where_the_program_runs(

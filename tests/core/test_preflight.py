@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.needs import install_command
 from dagster_project.core.preflight import misses
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import (
@@ -163,7 +163,7 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
     assert not misses(load_study(PROJECT_ROOT / "study.yaml"))
     code = (
         "import sys\n"
-        "from dagster_project.core.home import DEFAULT_STUDY_FILE\n"
+        "from dagster_project.core.storage.home import DEFAULT_STUDY_FILE\n"
         "from dagster_project.core.preflight import misses\n"
         "from dagster_project.core.study.file import load_study\n"
         "assert not misses(load_study(DEFAULT_STUDY_FILE))\n"

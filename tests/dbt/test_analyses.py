@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import Shell, connect
 from tests.warehouses import AWKWARD, UNANSWERED, published_study

@@ -11,9 +11,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.comments import literal
+from dagster_project.core.warehouse.contents import RENAMED
 from dagster_project.core.warehouse.statements import admitted
 from dagster_project.sql import connect
 from tests.warehouses import AWKWARD, published_study
@@ -44,7 +45,7 @@ def test_every_table_and_view_is_listed_with_all_that_is_asked_of_it(
     ).fetchall()
     models = {file.stem for file in (PROJECT_ROOT / "dbt" / "models" / "marts").rglob("*.yml")}
     assert sorted(row[:3] for row in listed) == sorted(held)
-    assert {row[0] for row in listed} == {*models, "publication"}
+    assert {row[0] for row in listed} == {*models, *RENAMED, "publication"}
     for name, kind, _, n_rows, lake_tables, *texts in listed:
         assert all(text and text.strip() for text in texts), name
         assert set(lake_tables) <= set(TABLES), name
@@ -90,15 +91,13 @@ def test_no_example_drops_a_key_of_its_table(published: duckdb.DuckDBPyConnectio
         assert {key for key in keys - columns if not re.search(rf"\b{key} = ", query)} == set(), (name, query)
 
 
-def test_examples_readme_and_ready_questions_run_for_any_client(
+def test_examples_of_docs_and_ready_questions_run_for_any_client(
     file: Path, published: duckdb.DuckDBPyConnection
 ) -> None:
     """A plain connection without a search path, and one that attaches the file under another name."""
-    readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
-    of_readme = re.findall(r'\bQ="([^"]+)"', readme) + re.findall(
-        r"^    (select\b.+?);$", readme, re.M | re.S
-    )
-    assert len(of_readme) >= 4
+    page = (PROJECT_ROOT / "docs/sql.md").read_text(encoding="utf-8")
+    of_page = re.findall(r'\bQ="([^"]+)"', page) + re.findall(r"^    (select\b.+?);$", page, re.M | re.S)
+    assert len(of_page) >= 4
     examples = [row[0] for row in published.execute("select example_query from catalogue").fetchall()]
     questions = [
         re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"\1", path.read_text(encoding="utf-8"))
@@ -108,7 +107,7 @@ def test_examples_readme_and_ready_questions_run_for_any_client(
     with duckdb.connect(str(file), read_only=True) as bare, duckdb.connect() as attaching:
         attaching.execute(f'attach {literal(str(file))} as "another name" (read_only)')
         attaching.execute('use "another name"')
-        for query in [*of_readme, *examples, *questions]:
+        for query in [*of_page, *examples, *questions]:
             rows = bare.execute(query).fetchall()
             assert len(attaching.execute(query).fetchall()) == len(rows)
         for schema in ("main", "marts"):

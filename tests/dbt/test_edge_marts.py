@@ -80,7 +80,7 @@ def test_one_model_without_retrieval_fills_what_it_can_and_leaves_the_rest_empty
     for name in ("fct_answers", "fct_accuracy", "fct_leaderboard", "fct_question_consistency", "fct_costs"):
         assert rows[name], name
     for name in (
-        "fct_method_comparison", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
+        "fct_method_comparisons", "fct_retrieval_quadrants", "fct_adaptive_thresholds", "fct_adaptive_accuracy",
         "fct_adaptive_usage", "fct_adaptive_costs", "fct_passage_effects", "fct_generated_passages",
     ):  # fmt: skip
         assert rows[name] == 0, name

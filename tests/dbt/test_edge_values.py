@@ -49,7 +49,7 @@ def test_always_right_or_wrong_has_an_accuracy_with_an_interval_and_no_correlati
 
 
 def test_right_against_wrong_is_a_difference_of_one_and_equal_sides_have_p_1(edges: Study) -> None:
-    compared = mart(edges, "fct_method_comparison")
+    compared = mart(edges, "fct_method_comparisons")
     apart = compared.query("model_a == 'right' and model_b == 'wrong'")
     assert len(apart) == 3 * 4
     assert (apart[["difference", "ci_low", "ci_high"]] == 1).all(axis=None)

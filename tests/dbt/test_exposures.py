@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 MARTS = {file.stem for file in (PROJECT_ROOT / "dbt" / "models" / "marts").rglob("*.sql")}
 CORE = PROJECT_ROOT / "dagster_project" / "core"

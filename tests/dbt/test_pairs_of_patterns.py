@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dagster_project.core.cloze import article_before_object
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
+from dagster_project.core.relations.cloze import article_before_object
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from dagster_project.core.statistics.statistic import materialise
 from dagster_project.core.statistics.tuned_models import TUNED_MODELS
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
@@ -49,7 +49,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
     """Fill the lake; returns the object of each fact and the predictions for its patterns."""
     rng = np.random.default_rng(15)
     linked = [row["subject_id"] for row in lake.read("questions").to_pylist()]
-    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "asks": ["candidates"]}
+    prompt = {**lake.read("prompts").to_pylist()[0], "prompt": "cloze", "generations": ["candidates"]}
     prompt["methods"] = ["closed_book"]
     lake.write("prompts", [prompt], fingerprint="cloze")
     questions, paraphrases, answers = [], [], defaultdict(list)
@@ -139,9 +139,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dic
         for statistic in (FACTUAL_CONSISTENCY, TUNED_MODELS):
             materialise(statistic, study, lake_of(study), LOG)
         published = "fct_factual_consistency fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
-        intervals = (
-            "stg_study__factual_consistency_intervals stg_study__tuned_model_intervals fct_tuned_models"
-        )
+        intervals = "stg_statistics__factual_consistency_intervals stg_statistics__tuned_model_intervals fct_tuned_models"
         invoke_dbt(study, "run", "--select", *intervals.split(), *published.split())
         yield study, facts
 

@@ -13,11 +13,11 @@ import yaml
 
 from dagster_project.core.generation.engine.task import Plan, Scope
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.lake_rows import describe_study
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import describe_study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study
@@ -53,13 +53,13 @@ PROMPTS = (
         "shots": 15,
         "draw": "per_relation",
         "reference_demos": True,
-        "asks": ["questions", "paraphrases", "samples"],
+        "generations": ["questions", "paraphrases", "samples"],
     },
-    {"name": "popqa_tp", "format": "popqa_tp", "asks": ["paraphrases", "samples"]},
-    {"name": "bare", "format": "question", "asks": ["questions", "paraphrases"]},
+    {"name": "popqa_tp", "format": "popqa_tp", "generations": ["paraphrases", "samples"]},
+    {"name": "bare", "format": "question", "generations": ["questions", "paraphrases"]},
 )
 READER = "reads_apart"
-CLOZE = Prompt("cloze", format="cloze_t5", asks=("candidates",))
+CLOZE = Prompt("cloze", format="cloze_t5", generations=("candidates",))
 pytestmark = pytest.mark.xdist_group("prompt_texts")
 PLAN = LakePlan(n_relations=4, n_questions_per_relation=9, models=("m",), methods=METHODS, with_answers=False)
 

@@ -40,6 +40,17 @@ def test_mart_equals_its_recomputation(
     assert_equal(mart(awkward, name), recompute(mart(awkward, "fct_answers")), key)
 
 
+@pytest.mark.parametrize("name", ["fct_answers", "fct_paraphrase_answers", "fct_sampled_answers"])
+def test_confidence_is_the_geometric_mean_of_the_probabilities(awkward: Study, name: str) -> None:
+    answers = mart(awkward, name)
+    known = answers[answers.confidence_tokens.notna()]
+    assert 0 < len(known) < len(answers)
+    assert answers.confidence.notna().equals(answers.confidence_tokens.notna())
+    roots = np.exp(known.sum_log_probability) ** (1 / known.confidence_tokens.astype(float))
+    np.testing.assert_allclose(known.confidence.astype(float), roots, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(known.mean_log_probability.astype(float)), roots, rtol=1e-12)
+
+
 def test_a_decision_says_what_the_threshold_comes_to(awkward: Study) -> None:
     """Never is the least popularity, whatever it is, not 0."""
     actual = mart(awkward, "fct_adaptive_thresholds")

@@ -14,7 +14,7 @@ DECLARED = {
     "methods": "select * from (values ('memory', true, 'memory'), ('unasked', false, 'background')) "
     "as t (method, asks_questions, kind)",
     "prompts": "select * from (values ('p', ['questions', 'paraphrases', 'samples', 'candidates', 'grounding'], 0.5, 2), "
-    "('unasked', [], 0.5, 2)) as t (prompt, asks, temperature, n_samples)",
+    "('unasked', [], 0.5, 2)) as t (prompt, generations, temperature, n_samples)",
     "grounding_prompts": "select 'g' as grounding_prompt",
     "sweep_settings": "select 's' as tuned_model",
 }
@@ -30,13 +30,13 @@ NOT_LIMITED = {
     "stg_generation__grounded_answers": {"method"},
     "stg_generation__grounded_generations": {"method"},
     "stg_grounding__quip_scores": {"method", "prompt"},
-    "stg_study__factual_consistency_intervals": {"method"},
-    "stg_study__grounding_intervals": {"method"},
+    "stg_statistics__factual_consistency_intervals": {"method"},
+    "stg_statistics__grounding_intervals": {"method"},
 }
 """Keys that a later model joins with rows that are limited."""
 UNLIMITED = {
     "stg_imports__entity_linking", "stg_imports__popularity", "stg_reference__mentions", "stg_reference__questions",
-    "stg_retrieval__search_recalls", "stg_study__lake_rows",
+    "stg_retrieval__search_recalls", "stg_audit__lake_rows",
 }  # fmt: skip
 """Of the lake as a whole, though they name datasets."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dagster_project.core.home import DEFAULT_STUDY_FILE
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from dagster_project.core.tables import TABLES
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, environment, run_python, small_study

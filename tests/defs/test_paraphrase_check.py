@@ -13,7 +13,7 @@ name: far
 description: for tests
 source: {kind: sandbox, snapshot: "2026-10"}
 datasets: [{name: facts, relations: [father, mother]}]
-prompts: [{name: p, asks: [questions, paraphrases]}]
+prompts: [{name: p, generations: [questions, paraphrases]}]
 models: [{name: m, path: fake, backend: fake}]
 methods: [closed_book]
 popularity: {measure: page_views, last_month: "2026-10"}
@@ -22,7 +22,7 @@ embeddings: {device: cpu, least_paraphrase_cosine: 0.9}
 CHILD = """
 import json
 import dagster as dg
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.questions.assets import paraphrase_similarities, paraphrases_keep_the_meaning
 from dagster_project.defs.resources import StudyResource

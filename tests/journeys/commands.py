@@ -21,7 +21,7 @@ datasets:
   - name: small
 prompts:
   - {{name: zero_shot, format: qa}}
-  - {{name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}}
+  - {{name: zero_shot_popqa_tp, format: question_answer, generations: [paraphrases, samples]}}
 models:
   - {{name: scripted, path: "{script}", backend: fake}}
 methods: [closed_book, genread, bm25, oracle]
@@ -29,7 +29,7 @@ popularity: {{measure: page_views, n_months: 2, last_month: "2026-10"}}
 seed: 0
 """
 ANSWERS_ALONE = {
-    "  - {name: zero_shot_popqa_tp, format: question_answer, asks: [paraphrases, samples]}\n": ""
+    "  - {name: zero_shot_popqa_tp, format: question_answer, generations: [paraphrases, samples]}\n": ""
 }
 """An edit of the small study: without paraphrases and samples no text is embedded."""
 

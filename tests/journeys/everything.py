@@ -23,9 +23,9 @@ datasets:
     max_questions_per_relation: 4
 prompts:
   - {{name: zero_shot, format: qa}}
-  - {{name: wordings, format: question_answer, asks: [paraphrases, samples]}}
-  - {{name: cloze, format: cloze_t5, asks: [candidates]}}
-  - {{name: cloze_prefix, format: cloze_prefix, asks: [candidates]}}
+  - {{name: wordings, format: question_answer, generations: [paraphrases, samples]}}
+  - {{name: cloze, format: cloze_t5, generations: [candidates]}}
+  - {{name: cloze_prefix, format: cloze_prefix, generations: [candidates]}}
 models:
   - {{name: small, path: "sandbox:s"}}
   - {{name: reader, path: "sandbox:f", backend: fusion_in_decoder, encoder_decoder: true, passages: 2}}

@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.tables import TABLES
 from tests.journeys.commands import run_study
 from tests.small_disk import SmallDisk

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.headline import headline, render_headline
 from tests.claims import CLAIMS
@@ -24,11 +24,11 @@ def test_the_numbers_equal_the_computed_ones(claim: Claim, marts: duckdb.DuckDBP
     assert stands == claim.rendered(marts), claim.place
 
 
-def test_the_headline_in_the_readme_equals_the_terminals(finished_home: Path) -> None:
+def test_the_headline_in_the_docs_equals_the_terminals(finished_home: Path) -> None:
     printed = render_headline(headline(finished_home / "published/warehouse.duckdb"))
     indented = "\n".join(f"    {line}" for line in printed.splitlines())
-    assert indented in (PROJECT_ROOT / "README.md").read_text(encoding="utf-8"), (
-        f"README.md must show:\n{indented}"
+    assert indented in (PROJECT_ROOT / "docs/default_study.md").read_text(encoding="utf-8"), (
+        f"docs/default_study.md must show:\n{indented}"
     )
 
 

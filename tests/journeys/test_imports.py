@@ -36,7 +36,7 @@ datasets:
     import: {format: entity_questions, path: .}
 prompts:
   - {name: zero_shot, format: qa}
-  - {name: popqa_tp, format: question_answer, asks: [paraphrases]}
+  - {name: popqa_tp, format: question_answer, generations: [paraphrases]}
 models:
   - {name: scripted, path: "fake:passage", backend: fake}
   - name: published
@@ -125,12 +125,12 @@ def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, P
 
 def test_what_could_not_be_used_is_put_aside_and_told(finished: tuple[Path, Path, str]) -> None:
     with marts(finished[0]) as warehouse:
-        aside = dict(
+        rejected = dict(
             warehouse.sql(
                 "select reason, n from marts.fct_quarantine where table_name in ('questions', 'paraphrases')"
             ).fetchall()
         )
-    assert aside == {
+    assert rejected == {
         "column possible_answers: a JSON list of texts was expected": 1,
         "column id: no question of the dataset has it: '77'": 1,
     }

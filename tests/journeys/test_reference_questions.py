@@ -46,14 +46,14 @@ def test_distributions_stand_beside_each_other(small: Small, views: list[float])
         linked = warehouse.sql(
             "select dataset, linker, n_linked, n_no_entity from marts.fct_entity_linking order by 1"
         ).fetchall()
-        aside = warehouse.sql(
+        rejected = warehouse.sql(
             "select n from marts.fct_quarantine where table_name = 'reference_questions'"
         ).fetchall()
     bins, numbers = np.unique(np.floor(2 * np.log10(views)), return_counts=True)
     assert counts == dict(zip(bins.astype(int).tolist(), numbers.tolist(), strict=True))
     assert last == [("nq_names", 1.0), ("nq_tagme", 1.0), ("small", 1.0)]
     assert linked == [("nq_names", "names", len(views), 1), ("nq_tagme", "tagme", len(views), 1)]
-    assert aside == [(2,)]
+    assert rejected == [(2,)]
 
 
 def test_popularity_drifts_from_month_to_month(small: Small) -> None:

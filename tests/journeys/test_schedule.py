@@ -16,7 +16,7 @@ REFRESH = """\
 import datetime, json, sys
 import dagster as dg
 from dagster_project.core.study import checks, window
-from dagster_project.core.study.lake_rows import STUDY_TABLES
+from dagster_project.core.study.tables import STUDY_TABLES
 from dagster_project.core.wikimedia import page_views
 from dagster_project.definitions import defs
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.columns import with_constants
 from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.vectors import Vectors
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome, QuarantinedRow, Streamed
+from dagster_project.core.storage.columns import with_constants
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import WHOLE, Computed, Lake, Outcome, QuarantinedRow, Streamed
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
@@ -34,7 +34,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
     stamp = fingerprint(
         [(table, lake.content(table, model)) for table in tables],
         ENCODER.stamp,
-        code_version(__name__, without=["dagster_project.core.generation"]),
+        code_version(__name__),
     )
     if all(one.name != WHOLE for one in study.models):
         lake.discard(_TABLE, WHOLE)  # earlier versions had one file for all models
@@ -52,11 +52,11 @@ def _compute(lake: Lake, tables: Sequence[str], model: str, vectors: Vectors) ->
     found = {text for table in tables for text in _predictions(lake, table, model)}
     embedded = vectors.embed(sorted(found))
     texts = sorted(found - embedded.unusable)
-    aside = [
+    rejected = [
         QuarantinedRow(text, "the encoder's vector is not finite", text) for text in sorted(embedded.unusable)
     ]
     notes = {"texts": len(texts), "embedded_now": embedded.n_new, "empty_answers": int("" in found)}
-    return Computed(Streamed(_rows(model, texts, vectors)), aside, notes)
+    return Computed(Streamed(_rows(model, texts, vectors)), rejected, notes)
 
 
 def _predictions(lake: Lake, table: str, model: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Encoders that a study declares: any of transformers or sentence-transformers, as a folder, a package or a hub id.
 
 What belongs here: finding, naming, checking and loading them. What does not: running them (`embedding.encoder`), what is
-declared (`core.retriever_settings`), and the use of their vectors (`retrieval.dense`).
+declared (`core.embedding.settings`), and the use of their vectors (`retrieval.dense`).
 
 Only safetensors are loaded, and no code of the model's repository is run. A folder of sentence-transformers says in
 modules.json what follows the transformer; anything but pooling and normalisation is refused, as the study declares both.
@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.encoder import Encoder
+from dagster_project.core.embedding.settings import PACKAGE, EncoderSettings
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.generation.backends.local.failures import first_line
-from dagster_project.core.generation.backends.local.limits import input_limit
-from dagster_project.core.generation.backends.model_files import ModelFiles
-from dagster_project.core.generation.backends.weights import Weights, check_folder, find_weights
-from dagster_project.core.linear_layers import use_fastest
+from dagster_project.core.models.failures import first_line
+from dagster_project.core.models.limits import input_limit
+from dagster_project.core.models.linear_layers import use_fastest
+from dagster_project.core.models.model_files import ModelFiles
+from dagster_project.core.models.weights import Weights, check_folder, find_weights
 from dagster_project.core.needs import install_command
 from dagster_project.core.progress import Progress
-from dagster_project.core.retriever_settings import PACKAGE, EncoderSettings
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.study.model_paths import folder_of
 from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count

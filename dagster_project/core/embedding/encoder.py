@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.linear_layers import use_fastest
+from dagster_project.core.models.linear_layers import use_fastest
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.threads import thread_count
 
 if TYPE_CHECKING:

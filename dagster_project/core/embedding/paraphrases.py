@@ -20,9 +20,9 @@ from typing import Any
 
 from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.vectors import Vectors
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.questions.chosen import draw
+from dagster_project.core.questions.selection import draw
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
 
 QUESTIONS_A_RELATION = 15
@@ -71,7 +71,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         [lake.content(table) for table in ("questions", "paraphrases")],
         study.seed,
         ENCODER.stamp,
-        code_version(__name__, without=["dagster_project.core.generation"]),
+        code_version(__name__),
     )
     return lake.materialise(_TABLE, stamp, lambda: _compare(study, lake, log))
 

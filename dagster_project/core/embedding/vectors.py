@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.embedding.encoder import ENCODER, load_encoder
 from dagster_project.core.errors import LakeError
-from dagster_project.core.generation.backends.local.placement import find_device, lease_device
+from dagster_project.core.models.placement import find_device, lease_device
+from dagster_project.core.storage.blob_store import BlobStore
 from dagster_project.core.study.models import Model
 
 PART = 4_096

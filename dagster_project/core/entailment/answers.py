@@ -17,8 +17,8 @@ from itertools import permutations
 from dagster_project.core.embedding.answers import compared_tables
 from dagster_project.core.entailment.classifier import Pair
 from dagster_project.core.entailment.scores import Entailments
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
 
 _TABLE = "answer_entailments"
@@ -43,7 +43,7 @@ def compare_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -
         stamp = fingerprint(
             [(table, lake.content(table, model)) for table in tables],
             entailments.stamp,
-            code_version(__name__, without=["dagster_project.core.generation"]),
+            code_version(__name__),
         )
         return lake.materialise(_TABLE, stamp, lambda: _compute(lake, tables, model, entailments), model)
 

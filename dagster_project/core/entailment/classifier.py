@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.generation.backends.local.failures import first_line
-from dagster_project.core.generation.backends.local.limits import input_limit
-from dagster_project.core.generation.backends.local.placement import find_device, lease_device
-from dagster_project.core.generation.backends.local.stepper import padded_batches
-from dagster_project.core.generation.backends.model_files import ModelFiles, find_files
-from dagster_project.core.generation.backends.weights import check_folder, find_weights
+from dagster_project.core.models.batches import padded_batches
+from dagster_project.core.models.failures import first_line
+from dagster_project.core.models.limits import input_limit
+from dagster_project.core.models.model_files import ModelFiles, find_files
+from dagster_project.core.models.placement import find_device, lease_device
+from dagster_project.core.models.weights import check_folder, find_weights
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.model_paths import folder_of
 from dagster_project.core.study.models import Model

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.entailment.classifier import Classifier, Pair, model_of
-from dagster_project.core.fingerprints import code_version
-from dagster_project.core.generation.backends.weights import find_weights
+from dagster_project.core.models.weights import find_weights
+from dagster_project.core.storage.blob_store import BlobStore
+from dagster_project.core.storage.fingerprints import code_version
 from dagster_project.core.study.text_models import Nli
 
 _FILE = "entailments.sqlite"
@@ -37,7 +37,7 @@ class Entailments:
     def __init__(self, cache: Path, nli: Nli, log: logging.Logger) -> None:
         self._model = model_of(nli)
         name, revision = Path(nli.path).name, find_weights(self._model).revision
-        code = code_version(Classifier.__module__, without=["dagster_project.core.generation"])
+        code = code_version(Classifier.__module__)
         self.stamp = f"{name}@{revision[:12]}-{code[:12]}"
         """What computes the probabilities; those of equal stamps are comparable."""
         self.n_new = 0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.storage.lake import Lake, Outcome
 
 _TABLE = "answers"
 _COLUMNS = ["dataset", "prompt", "is_correct"]

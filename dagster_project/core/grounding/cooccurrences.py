@@ -18,12 +18,12 @@ from typing import Any
 import ahocorasick_rs
 import numpy as np
 
-from dagster_project.core.dictionary import FUNCTION_WORDS
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.grounding.corpus import corpus_passages, grounding_of
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.parsing.dictionary import FUNCTION_WORDS
 from dagster_project.core.progress import Progress
 from dagster_project.core.scoring.match import dpr_tokens
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
 
 SUBJECT, TITLES = "subject", "titles"

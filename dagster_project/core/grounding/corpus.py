@@ -22,8 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError, StudyError
-from dagster_project.core.files import STAGING, atomic_file, remove_leftovers
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.grounding.plan import NORMALISATION, WIDTH, Plan, count_grams, planned
 from dagster_project.core.grounding.portrait import (
     Corpus,
@@ -34,7 +32,9 @@ from dagster_project.core.grounding.portrait import (
     read_header,
 )
 from dagster_project.core.grounding.texts import Texts
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.study import Study
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.core.columns import with_constants
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.grounding.corpus import open_of, portrait_fingerprint
 from dagster_project.core.grounding.quip import Quotes, Scorer
 from dagster_project.core.grounding.texts import Texts
-from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
 from dagster_project.core.methods import BACKGROUND
+from dagster_project.core.storage.columns import with_constants
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, Streamed
 from dagster_project.core.study.study import Study
 
 _TABLE = "quip_scores"

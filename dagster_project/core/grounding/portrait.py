@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.files import atomic_file
 from dagster_project.core.grounding.plan import CACHED_PARTS, NORMALISATION, ROOM, WIDTH, Plan
 from dagster_project.core.grounding.texts import NONE, Hasher, Texts
+from dagster_project.core.storage.files import atomic_file
 
 MEMORY = 8 << 30
 """Bytes of a filter that are built in one pass over the texts."""

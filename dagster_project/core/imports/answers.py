@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.facts import file_slice, format_of, read_questions
-from dagster_project.core.imports.formats import AnswerFormat
-from dagster_project.core.imports.places import find_file
+from dagster_project.core.imports.format import AnswerFormat
 from dagster_project.core.imports.records import file_hashes
 from dagster_project.core.imports.results import ImportedAnswer, Questions, questions_by_dataset
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import Results, load_format, slice_of
 from dagster_project.core.study.models import Model
@@ -62,37 +62,37 @@ def _place(study: Study, results: Results) -> Path:
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
     questions = questions_by_dataset(study, lake)
     kept: dict[tuple[str, ...], dict[str, Any]] = {}
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     unread: Counter[str] = Counter()
     known = [method.name for method in study.known_methods]
     for results in model.results:
         asked = _with_rows(study, results, questions[results.dataset])
         found, put_aside = _format(results).read(_place(study, results), results, asked)
-        aside += put_aside
+        rejected += put_aside
         for answer in found:
             if answer.method not in known:
                 reason = f"method {answer.method!r} is not one of: {', '.join(known)}"
-                aside.append(QuarantinedRow(answer.place, reason, answer.text))
+                rejected.append(QuarantinedRow(answer.place, reason, answer.text))
                 continue
             unread.update(answer.unread)
             row = _row(study, model, results, answer)
             key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
             if key in kept:
                 reason = f"answered already: {kept[key]['place']} has the same question; that row is kept"
-                aside.append(QuarantinedRow(answer.place, reason, answer.text))
+                rejected.append(QuarantinedRow(answer.place, reason, answer.text))
             else:
                 kept[key] = row
     if model.results and not kept:
-        first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
+        first = f"; {rejected[0].row_key}: {rejected[0].reason}" if rejected else ""
         raise SourceError(
             f"{study.path}: model {model.name}: its results hold no answer that can be used{first}"
         )
     rows = [kept[key] for key in sorted(kept)]
-    log.info("imported answers of %s: %d, put aside %d", model.name, len(rows), len(aside))
+    log.info("imported answers of %s: %d, rejected: %d", model.name, len(rows), len(rejected))
     if unread:
         named = ", ".join(f"{name} of {n:,} rows" for name, n in unread.items())
         log.warning("imported answers of %s: left out, since it cannot be read: %s", model.name, named)
-    return Computed(rows, aside, _coverage(rows, questions) | ({"unread": dict(unread)} if unread else {}))
+    return Computed(rows, rejected, _coverage(rows, questions) | ({"unread": dict(unread)} if unread else {}))
 
 
 def _numbered(study: Study, results: Results) -> Dataset | None:
@@ -129,7 +129,8 @@ def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -
         )
     own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
     return {
-        **{name: value for name, value in own.items() if name not in ("shots", "unread")},
+        **{name: value for name, value in own.items() if name not in ("shots", "unread", "confidence")},
+        **(dataclasses.asdict(answer.confidence) if answer.confidence else {}),
         "text": _storable(answer.text),
         "background": None if answer.background is None else _storable(answer.background),
         "dataset": results.dataset,

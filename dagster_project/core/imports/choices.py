@@ -1,7 +1,7 @@
 """Answers to multiple-choice questions, as texts: logs hold the letter or the likelihood of each choice.
 
 What belongs here: from numbers of choices (from 0) to the text that is scored. What does not: where a log has them
-(`inspect_logs`, `lm_eval`).
+(`inspect`, `lm_eval`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which column of anybody's table has which meaning: the names that are known, and paths into nested values.
 
 What belongs here: the one table of names, the choice among a file's columns, and values by their path. What does not:
-kinds of files (`table_rows`), and what the meanings do (`table`, `table_answers`).
+kinds of files (`table_rows`), and what the meanings do (`table`, `formats.answers.table`).
 
 `metadata.s_pop` is the value at s_pop of an object in column metadata (an object, a struct, or a text of JSON), unless a
 column has this whole name. A path through a list of objects gives a list.
@@ -40,6 +40,15 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": ("prompt_tokens",),
     "new_tokens": ("new_tokens", "completion_tokens"),
     "latency_ms": ("latency_ms",),
+    "token_probabilities": ("token_probabilities", "token_probs"),
+    "token_log_probabilities": ("token_log_probabilities", "token_logprobs"),
+    "token_entropies": ("token_entropies", "token_entropy"),
+    "confidence_tokens": ("confidence_tokens",),
+    "sum_log_probability": ("sum_log_probability",),
+    "least_probability": ("least_probability",),
+    "first_probability": ("first_probability",),
+    "first_margin": ("first_margin",),
+    "mean_entropy": ("mean_entropy",),
 }  # fmt: skip
 """Meaning → names under which a column is found without key `columns`, in capitals or not; the first is the standard
 one. A prompt has none: other tools call the text of a prompt so, where a study needs its name."""
@@ -47,7 +56,7 @@ one. A prompt has none: other tools call the text of a prompt so, where a study 
 Columns = Mapping[str, bool]
 """Name of a column, or path of a nested one → whether it holds nothing but lists."""
 
-LISTS = ("answers",)
+LISTS = ("answers", "token_probabilities", "token_log_probabilities", "token_entropies")
 """The meanings that a usual name has even where its column holds lists."""
 _DEEPEST = 8
 _SHOWN = 300

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.dumps.decompression import BZIP2, GZIP, beginning
+from dagster_project.core.parsing.decompression import BZIP2, GZIP, beginning
 
 ACCEPT_CUT = "accept_cut_dumps"
 """The key of a study that allows a file to break off."""

@@ -7,12 +7,12 @@ formats (one module each).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.terms import LONGEST_LABEL, clean_term
+from dagster_project.core.parsing.terms import LONGEST_LABEL, clean_term
+from dagster_project.core.storage.lake import QuarantinedRow
 
 SOURCE = "imported"
 LONGEST_QUESTION = 2_000
@@ -59,7 +59,7 @@ class LinkingCounts:
 class ImportedDataset:
     """A file's content. `questions` are rows of lake table questions without `dataset`, by the file's own ids.
 
-    `facts` are (subject_id, property_id, object_id, relation). `aside` holds the rows that could not be used. `linking`
+    `facts` are (subject_id, property_id, object_id, relation). `rejected`: the rows that could not be used. `linking`
     counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
     `patterns` and `candidates` are those of each relation, in the order in which they are numbered and scored.
     `passages` are title and text about an entity. `says` are lines that a person should read. `rows`: number of a row →
@@ -69,7 +69,7 @@ class ImportedDataset:
     questions: dict[str, dict[str, Any]] = field(default_factory=dict)
     entities: dict[str, ImportedEntity] = field(default_factory=dict)
     facts: list[tuple[str, str, str, str]] = field(default_factory=list)
-    aside: list[QuarantinedRow] = field(default_factory=list)
+    rejected: list[QuarantinedRow] = field(default_factory=list)
     linking: dict[str, LinkingCounts] = field(default_factory=dict)
     patterns: dict[str, list[ImportedPattern]] = field(default_factory=dict)
     candidates: dict[str, list[str]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ImportedParaphrases:
     """Question id → template_id → wording, for the questions of a dataset."""
 
     wordings: dict[str, dict[int, str]] = field(default_factory=dict)
-    aside: list[QuarantinedRow] = field(default_factory=list)
+    rejected: list[QuarantinedRow] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -93,6 +93,16 @@ def clean(text: str, longest: int = LONGEST_LABEL) -> str:
     return clean_term(text, longest).text
 
 
-def reasons(aside: Sequence[QuarantinedRow]) -> dict[str, int]:
+def reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, int]:
     """How many rows were put aside for each reason: its words up to the first colon."""
-    return dict(Counter(row.reason.split(":")[0] for row in aside).most_common(10))
+    return dict(Counter(row.reason.split(":")[0] for row in rejected).most_common(10))
+
+
+def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Label or alias → ids of the entities with this name. `entities` are rows with entity_id, label and aliases."""
+    names: dict[str, set[str]] = {}
+    for entity in entities:
+        for name in (entity["label"], *entity["aliases"]):
+            if text := clean(name):
+                names.setdefault(text, set()).add(entity["entity_id"])
+    return names

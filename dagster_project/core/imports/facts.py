@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
-from dagster_project.core.imports.formats import Names, QuestionFormat
-from dagster_project.core.imports.places import find_file
+from dagster_project.core.imports.format import Names, QuestionFormat
 from dagster_project.core.imports.records import file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import QUESTIONS, Import, load_format, slice_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.table import Reading, questions_of
 from dagster_project.core.imports.table_rows import Row, Rows, numbered_objects
 
@@ -28,11 +28,11 @@ def read_objects(
 
     Errors: `SourceError` where the file is neither, or has no question that can be used.
     """
-    aside = Aside(path.name)
-    objects = list(numbered_objects(path, aside))
+    rejected = RejectedRows(path.name)
+    objects = list(numbered_objects(path, rejected))
     keys = _KILT if any(_KILT["question"] in one for _, one in objects) else own
     rows = (Row(number, _values(one, keys), keys) for number, one in objects)
-    return questions_of(path, Rows(keys, rows), aside, Reading(dataset_name, None, "", longest_answer))
+    return questions_of(path, Rows(keys, rows), rejected, Reading(dataset_name, None, "", longest_answer))
 
 
 def _values(one: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
-from dagster_project.core.imports.entity_questions import by_name
+from dagster_project.core.imports.data_files import find_file
+from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases, by_name
 from dagster_project.core.imports.facts import format_of, read_questions
-from dagster_project.core.imports.formats import ParaphraseFormat
-from dagster_project.core.imports.places import find_file
-from dagster_project.core.lake import Lake, QuarantinedRow
+from dagster_project.core.imports.format import ParaphraseFormat
 from dagster_project.core.relations.relation import ALL, SUBJECT
+from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import PARAPHRASES, load_format
 from dagster_project.core.study.study import Study
@@ -34,11 +33,11 @@ def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.
         log.info("%s: %.1f %% of the questions linked to an entity", dataset.name, share)
     for line in found.says:
         log.info("%s: %s", dataset.name, line)
-    if found.aside:
+    if found.rejected:
         log.warning(
-            "%s: %d rows put aside, see quarantine: %s",
+            "%s: %d rows rejected, see quarantine: %s",
             dataset.name,
-            len(found.aside),
+            len(found.rejected),
             found.notes["reasons"],
         )
     return found
@@ -49,15 +48,15 @@ def kept_questions(
 ) -> tuple[list[Mapping[str, Any]], list[QuarantinedRow]]:
     """The questions that can be asked, and those put aside: marts call all relations together `all`."""
     kept: list[Mapping[str, Any]] = []
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     for question in questions:
         relation = question["relation"]
         if relation in ("", ALL):
             reason = f"relation {relation!r}: a name other than that of all relations together was expected"
-            aside.append(QuarantinedRow(question["question_id"], reason, question["question"]))
+            rejected.append(QuarantinedRow(question["question_id"], reason, question["question"]))
         else:
             kept.append(question)
-    return kept, aside
+    return kept, rejected
 
 
 def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
@@ -87,9 +86,11 @@ def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) ->
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
     format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
     found = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
-    if found.aside:
+    if found.rejected:
         reasons = found.notes["paraphrase_reasons"]
-        log.warning("%s: %d wordings put aside, see quarantine: %s", dataset.name, len(found.aside), reasons)
+        log.warning(
+            "%s: %d wordings rejected, see quarantine: %s", dataset.name, len(found.rejected), reasons
+        )
     return found
 
 

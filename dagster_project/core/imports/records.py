@@ -23,7 +23,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.column_names import near
 from dagster_project.core.imports.compressed import hint_of, opened
-from dagster_project.core.imports.left_out import LeftOutPage
+from dagster_project.core.imports.excluded_pages import ExcludedPage
 from dagster_project.core.imports.lines import (
     KEPT_OF_OVERLONG,
     LONGEST_FIELD,
@@ -32,7 +32,7 @@ from dagster_project.core.imports.lines import (
     printed,
     refuse_other_encodings,
 )
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.storage.lake import QuarantinedRow
 
 MOST_ASIDE = 100_000
 """Bad rows of a kind that are kept of a table of questions or answers; the others are counted."""
@@ -45,7 +45,7 @@ _LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would
 
 
 @dataclass
-class Aside:
+class RejectedRows:
     """Rows put aside while a file is read, and the file's name in their keys.
 
     `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
@@ -55,7 +55,7 @@ class Aside:
     name: str
     rows: list[QuarantinedRow] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    keep: Callable[[LeftOutPage], None] | None = None
+    keep: Callable[[ExcludedPage], None] | None = None
     most: int | None = None
     n_rows: int = 0
     _kinds: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ class Aside:
         said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
         return [*self.rows, *(QuarantinedRow(f"{self.name} more rows", reason, "") for reason in said)]
 
-    def leave_out(self, page: LeftOutPage) -> None:
+    def leave_out(self, page: ExcludedPage) -> None:
         """Count a page that has no passages, and hand it on."""
         self.left_out[page.plural] += 1
         if self.keep:
@@ -127,33 +127,37 @@ def check_header(path: Path, delimiter: str, required: Sequence[str], accept_cut
 
 
 def read_delimited(
-    path: Path, delimiter: str, required: Sequence[str], aside: Aside, accept_cut: bool | None = None
+    path: Path,
+    delimiter: str,
+    required: Sequence[str],
+    rejected: RejectedRows,
+    accept_cut: bool | None = None,
 ) -> Iterator[Record]:
-    """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `aside`.
+    """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `rejected`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
-    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `aside`. If it is False, a file whose
-    last row is broken is refused, too.
+    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `rejected`. If it is False, a
+    file whose last row is broken is refused, too.
     """
     with opened(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
         lines = Lines(stream)
         reader = _reader(lines, delimiter)
         columns = _header(path, reader, required)
-        for row, hidden in _rows(path, reader, aside, accept_cut=accept_cut):
+        for row, hidden in _rows(path, reader, rejected, accept_cut=accept_cut):
             values = [value.replace(_LONE_CR, "\r") for value in hidden]
             reason = _fault(values, columns)
             if reason:
                 lines.refuse_cut(path, row, reason, accept_cut=accept_cut)
-                aside.put(row, reason, printed(delimiter.join(values)))
+                rejected.put(row, reason, printed(delimiter.join(values)))
             else:
                 yield Record(row, dict(zip(columns, values, strict=True)))
 
 
 def read_json_lines(
-    path: Path, aside: Aside, accept_cut: bool | None = None
+    path: Path, rejected: RejectedRows, accept_cut: bool | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `aside`.
+    """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `rejected`.
 
     `accept_cut` and errors: as `read_delimited`.
     """
@@ -171,13 +175,13 @@ def read_json_lines(
                 if len(data) == KEPT_OF_OVERLONG + 1:
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
                 lines.refuse_cut(path, number, reason, accept_cut=accept_cut)
-                aside.put(number, reason, printed(line))
+                rejected.put(number, reason, printed(line))
                 continue
             if isinstance(loaded, dict):
                 yield number, loaded
             else:
                 hint = f": {_ONE_A_LINE}" if isinstance(loaded, list) and loaded else ""
-                aside.put(number, f"a JSON object was expected{hint}", printed(line))
+                rejected.put(number, f"a JSON object was expected{hint}", printed(line))
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -233,7 +237,7 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
 
 
 def _rows(
-    path: Path, reader: Any, aside: Aside, *, accept_cut: bool | None
+    path: Path, reader: Any, rejected: RejectedRows, *, accept_cut: bool | None
 ) -> Iterator[tuple[int, list[str]]]:
     row = 0
     while True:
@@ -245,14 +249,14 @@ def _rows(
             return
         except csv.Error as error:
             if "end of data" in str(error) and accept_cut:
-                aside.put(row, f"line {began}: opens a quote that is never closed: the file breaks off")
+                rejected.put(row, f"line {began}: opens a quote that is never closed: the file breaks off")
                 return
             if "end of data" in str(error):
                 raise SourceError(
                     f"{path}: row {row} (line {began}) opens a quote that is never closed; the file may be cut off:"
                     f" fetch it again, or close the quote{hint_of(accept_cut=accept_cut)}"
                 ) from None
-            aside.put(row, f"line {began}: not a row of this format: {error}")
+            rejected.put(row, f"line {began}: not a row of this format: {error}")
             continue
         if values:
             yield row, values

@@ -1,7 +1,7 @@
 """Answers that others generated, as their files hold them: what all result formats share.
 
 What belongs here: the shape of a row, and values as such files write them. What does not: the formats
-(`adaptive_retrieval`, `lm_eval`, `table_answers`, `inspect_logs`), and scoring (`answers`).
+(`adaptive_retrieval`, `lm_eval`, `formats.answers.table`, `inspect`), and scoring (`answers`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import Lake
+from dagster_project.core.scoring.confidence import Confidence
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
@@ -45,6 +46,7 @@ class ImportedAnswer:
     prompt_tokens: int | None = None
     new_tokens: int | None = None
     latency_ms: float | None = None
+    confidence: Confidence | None = None
     unread: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Anybody's questions: a table with columns `question` and `answers`, and what else it has (format `table`).
+"""Anybody's questions: a table with columns `question` and `answers`, and what else it has.
 
 What belongs here: what the columns mean, and which rows cannot be used. What does not: kinds of files and names of
 columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.imports.column_names import unusual
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
@@ -26,24 +25,22 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
-from dagster_project.core.imports.formats import QuestionFormat, separator_key
-from dagster_project.core.imports.records import MOST_ASIDE, Aside, file_hashes
+from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from dagster_project.core.imports.table_rows import (
     RefusedError,
     Row,
     Rows,
-    check_table,
-    columns_key,
     fitting,
     read_table,
     text_of,
 )
+from dagster_project.core.parsing.terms import LONGEST_LABEL
+from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.study.imports import Import
-from dagster_project.core.terms import LONGEST_LABEL
 
 MEANINGS = ("question", "answers", "id", "subject", "relation", "popularity", "passage")
 """What a column may hold."""
-_REQUIRED = ("question", "answers")
+REQUIRED = ("question", "answers")
 
 NO_IDS = "the file has no column id, so an id is made from the dataset's name, the question and its answers"
 
@@ -53,32 +50,32 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
 
     Errors: `SourceError` naming the file where it is no table, lacks a column, or has no row that can be used.
     """
-    aside = Aside(path.name, most=MOST_ASIDE)
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
     options = dict(declared.options)
-    table = read_table(path, dict(options["columns"]), MEANINGS, _REQUIRED, aside)
+    table = read_table(path, dict(options["columns"]), MEANINGS, REQUIRED, rejected)
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
-    found = questions_of(path, table, aside, Reading(dataset_name, options["separator"], file_id))
+    found = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
     found.says[:0] = unusual(table.columns, dict(options["columns"]))
     return found
 
 
-def questions_of(path: Path, table: Rows, aside: Aside, read: Reading) -> ImportedDataset:
+def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading) -> ImportedDataset:
     """The questions in the rows of a file. Errors: `SourceError` where no row can be used."""
     for row in table.rows:
         try:
             read.add(row)
         except RefusedError as refused:
-            aside.put(row.number, str(refused), row.values)
+            rejected.put(row.number, str(refused), row.values)
     dataset = read.dataset
     if not dataset.questions:
-        first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
+        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
-    dataset.aside.extend(aside.told())
+    dataset.rejected.extend(rejected.told())
     dataset.says.extend(_lacks(table.columns, dataset))
     dataset.notes.update(
-        rows=len(dataset.questions) + aside.n_rows,
-        put_aside=aside.n_rows,
-        reasons=reasons(aside.rows),
+        rows=len(dataset.questions) + rejected.n_rows,
+        put_aside=rejected.n_rows,
+        reasons=reasons(rejected.rows),
         says=dataset.says,
     )
     return dataset
@@ -201,13 +198,3 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
         if n:
             lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
     return lines
-
-
-FORMAT = QuestionFormat(
-    read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
-    names_entities=True,
-    invents_ids=True,
-    keys={"columns": columns_key(MEANINGS), "separator": separator_key},
-    check=lambda path, declared: check_table(path, declared, MEANINGS, _REQUIRED),
-)
-"""`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""

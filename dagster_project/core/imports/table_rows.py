@@ -1,7 +1,8 @@
 """Anybody's files as rows: CSV, TSV, JSON lines, a JSON list or Parquet, plain or packed, with columns of any name.
 
 What belongs here: which kind a file is, and single values. What does not: which column has which meaning
-(`column_names`), the meanings of questions (`table`) and of answers (`table_answers`), and lines of text (`records`).
+(`column_names`), the meanings of questions (`table`) and of answers (`formats.answers.table`), and lines of text
+(`records`).
 
 The file's first bytes say which kind it is, its name does not matter.
 """
@@ -21,13 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.beginnings import PARQUET, columns_at_beginning, columns_of_schema
+from dagster_project.core.imports.column_checks import PARQUET, columns_at_beginning, columns_of_schema
 from dagster_project.core.imports.column_names import chosen_columns, columns_of_object, value_at
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.dataset import clean
-from dagster_project.core.imports.records import Aside, header_of, read_delimited, read_json_lines
+from dagster_project.core.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
+from dagster_project.core.parsing.terms import LONGEST_LABEL
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.terms import LONGEST_LABEL
 
 LONGEST_ID = 100
 _LARGEST_COUNT = 2**31 - 1
@@ -133,9 +134,9 @@ def read_table(
     declared: Mapping[str, str | None],
     meanings: Sequence[str],
     required: Sequence[str],
-    aside: Aside,
+    rejected: RejectedRows,
 ) -> Rows:
-    """The rows of a file. Those that are broken go to `aside` while the rows are taken.
+    """The rows of a file. Those that are broken go to `rejected` while the rows are taken.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
@@ -149,7 +150,7 @@ def read_table(
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
         found = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
-        found = list(numbered_objects(path, aside))
+        found = list(numbered_objects(path, rejected))
         there: dict[str, bool] = {}
         for name, is_list in (column for _, row in found for column in columns_of_object(row)):
             there[name] = there.get(name, True) and is_list
@@ -157,25 +158,25 @@ def read_table(
     else:
         delimiter, header = header_of(path)
         columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
-        records = read_delimited(path, delimiter, _whole(columns, header), aside)
+        records = read_delimited(path, delimiter, _whole(columns, header), rejected)
         found = ((record.row, record.fields) for record in records)
     return Rows(columns, (_row(number, fields, columns) for number, fields in found))
 
 
-def numbered_objects(path: Path, aside: Aside) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The objects of a JSON list, or of JSON lines, with their numbers from 1. Errors: `SourceError`."""
     with opened(path) as stream:
         is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
         stream.seek(0)
         listed = _json(path, stream.read()) if is_list else None
     if listed is None:
-        yield from read_json_lines(path, aside)
+        yield from read_json_lines(path, rejected)
         return
     for number, one in enumerate(listed, 1):
         if isinstance(one, Mapping):
             yield number, one
         else:
-            aside.put(number, "an object was expected", one)
+            rejected.put(number, "an object was expected", one)
 
 
 def _json(path: Path, content: bytes) -> list[Any]:

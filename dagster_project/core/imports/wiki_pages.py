@@ -1,7 +1,7 @@
 """The articles in a part of a wiki's XML dump (mwxml).
 
 What belongs here: which pages are articles, and what a dump says about them. What does not: reading dumps in parts
-(`imports.wikipedia_xml`), wikitext (`imports.wikitext`). A process of its own may read a part, so this module imports
+(`wikipedia_xml`), wikitext (`imports.wikitext`). A process of its own may read a part, so this module imports
 little.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import ParseError
 
-from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
+from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from dagster_project.core.imports.page_kinds import is_disambiguation, is_redirect, redirect_target
 from dagster_project.core.imports.wikitext import Section, sections_or_reason
 
@@ -49,7 +49,7 @@ class Part:
 
     n_pages: int = 0
     articles: list[Article] = field(default_factory=list)
-    pages: list[LeftOutPage] = field(default_factory=list)
+    pages: list[ExcludedPage] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Part) -> None:
@@ -129,13 +129,13 @@ def _read(head: bytes, pages: bytes) -> Part:
     return part
 
 
-def _left_out(page: Any, text: str, place: int, *, first_letter: bool) -> LeftOutPage | None:
+def _left_out(page: Any, text: str, place: int, *, first_letter: bool) -> ExcludedPage | None:
     """The page, if it is no article."""
     title = page.title or ""
     if page.redirect is not None or is_redirect(text):
         target, section = redirect_target(text, page.redirect, first_letter=first_letter)
-        return LeftOutPage(place, title, REDIRECT, target, section)
-    return LeftOutPage(place, title, DISAMBIGUATION) if is_disambiguation(title, text) else None
+        return ExcludedPage(place, title, REDIRECT, target, section)
+    return ExcludedPage(place, title, DISAMBIGUATION) if is_disambiguation(title, text) else None
 
 
 def _hidden(site_info: Any) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Questions, built from the lake's facts or read from imported files (SPEC §1).
 
 What belongs here: which questions a dataset has, and their gold answers. What does not: templates (`relations`),
-reading files (`imports`), which of its questions a dataset asks (`chosen`), popularity (joined in dbt), prompts
+reading files (`imports`), which of its questions a dataset asks (`selection`), popularity (joined in dbt), prompts
 (`generation.prompts`).
 
 A question needs no subject and no relation, since an imported file may give neither. Both are null then.
@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
 from dagster_project.core.imports.facts import file_slice
 from dagster_project.core.imports.questions import imported_questions, kept_questions
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.questions.chosen import choice_slice, chosen_questions, relation_order
+from dagster_project.core.questions.selection import choice_slice, chosen_questions, relation_order
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.study import Study
-from dagster_project.core.wikimedia.asked import asked_entities, asked_facts, sample_content
+from dagster_project.core.wikimedia.selected_facts import asked_entities, sample_content, selected_facts
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
     if not rows and study.datasets_of_source:
         raise LakeError(
             f"{study.path}: no question can be asked: the lake has no fact of its datasets' relations with "
-            f"labelled subject and object ({len(built.quarantined)} put aside); check the source"
+            f"labelled subject and object ({len(built.quarantined)} rejected); check the source"
         )
     for dataset in study.datasets_of_files:
         found = imported_questions(study, dataset, lake, log)
@@ -95,9 +95,9 @@ def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Compute
         asked, unknown = chosen_questions(study, dataset, kept, log)
         rows += _asked(dataset, len(found.questions), asked, log)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
-        built.quarantined += [*found.aside, *refused, *unknown]
+        built.quarantined += [*found.rejected, *refused, *unknown]
     rows.sort(key=_order)
-    log.info("questions: %d, put aside %d", len(rows), len(built.quarantined))
+    log.info("questions: %d, rejected: %d", len(rows), len(built.quarantined))
     return Computed(rows, built.quarantined, notes)
 
 
@@ -138,7 +138,7 @@ def _build(relations: list[Relation], study: Study, lake: Lake) -> _Built:
         for row in _terms(study, lake).to_pylist()
     }
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in asked_facts(study, lake, ["subject_id", "property_id", "object_id"]).to_pylist():
+    for row in selected_facts(study, lake, ["subject_id", "property_id", "object_id"]).to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
     by_property = {relation.property_id: relation for relation in relations}
     built = _Built()

@@ -1,7 +1,7 @@
 """The candidates of a study's sample of facts, and what became of each (SPEC §1).
 
 What belongs here: lake table candidate_triples. What does not: the rule (`sampling`), how frequent subjects are
-(`frequencies`), which questions the sample leads to (`wikimedia.asked`).
+(`frequencies`), which questions the sample leads to (`wikimedia.selected_facts`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.questions.sampling import (
     ALIAS_FREQUENCY,
     FREQUENCIES,
@@ -24,11 +22,13 @@ from dagster_project.core.questions.sampling import (
     median_factor,
     sample_triples,
 )
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.source import FactSample
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.wikimedia.asked import CANDIDATES as TABLE
-from dagster_project.core.wikimedia.asked import KEPT
+from dagster_project.core.wikimedia.selected_facts import CANDIDATES as TABLE
+from dagster_project.core.wikimedia.selected_facts import KEPT
 
 
 def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:

@@ -1,7 +1,7 @@
 """The patterns and candidates of imported cloze queries (SPEC §8).
 
 What belongs here: lake tables patterns and candidates. What does not: the files (`imports.pararel`), the wordings of
-single questions (`reword`), and scoring candidates (`generation.tasks.candidate_answers`).
+single questions (`paraphrases`), and scoring candidates (`generation.tasks.candidate_answers`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import logging
 from functools import partial
 from typing import Any
 
-from dagster_project.core.cloze import article_before_object, prefix_of
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.facts import file_slice, format_of, read_questions
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.relations.cloze import article_before_object, prefix_of
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.study import Study
 

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.records import file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.questions.sampling import ALIAS_FREQUENCY, PAGE_VIEWS, SITELINKS, known
 from dagster_project.core.questions.sampling import FREQUENCIES as TABLE
 from dagster_project.core.questions.text_matches import count_names, text_files
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.lake_rows import content_hash
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.wikimedia import page_view_origins
@@ -93,7 +93,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
             )
         computed = _computed(subjects, PAGE_VIEWS, known(views), found.origin, month=month)
         notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **found.notes}
-        return Computed(computed.rows, found.aside, notes)
+        return Computed(computed.rows, found.rejected, notes)
 
     outcome = lake.materialise(TABLE, stamp, compute)
     finish_stage(study.home, stamp)
@@ -141,9 +141,9 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
         "occurrences_as_whole_words": int(counts.whole_words.sum()),
         "occurrences_anywhere": int(counts.anywhere.sum()),
         "subjects_never_named": int((chosen == 0).sum()),
-        **counts.aside.notes(),
+        **counts.rejected.notes(),
     }
-    return Computed(computed.rows, counts.aside.rows, {**computed.notes, **notes})
+    return Computed(computed.rows, counts.rejected.rows, {**computed.notes, **notes})
 
 
 def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:

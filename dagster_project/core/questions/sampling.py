@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.wikimedia.asked import KEPT
+from dagster_project.core.wikimedia.selected_facts import KEPT
 
 FREQUENCIES = "subject_frequencies"
 PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"

@@ -25,9 +25,9 @@ from typing import IO
 import numpy as np
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.parsing.line_files import RejectedRows
+from dagster_project.core.parsing.rdf import open_decompressed
 from dagster_project.core.progress import Progress
-from dagster_project.core.rdf import open_decompressed
-from dagster_project.core.wikimedia.dumps.files import Aside
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file
@@ -44,7 +44,7 @@ class NameCounts:
     whole_words: np.ndarray
     anywhere: np.ndarray
     n_bytes: int
-    aside: Aside
+    rejected: RejectedRows
 
 
 def text_files(place: Path) -> list[Path]:
@@ -72,22 +72,22 @@ def count_names(
     passes, so that memory is bounded.
     Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all files are empty.
     """
-    counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, Aside())
+    counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, RejectedRows())
     groups = _groups(names, names_at_once)
     for number, (first, last) in enumerate(groups, 1):
         which = f", pass {number} of {len(groups)}" if len(groups) > 1 else ""
         progress = Progress(log, f"MB of text searched for {last - first:,} names{which}")
         finder = _Finder(names[first:last])
-        n_bytes, aside = 0, Aside()
+        n_bytes, rejected = 0, RejectedRows()
         for file in files:
-            for window, low, high in _windows(_blocks(file, aside, block), finder.longest):
+            for window, low, high in _windows(_blocks(file, rejected, block), finder.longest):
                 whole, every = finder.find(window, low, high)
                 counts.whole_words[first:last] += whole
                 counts.anywhere[first:last] += every
                 n_bytes += high - low
                 progress.add(n_bytes // 10**6 - (n_bytes - high + low) // 10**6)
         progress.done()
-        counts.n_bytes, counts.aside = n_bytes, aside
+        counts.n_bytes, counts.rejected = n_bytes, rejected
     if names and not counts.n_bytes:
         raise SourceError(f"{files[0]}: the text sample is empty: nothing can be counted in it")
     return counts
@@ -177,12 +177,12 @@ def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int
         yield window, low, len(window)
 
 
-def _blocks(path: Path, aside: Aside, size: int) -> Iterator[bytes]:
+def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
     """The text of a file in pieces. Errors: `SourceError`."""
     n_bytes = 0
     try:
         with open_decompressed(path) as stream:
-            for block in _json_texts(stream, path, aside) if _is_json(path) else _pieces(stream, size):
+            for block in _json_texts(stream, path, rejected) if _is_json(path) else _pieces(stream, size):
                 if not n_bytes and block.startswith(_MARKS_OF_UTF_16):
                     raise SourceError(f"{path}: is UTF-16, not UTF-8: convert it, as iconv does")
                 n_bytes += len(block)
@@ -204,7 +204,7 @@ def _is_json(path: Path) -> bool:
     return path.name.removesuffix(".gz").removesuffix(".bz2").endswith((".json", ".jsonl"))
 
 
-def _json_texts(stream: IO[bytes], path: Path, aside: Aside) -> Iterator[bytes]:
+def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows) -> Iterator[bytes]:
     """Key `text` of each line, as in C4. Lines without it are put aside."""
     held, size, number = [], 0, 0
     while line := stream.readline(_LONGEST_LINE):
@@ -218,7 +218,7 @@ def _json_texts(stream: IO[bytes], path: Path, aside: Aside) -> Iterator[bytes]:
             held.append(text.encode("utf-8", "replace") + b"\n")
             size += len(held[-1])
         elif line.strip():
-            aside.add(f"{path.name} line {number}", "line is no JSON object with a text", line)
+            rejected.add(f"{path.name} line {number}", "line is no JSON object with a text", line)
         if size >= _BLOCK:
             yield b"".join(held)
             held, size = [], 0

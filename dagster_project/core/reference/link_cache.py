@@ -1,6 +1,6 @@
 """The answers of a linking service, stored for all studies of one home: each text is sent once.
 
-What belongs here: one entry per text, stored before the next request. What does not: the file (`core.blob_store`),
+What belongs here: one entry per text, stored before the next request. What does not: the file (`storage.blob_store`),
 requests (`reference.tagme`), thresholds (all annotations are stored, so that another threshold needs no new requests).
 No token is stored.
 """
@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dagster_project.core.blob_store import BlobStore
 from dagster_project.core.reference.tagme import LANGUAGE, Annotation
+from dagster_project.core.storage.blob_store import BlobStore
 
 
 class LinkCache:

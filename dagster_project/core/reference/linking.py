@@ -11,13 +11,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.dataset import LinkingCounts
 from dagster_project.core.imports.facts import file_slice, format_of
 from dagster_project.core.imports.questions import linked_questions
-from dagster_project.core.lake import WHOLE, Computed, Lake, Outcome
 from dagster_project.core.reference.mentions import NAMES, TAGME
 from dagster_project.core.reference.service import row_key
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import WHOLE, Computed, Lake, Outcome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.study import Study
 
@@ -32,8 +32,8 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     files = [[d.name, d.relations, file_slice(study, d)] for d in datasets]
     entities = [lake.content("entities", part) for part in lake.partitions("entities")] if datasets else []
     references = [lake.content("reference_questions"), lake.content("reference_mentions")]
-    aside = lake.stamp("quarantine", _ASIDE)
-    references += [aside.content] if aside else []
+    rejected = lake.stamp("quarantine", _ASIDE)
+    references += [rejected.content] if rejected else []
     linkers = [[one.name, one.tagme is not None] for one in study.reference_questions]
     stamp = fingerprint("entity_linking", files, entities, references, linkers, code_version(__name__))
 
@@ -60,11 +60,11 @@ def _of_references(study: Study, lake: Lake) -> Iterator[dict[str, Any]]:
         key = row["dataset"], row["question_id"]
         named[key] = named.get(key, False) or bool(row["entity_id"] or row["article_title"])
     is_aside = _ASIDE in lake.partitions("quarantine")
-    aside = set(lake.read("quarantine", _ASIDE)["row_key"].to_pylist()) if is_aside else set()
+    rejected = set(lake.read("quarantine", _ASIDE)["row_key"].to_pylist()) if is_aside else set()
     for one in study.reference_questions:
         ids = [row["question_id"] for row in questions if row["dataset"] == one.name]
         found = [named.get((one.name, question_id)) for question_id in ids]
-        n_aside = sum(row_key(one.name, question_id) in aside for question_id in ids)
+        n_aside = sum(row_key(one.name, question_id) in rejected for question_id in ids)
         counts = LinkingCounts(
             len(found), found.count(True), found.count(None) - n_aside, found.count(False), n_aside
         )

@@ -11,15 +11,15 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.dictionary import Dictionary
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.imports.entity_questions import by_name
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.imports.dataset import by_name
+from dagster_project.core.parsing.dictionary import Dictionary
 from dagster_project.core.reference.service import linked_by_service, service_name
 from dagster_project.core.reference.tagme import Annotation
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 from dagster_project.core.study.study import Study
-from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.transfer.client import HttpClient
 
 TAGME, NAMES = "tagme", "names"
 
@@ -46,7 +46,7 @@ def link_reference_questions(
 
 def _compute(study: Study, lake: Lake, log: logging.Logger, client: HttpClient | None) -> Computed:
     rows: list[dict[str, Any]] = []
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     notes: dict[str, Any] = {}
     columns = ["entity_id", "label", "aliases", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist() if study.reference_questions else []
@@ -55,11 +55,11 @@ def _compute(study: Study, lake: Lake, log: logging.Logger, client: HttpClient |
         questions = {row["question_id"]: row["question"] for row in asked if row["dataset"] == one.name}
         found, put_aside = _linked(study, one, questions, entities, log, client)
         rows += [{"dataset": one.name, **row} for row in found]
-        aside += put_aside
+        rejected += put_aside
         n_linked = len({row["question_id"] for row in found if row["entity_id"] or row["article_title"]})
         notes[one.name] = {"questions": len(questions), "linked": n_linked, "mentions": len(found)}
         log.info("%s: %d of %d reference questions linked to an entity", one.name, n_linked, len(questions))
-    return Computed(rows, aside, notes)
+    return Computed(rows, rejected, notes)
 
 
 def _linked(
@@ -72,8 +72,8 @@ def _linked(
 ) -> tuple[list[dict[str, Any]], list[QuarantinedRow]]:
     if one.tagme is None:
         return list(by_names(questions, entities)), []
-    answers, aside = linked_by_service(study, one.name, one.tagme, questions, log, client)
-    return list(by_titles(answers, one.tagme.min_rho, entities)), aside
+    answers, rejected = linked_by_service(study, one.name, one.tagme, questions, log, client)
+    return list(by_titles(answers, one.tagme.min_rho, entities)), rejected
 
 
 def by_names(questions: Mapping[str, str], entities: Entities) -> Iterator[dict[str, Any]]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, clean, reasons
-from dagster_project.core.imports.places import find_file
-from dagster_project.core.imports.records import Aside, file_hashes, read_json_lines
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.imports.records import RejectedRows, file_hashes, read_json_lines
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.study import Study
 
 
@@ -30,13 +30,13 @@ def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) ->
 
     def compute() -> Computed:
         rows: list[dict[str, Any]] = []
-        aside: list[QuarantinedRow] = []
+        rejected: list[QuarantinedRow] = []
         for name, path in places.items():
             found, put_aside = read_nq_open(path)
-            log.info("%s: %d reference questions, put aside %d", name, len(found), len(put_aside))
+            log.info("%s: %d reference questions, rejected: %d", name, len(found), len(put_aside))
             rows += [{"dataset": name, **row} for row in found]
-            aside += put_aside
-        return Computed(rows, aside, {"reasons": reasons(aside)} if aside else {})
+            rejected += put_aside
+        return Computed(rows, rejected, {"reasons": reasons(rejected)} if rejected else {})
 
     stamp = fingerprint("reference_questions", files, code_version(__name__))
     return lake.materialise("reference_questions", stamp, compute)
@@ -49,24 +49,24 @@ def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]
     """
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file, as in NQ-open.dev.jsonl")
-    aside = Aside(path.name)
+    rejected = RejectedRows(path.name)
     rows: list[dict[str, Any]] = []
     line_of: dict[str, int] = {}
-    for number, item in read_json_lines(path, aside):
+    for number, item in read_json_lines(path, rejected):
         fault = _fault(item)
         question = "" if fault else clean(item["question"], LONGEST_QUESTION)
         if not fault and question in line_of:
             fault = f"repeated question: line {line_of[question]} has it already and is kept"
         if fault:
-            aside.put(number, fault, item)
+            rejected.put(number, fault, item)
             continue
         line_of[question] = number
         golds = list(dict.fromkeys(text for answer in item["answer"] if (text := clean(answer))))
         rows.append({"question_id": str(number), "question": question, "gold_answers": golds})
     if not rows:
-        first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
+        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
-    return rows, aside.rows
+    return rows, rejected.rows
 
 
 def _fault(item: Mapping[str, Any]) -> str | None:

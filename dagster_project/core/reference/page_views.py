@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import page_view_origins
 from dagster_project.core.wikimedia.page_view_origins import page_views_slice

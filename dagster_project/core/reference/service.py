@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.http import is_loopback
-from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.needs import Need
 from dagster_project.core.progress import Progress
 from dagster_project.core.reference.link_cache import LinkCache
 from dagster_project.core.reference.tagme import SERVICE, Annotation, annotate, token_of
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.reference_questions import TAGME_URL, TagMe
 from dagster_project.core.study.study import Study
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.failures import RefusedRequestError
+from dagster_project.core.transfer.http import is_loopback
 from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import check_contact, open_services
-from dagster_project.core.wikimedia.transport.failures import RefusedRequestError
-from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _MOST_FAILURES_IN_A_ROW = 3
 _REFUSES_THE_TEXT = (400, 413, 414, 422)  # any other 4xx refuses the token or the client
@@ -56,7 +56,7 @@ def linked_by_service(
     with LinkCache(study.home.cache / "links", service_name(study, tagme)) as cache:
         known = cache.find(set(questions.values()))
         missing = {key: text for key, text in questions.items() if text not in known}
-        aside: list[QuarantinedRow] = []
+        rejected: list[QuarantinedRow] = []
         if missing:
             log.info(
                 "%s: %d questions to link, %d linked before",
@@ -65,9 +65,9 @@ def linked_by_service(
                 len(questions) - len(missing),
             )
             with _service(study, name, tagme, client) as ask:
-                answered, aside = _asked(ask, name, missing, cache, log)
+                answered, rejected = _asked(ask, name, missing, cache, log)
             known.update(answered)
-    return {key: known[text] for key, text in questions.items() if text in known}, aside
+    return {key: known[text] for key, text in questions.items() if text in known}, rejected
 
 
 def needs_of_links(study: Study) -> Iterator[Need]:
@@ -104,7 +104,7 @@ def _asked(
     """Send one question after another; a question whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
     found: dict[str, list[Annotation]] = {}
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     n_failed_in_a_row, left = 0, []
     for question_id, text in questions.items():
         try:
@@ -114,7 +114,7 @@ def _asked(
             if n_failed_in_a_row == _MOST_FAILURES_IN_A_ROW:
                 raise
             if isinstance(error, RefusedRequestError) and error.status in _REFUSES_THE_TEXT:
-                aside.append(QuarantinedRow(row_key(name, question_id), f"not linked: {error}", text))
+                rejected.append(QuarantinedRow(row_key(name, question_id), f"not linked: {error}", text))
             else:
                 left.append(error)
             continue
@@ -127,7 +127,7 @@ def _asked(
             f"{name}: {len(left)} of {len(questions)} questions are not linked yet; the other links are kept; run"
             f" again to link only these (the first: {left[0]})"
         )
-    return found, aside
+    return found, rejected
 
 
 def row_key(name: str, question_id: str) -> str:

@@ -1,7 +1,7 @@
 """A TagMe-compatible service: requests, answers, and a token that no message shows.
 
 What belongs here: the protocol (`POST <url>` with text, lang and gcube-token; annotations with spot, start, end,
-link_probability, rho, title and id). What does not: requests and retries (`wikimedia.transport.http`), stored answers
+link_probability, rho, title and id). What does not: requests and retries (`transfer.client`), stored answers
 (`reference.link_cache`), and the use of links (`reference.mentions`). The token is sent in the request's body, never
 in an address.
 """
@@ -16,8 +16,8 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import clean
 from dagster_project.core.study.reference_questions import TagMe
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import Service
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.limits import Service
 
 SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
 LANGUAGE = "en"  # the language of the Wikipedia whose page views are counted

@@ -1,4 +1,4 @@
-"""What a relation is: the one record that all sets of relations are made of.
+"""The record of a relation, which all sets of relations use.
 
 What belongs here: the record, and filling its templates. What does not: the sets (`popqa`, `entity_questions`), which
 sets there are (`sets`), and other wordings of a question (`paraphrases`).

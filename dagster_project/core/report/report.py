@@ -16,7 +16,6 @@ from typing import Any
 
 import duckdb
 
-from dagster_project.core.files import atomic_file
 from dagster_project.core.progress import Progress
 from dagster_project.core.report.charts import ROLES, Dimensions, worded
 from dagster_project.core.report.figure import Figure
@@ -34,6 +33,7 @@ from dagster_project.core.report.rows import (
     read_dimensions,
     read_figure,
 )
+from dagster_project.core.storage.files import atomic_file
 
 _LOG = logging.getLogger("longtail")
 

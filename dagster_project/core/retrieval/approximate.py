@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from dagster_project.core.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
 from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.passage_vectors import read_vectors
-from dagster_project.core.retriever_settings import SEARCH_KEYS, Hnsw, IvfPq
+from dagster_project.core.storage.whole_files import remove, whole
 from dagster_project.core.threads import thread_count
-from dagster_project.core.whole_files import remove, whole
 
 PIECE_PARTS = 10
 """Parts of vectors in a piece: 250,000 passages."""

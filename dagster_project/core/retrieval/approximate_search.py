@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from dagster_project.core.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
 from dagster_project.core.retrieval.approximate import index_files
 from dagster_project.core.retrieval.nearest import SPARE, Nearest, rounded
 from dagster_project.core.retrieval.passage_vectors import read_rows
-from dagster_project.core.retriever_settings import SEARCH_KEYS, Hnsw, IvfPq
 from dagster_project.core.threads import thread_count
 
 _QUESTIONS_AT_ONCE = 4_096

@@ -1,7 +1,7 @@
 """What a retriever is: its base class, and what goes in and out of it.
 
 What belongs here: the types that every retriever shares, and finding a retriever's class. What does not: how passages
-are made (`passages`), where indexes are kept (`indexes`), and which retrievers there are (`core.methods`).
+are made (`passages`), where indexes are kept (`indexes`), and which retrievers there are (`retrievers`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.methods import Method
-from dagster_project.core.retrieval.stored_passages import StoredPassages
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dagster_project.core.retrieval.stored_passages import StoredPassages
 
 
 @dataclass(frozen=True)

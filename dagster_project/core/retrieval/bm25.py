@@ -22,7 +22,7 @@ from dagster_project.core.needs import check_package
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.retrieval.bm25_shards import Shard, added_to_all, build_shards, open_shard
-from dagster_project.core.retriever_settings import WITH_DELTA, Bm25Settings
+from dagster_project.core.retrieval.retrievers.bm25 import WITH_DELTA, Bm25Settings
 from dagster_project.core.threads import thread_count
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dagster_project.core.retriever_settings import Bm25Settings
+from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 
 _IDF: Mapping[str, Callable[[int, int], float]] = {
     "lucene": lambda n, of: math.log(1 + (of - n + 0.5) / (n + 0.5)),

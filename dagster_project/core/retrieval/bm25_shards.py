@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.files import remove_leftovers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.bm25_formulas import idf, share, share_without
+from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
-from dagster_project.core.retriever_settings import Bm25Settings
-from dagster_project.core.whole_files import remove, whole, write_array
+from dagster_project.core.storage.files import remove_leftovers
+from dagster_project.core.storage.whole_files import remove, whole, write_array
 
 _FREQUENCIES = "frequencies.arrow"
 _TOKENS = "tokens.arrow"

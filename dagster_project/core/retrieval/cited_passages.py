@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
-from dagster_project.core.lake_rows import PART_ROWS
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, Streamed
+from dagster_project.core.storage.lake_rows import PART_ROWS
 from dagster_project.core.study.study import Study
 
 _TABLE = "cited_passages"

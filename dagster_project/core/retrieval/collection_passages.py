@@ -13,13 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.imports.formats import CollectedText, CollectionFormat
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.format import CollectedText, CollectionFormat
+from dagster_project.core.imports.records import RejectedRows
+from dagster_project.core.parsing.terms import clean_term
+from dagster_project.core.retrieval.excluded_pages import LONGEST_TITLE
 from dagster_project.core.retrieval.first_rows import FirstRows
-from dagster_project.core.retrieval.left_out_pages import LONGEST_TITLE
 from dagster_project.core.retrieval.splitting import passages_of
 from dagster_project.core.study.imports import COLLECTIONS, Collection, load_format
-from dagster_project.core.terms import clean_term
 
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
@@ -64,7 +64,7 @@ class CollectedPassage:
         }
 
 
-def passages_in(collection: Collection, place: Path, aside: Aside) -> Iterator[CollectedPassage]:
+def passages_in(collection: Collection, place: Path, rejected: RejectedRows) -> Iterator[CollectedPassage]:
     """The passages of a file.
 
     A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
@@ -72,7 +72,7 @@ def passages_in(collection: Collection, place: Path, aside: Aside) -> Iterator[C
     """
     format_ = format_of(collection)
     positions: Counter[str] = Counter()
-    for found, title, name, texts in _texts(format_, collection, place, aside):
+    for found, title, name, texts in _texts(format_, collection, place, rejected):
         for text in texts:
             position = positions[title]
             positions[title] += 1
@@ -82,11 +82,11 @@ def passages_in(collection: Collection, place: Path, aside: Aside) -> Iterator[C
 
 
 def _texts(
-    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+    format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
     """(what the file says, title, id, texts) of the rows that can be used; of rows with the same id the first."""
     known = FirstRows()
-    usable = _usable(format_, collection, place, aside)
+    usable = _usable(format_, collection, place, rejected)
     while some := list(islice(usable, AT_ONCE)):
         rows = [found.row for found, *_ in some]
         firsts = rows if format_.gives_articles else known.of([name for _, _, name, _ in some], rows)
@@ -94,18 +94,20 @@ def _texts(
             if first == one[0].row:
                 yield one
             else:
-                _put_aside(aside, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept")
+                _put_aside(
+                    rejected, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept"
+                )
 
 
 def _usable(
-    format_: CollectionFormat, collection: Collection, place: Path, aside: Aside
+    format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
-    for found in format_.read(place, aside, **dict(collection.options)):
+    for found in format_.read(place, rejected, **dict(collection.options)):
         title, name = _cleaned(found.title), clean_term(found.id).text
         texts = [text for cut in _cut(found, format_) if (text := _cleaned(cut))]
         reason = _fault(title, name, texts)
         if reason:
-            _put_aside(aside, found, reason)
+            _put_aside(rejected, found, reason)
         else:
             yield replace(found, section=_cleaned(found.section or "") or None), title, name, texts
 
@@ -114,8 +116,8 @@ def _cleaned(text: str) -> str:
     return clean_term(text, len(text)).text
 
 
-def _put_aside(aside: Aside, found: CollectedText, reason: str) -> None:
-    aside.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
+def _put_aside(rejected: RejectedRows, found: CollectedText, reason: str) -> None:
+    rejected.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
 
 
 def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.facts import entity_files_slice
-from dagster_project.core.imports.places import find_file
-from dagster_project.core.imports.records import Aside, file_hashes
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
+from dagster_project.core.imports.records import RejectedRows, file_hashes
 from dagster_project.core.retrieval.collection_passages import (
     AT_ONCE,
     COLLECTION_BITS,
@@ -32,20 +30,22 @@ from dagster_project.core.retrieval.collection_passages import (
     format_of,
     passages_in,
 )
+from dagster_project.core.retrieval.excluded_pages import ExcludedPages, discard_unless_paired
 from dagster_project.core.retrieval.first_rows import FirstRows
 from dagster_project.core.retrieval.given_passages import given_passages
-from dagster_project.core.retrieval.left_out_pages import LeftOutPages, discard_unless_paired
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.imports import COLLECTIONS, slice_of
 from dagster_project.core.study.study import Study
 
 _MOST_ASIDE = 1_000  # rows of a kind that are kept of a file in quarantine
-_COUNTED = ("passages", "linked to an entity", "known already", "rows put aside")
+_COUNTED = ("passages", "linked to an entity", "known already", "rows rejected")
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """Write lake table `passages` from the study's collections, in their order, and from the texts beside questions; and
-    before it, from the same pass, table `left_out_pages`.
+    before it, from the same pass, table `excluded_pages`.
 
     If several passages have the same title and text, the first is kept; the others are put aside. Errors: `SourceError`
     where a file is missing, cannot be read, or has no passage; `LakeError` without entities. A quick run keeps only
@@ -82,18 +82,18 @@ def entities_by_title(entities: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 @dataclass
 class _Joined:
-    """The passages of all collections, one after the other; `aside` and `notes` fill as they are read."""
+    """The passages of all collections, one after the other; `rejected` and `notes` fill as they are read."""
 
     study: Study
     entity_of: Mapping[str, str]
     known_entities: Set[str]
-    left_out: LeftOutPages
+    left_out: ExcludedPages
     log: logging.Logger
-    aside: list[QuarantinedRow] = field(default_factory=list)
+    rejected: list[QuarantinedRow] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
     def rows(self, stamp: str) -> Iterator[dict[str, Any]]:
-        """The rows of lake table `passages`, those of a quick run where it is one. Then table `left_out_pages` is
+        """The rows of lake table `passages`, those of a quick run where it is one. Then table `excluded_pages` is
         written."""
         yield from self._chosen()
         self.left_out.write(stamp)
@@ -106,7 +106,7 @@ class _Joined:
             row for row in self._all() if row["entity_id"] in self.known_entities
         )
         if not n_rows:
-            self.aside.clear()
+            self.rejected.clear()
             self.left_out.clear()
             n_rows = yield from self._counted(self._all())
         self.log.info("quick run: %d passages about an entity are searched, and no others", n_rows)
@@ -124,31 +124,31 @@ class _Joined:
         self.notes["collections"] = counts = {}
         for number, collection in enumerate(self.study.collections):
             place = find_file(collection.place, self.study)
-            own = Aside(place.name, most=_MOST_ASIDE)
-            own.keep = partial(self.left_out.add, collection.name, aside=own)
+            own = RejectedRows(place.name, most=_MOST_ASIDE)
+            own.keep = partial(self.left_out.add, collection.name, rejected=own)
             counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
             for row in self._of(number, place, own, known, count):
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
                 count["linked to an entity"] += row["entity_id"] is not None
                 yield row
-            self.aside += own.told()
+            self.rejected += own.told()
             if not count["passages"] and not count["known already"]:
                 why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
                 raise SourceError(
                     f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
                 )
-            count["rows put aside"] = own.n_rows - count["known already"]
+            count["rows rejected"] = own.n_rows - count["known already"]
             count |= {f"{what} left out": n for what, n in own.left_out.items()}
             told = ", ".join(f"{n:,} {what}" for what, n in count.items())
             self.log.info("%s: %s", collection.name, told)
         yield from given_passages(self.study)
 
     def _of(
-        self, number: int, place: Path, aside: Aside, known: FirstRows, count: dict[str, int]
+        self, number: int, place: Path, rejected: RejectedRows, known: FirstRows, count: dict[str, int]
     ) -> Iterator[dict[str, Any]]:
         """The passages of one collection without those that were there before, with the same title and text."""
         collection = self.study.collections[number]
-        passages = passages_in(collection, place, aside)
+        passages = passages_in(collection, place, rejected)
         while some := list(islice(passages, AT_ONCE)):
             places = [one.place(number) for one in some]
             firsts = known.of([f"{len(one.title)} {one.title}{one.text}" for one in some], places)
@@ -161,12 +161,12 @@ class _Joined:
                     name = self.study.collections[first >> COLLECTION_BITS].name
                     row = (first & (1 << COLLECTION_BITS) - 1) >> POSITION_BITS
                     reason = f"kept once: row {row} of collection {name} has the same title and text"
-                    aside.put(one.found.row, reason, {"title": one.title, "text": one.text})
+                    rejected.put(one.found.row, reason, {"title": one.title, "text": one.text})
 
 
 def _joined(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
     columns = ["entity_id", "label", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist()
     known = {entity["entity_id"] for entity in entities}
-    joined = _Joined(study, entities_by_title(entities), known, LeftOutPages(lake), log)
-    return Computed(Streamed.of("passages", joined.rows(stamp)), joined.aside, joined.notes)
+    joined = _Joined(study, entities_by_title(entities), known, ExcludedPages(lake), log)
+    return Computed(Streamed.of("passages", joined.rows(stamp)), joined.rejected, joined.notes)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
+from dagster_project.core.embedding.settings import EncoderSettings
 from dagster_project.core.embedding.vectors import placed
 from dagster_project.core.errors import BackendError
 from dagster_project.core.progress import Progress
@@ -32,7 +33,6 @@ from dagster_project.core.retrieval.passage_vectors import (
     finite_rows,
     read_vectors,
 )
-from dagster_project.core.retriever_settings import EncoderSettings
 from dagster_project.core.threads import thread_count
 
 

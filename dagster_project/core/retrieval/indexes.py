@@ -5,7 +5,7 @@ own module), and its parts (`whole_files`). An index lies in `<indexes>/<retriev
 the passages' content, the retriever's settings and its code: a folder of that name holds the right index, and without it
 the index must be built. While it is built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
 
-Checksums (`core.checksums`) of an index, of the sorted passages and of the shared vectors are recorded when these are
+Checksums (`storage.checksums`) of an index, of the sorted passages and of the shared vectors are recorded when these are
 written, and compared once per process before anything is mapped into memory.
 """
 
@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.checksums import CHANGED, RECORD, differences, record
 from dagster_project.core.errors import IndexMissingError, LakeError
-from dagster_project.core.files import sync
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Lake
-from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
 from dagster_project.core.retrieval.stored_passages import StoredPassages, open_passages
+from dagster_project.core.storage.checksums import CHANGED, RECORD, differences, record
+from dagster_project.core.storage.files import sync
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import only_one
+from dagster_project.core.storage.whole_files import remove
 from dagster_project.core.study.study import Study
-from dagster_project.core.whole_files import remove
 
 _REPORT = "index.json"
 _STAGING = ".staging"

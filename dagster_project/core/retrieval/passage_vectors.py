@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
-from dagster_project.core.files import remove_leftovers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
-from dagster_project.core.whole_files import whole, write_array
+from dagster_project.core.storage.files import remove_leftovers
+from dagster_project.core.storage.whole_files import whole, write_array
 
 PART_ROWS = 25_000
 """Passages that a killed build may have to encode again: minutes on a CPU."""

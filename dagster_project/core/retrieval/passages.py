@@ -13,21 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.imports.facts import entity_files_slice
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.methods import VERBALISED
 from dagster_project.core.questions.build import one_line
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.collections import collect_passages
 from dagster_project.core.retrieval.given_passages import given_passages
 from dagster_project.core.retrieval.splitting import passages_of
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.study import Study
+from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.wikimedia.dumps.articles import ArticleText, read_articles
 from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import open_services
-from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 _SNIPPET = 2_000
 _COLLECTIONS = "dagster_project.core.retrieval.collections"
@@ -99,7 +99,7 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
         dump = download_dump(services.client, services.articles_url, target, log)
         rows = article_passages(read_articles(dump, quarantined.append), services.label, quarantined)
     rows.sort(key=lambda row: (row["entity_id"] or row["title"], row["position"]))
-    log.info("passages: %d from articles, %d articles or lines put aside", len(rows), len(quarantined))
+    log.info("passages: %d from articles, %d articles or lines rejected", len(rows), len(quarantined))
     return Computed(rows, quarantined, {"words_per_passage": _mean_words(rows)})
 
 

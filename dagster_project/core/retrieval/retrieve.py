@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.cloze import search_text
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.prompts.inputs import read_wordings
-from dagster_project.core.lake import Computed, Lake, Outcome, Streamed
 from dagster_project.core.questions.cloze import cloze_datasets
+from dagster_project.core.relations.cloze import search_text
 from dagster_project.core.retrieval.base import (
     Context,
     Hit,
@@ -30,6 +28,8 @@ from dagster_project.core.retrieval.base import (
 )
 from dagster_project.core.retrieval.indexes import index_fingerprint, index_folder, searchable_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, Streamed
 from dagster_project.core.study.study import Study
 
 _TABLE = "retrieved_passages"

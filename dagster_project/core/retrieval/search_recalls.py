@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.dense import Dense
 from dagster_project.core.retrieval.indexes import index_fingerprint
 from dagster_project.core.retrieval.retrieve import open_context, read_queries, read_results
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
 
 QUESTIONS = 1_000

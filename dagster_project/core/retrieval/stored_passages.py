@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.files import remove_leftovers
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Lake
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.files import remove_leftovers
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.whole_files import whole
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.threads import thread_count
-from dagster_project.core.whole_files import whole
 
 SHARD_ROWS = 250_000
 _COLUMNS = ("passage_id", "entity_id", "title", "position", "text")

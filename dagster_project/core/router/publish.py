@@ -21,8 +21,8 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.documents import Row, documents, read_marts
 from dagster_project.core.router.names import Candidate, Entity, names_file
+from dagster_project.core.router.router_store import NAMES
 from dagster_project.core.router.sealed import sealed
-from dagster_project.core.router.shelf import NAMES
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publication import connect_published, publication_of
 from dagster_project.core.warehouse.staging import (

@@ -1,7 +1,7 @@
 """The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
 
 What belongs here: requests, replies and errors as JSON. What does not: the decisions (`decisions`), newer versions
-(`shelf`), who may ask (`same_origin`), the process (`dagster_project.router`).
+(`store`), who may ask (`same_origin`), the process (`dagster_project.router`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dagster_project.core.errors import RouterError, single_line
 from dagster_project.core.router.decisions import Decision, Router
 from dagster_project.core.router.names import Candidate
 from dagster_project.core.router.page import page
-from dagster_project.core.router.shelf import Published, Shelf
+from dagster_project.core.router.router_store import Published, RouterStore
 
 MOST_QUESTIONS = 1_000
 LARGEST_BODY, LARGEST_HEAD = 1_000_000, 64 * 1024  # bytes
@@ -89,8 +89,8 @@ _REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Refusal}, 413: {"mod
 _NO_ROUTER: dict[int | str, dict[str, Any]] = {**_REFUSED, 404: {"model": Refusal}}
 
 
-def create_app(shelf: Shelf) -> FastAPI:
-    """The application. Each request asks `shelf` for the newest routers, all of them in one thread."""
+def create_app(store: RouterStore) -> FastAPI:
+    """The application. Each request asks `store` for the newest routers, all of them in one thread."""
     app = FastAPI(
         title="Longtail's router",
         description="Whether to retrieve a passage before a language model answers a question",
@@ -103,29 +103,29 @@ def create_app(shelf: Shelf) -> FastAPI:
     @app.post("/decide", responses=_NO_ROUTER)
     async def decide(asked: Asked) -> Decision:
         """Whether to retrieve for one question, the expected accuracies, and why."""
-        return asked.decided_by(_router(shelf.current(), asked.router))
+        return asked.decided_by(_router(store.current(), asked.router))
 
     @app.post("/decide_batch", responses=_NO_ROUTER)
     async def decide_batch(asked: AskedBatch) -> list[Decision]:
         """The same for several questions, in their order."""
-        router = _router(shelf.current(), asked.router)
+        router = _router(store.current(), asked.router)
         return [one.decided_by(router) for one in asked.questions]
 
     @app.get("/lookup", responses=_REFUSED)
     async def lookup(name: Annotated[str, Query(max_length=_LONGEST_NAME)]) -> Found:
         """The popularity of the entities with this label or alias."""
-        return Found(name=name, candidates=list(shelf.current().names.lookup(name)))
+        return Found(name=name, candidates=list(store.current().names.lookup(name)))
 
     @app.get("/healthz", responses={503: {"model": Health}})
     async def healthz(response: Response) -> Health:
         """The routers, and whether they are the newest."""
-        published = shelf.current()
-        status = "ok" if shelf.error is None else "stale"
+        published = store.current()
+        status = "ok" if store.error is None else "stale"
         if not published.routers:
             status, response.status_code = "empty", 503
         return Health(
             status=status,
-            error=shelf.error,
+            error=store.error,
             folder=published.folder.name,
             names=len(published.names),
             routers={name: _about(router) for name, router in published.routers.items()},

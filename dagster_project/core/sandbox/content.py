@@ -17,14 +17,14 @@ from typing import Protocol
 
 import pyoxigraph as ox
 
-from dagster_project.core.home import longtail_home
-from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.rdf import Reading, read_triples
+from dagster_project.core.parsing.rdf import Reading, read_triples
 from dagster_project.core.sandbox import dumps
 from dagster_project.core.sandbox.pages import Pages, Redirect
 from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import longtail_home
+from dagster_project.core.storage.lake import QuarantinedRow
 
 # Above these sizes the store is on disk: in memory it needs about 8 kB per entity.
 _LARGE_WORLD = 50_000  # entities

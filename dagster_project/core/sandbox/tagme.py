@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 
-from dagster_project.core.dictionary import Dictionary, Mention
+from dagster_project.core.parsing.dictionary import Dictionary, Mention
 from dagster_project.core.sandbox.content import Content
 from dagster_project.core.sandbox.replies import Reply
 

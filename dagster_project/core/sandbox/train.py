@@ -14,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from dagster_project.core.home import longtail_home
-from dagster_project.core.reference_models import ENCODER_DECODER, FUSION, NAMES, WEIGHTS
+from dagster_project.core.storage.home import longtail_home
+from dagster_project.core.study.reference_models import ENCODER_DECODER, FUSION, NAMES, WEIGHTS
 
 
 def _say(line: str) -> None:

@@ -159,11 +159,16 @@ def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPL
     single = left_out(ladder_of, fitted, deals)
     resampled = _resampled(ladder_of, n, n_resamples, rng)
     candidates = _variances_of_candidates(questions, deals[:_N_CANDIDATE_DEALS], rng)
-    share_always = float(fitted.takes_always.mean())
-    is_settled = min(share_always, 1 - share_always) <= MOST_UNSETTLED
+    settled = is_settled(fitted.takes_always)
     return {
-        name: spread_of(single[name], resampled[name], n, is_settled, candidates[name]) for name in resampled
+        name: spread_of(single[name], resampled[name], n, settled, candidates[name]) for name in resampled
     }
+
+
+def is_settled(takes_always: Values) -> bool:
+    """Whether the fits agree on the better fixed method, from what each takes."""
+    share = float(takes_always.mean())
+    return min(share, 1 - share) <= MOST_UNSETTLED
 
 
 def _variances_of_candidates(
@@ -213,16 +218,22 @@ def _resampled(
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def spread_of(single: LeftOut, resampled: Values, n: int, is_settled: bool, candidates: float) -> Spread:
-    """How much the gain varies. `resampled`: resamples × 2 deals. `candidates`: the variance that they add.
+def deciding_and_variance(single: Values, resampled: Values, n: int, settled: bool) -> tuple[float, float]:
+    """The effective number of deciding questions, and how much a gain on `n` questions varies with these.
 
-    `is_settled`: the fits agree on the better fixed method.
+    `single`: the gains of questions when they are left out. `resampled` (resamples × 2 deals): the gain of each.
+    `settled`: the fits agree on the better fixed method.
     """
-    squares = np.square(single.gain)
+    squares = np.square(single)
     n_deciding = float(squares.sum() ** 2 / np.square(squares).sum()) if squares.any() else 0.0
-    scoring = (squares.sum() - single.gain.sum() ** 2 / n) / n**2
+    scoring = (squares.sum() - single.sum() ** 2 / n) / n**2
     both = np.cov(resampled.T)[0, 1]
-    variance = (scoring + both) / 2 if is_settled else max(scoring, both)
+    return n_deciding, float((scoring + both) / 2 if settled else max(scoring, both))
+
+
+def spread_of(single: LeftOut, resampled: Values, n: int, settled: bool, candidates: float) -> Spread:
+    """How much the gain varies, as in `deciding_and_variance`. `candidates`: the variance that they add."""
+    n_deciding, variance = deciding_and_variance(single.gain, resampled, n, settled)
     undefined = None
     if n_deciding < LEAST_DECIDING:
         undefined = "too few questions decide it"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from dagster_project.core.statistics.signal_questions import (
 )
 from dagster_project.core.statistics.signal_rules import rules_of
 from dagster_project.core.statistics.statistic import Rows, Statistic
+from dagster_project.core.threads import thread_count
 
 TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules")
 _COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
@@ -62,27 +64,43 @@ Undefined = Mapping[str, str | None]
 
 
 def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits."""
+    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits.
+
+    Groups of pairs are computed in parallel, each with its own seed; a product of matrices would be too small for that.
+    """
+    from threadpoolctl import threadpool_limits
+
     found: dict[str, Rows] = {table: [] for table in TABLES}
     training = training_of(tables[1], tables[2])
     pairs = [pair_of(row) for row in tables[0].to_pylist()]
-    with Progress(log, "retrieval by predicted correctness: pairs of methods", len(pairs)) as progress:
-        for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared):
-            group = list(alike)
-            _compare(group, training[group[0].key["dataset"]], seed, found)
+    groups = [list(alike) for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared)]
+
+    def compare(group: Sequence[Pair]) -> dict[str, Rows]:
+        return _compared(group, training[group[0].key["dataset"]], seed)
+
+    what = "retrieval by predicted correctness: pairs of methods"
+    with (
+        Progress(log, what, len(pairs)) as progress,
+        threadpool_limits(1),
+        ThreadPoolExecutor(thread_count()) as pool,
+    ):
+        for group, rows in zip(groups, pool.map(compare, groups), strict=True):
+            for table in TABLES:
+                found[table] += rows[table]
             progress.add(len(group))
     return found
 
 
-def _compare(group: Sequence[Pair], training: Training, seed: int, found: dict[str, Rows]) -> None:
-    """Append the rows of pairs that differ in the retrieval method alone."""
+def _compared(group: Sequence[Pair], training: Training, seed: int) -> dict[str, Rows]:
+    """The rows of pairs that differ in the retrieval method alone."""
+    found: dict[str, Rows] = {table: [] for table in TABLES}
     first = group[0]
     is_training = scored_splits(first, training)
     undefined = undefined_signals(first, is_training)
     if not len(is_training):
         for pair in group:
             found[POLICIES] += _policies(pair, {}, np.empty((0, 0)), undefined)
-        return
+        return found
     asked = asked_of(group, [signal for signal in SIGNALS if not undefined[signal.name]])
     decided = decisions(asked, is_training.astype(float))
     resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
@@ -92,6 +110,7 @@ def _compare(group: Sequence[Pair], training: Training, seed: int, found: dict[s
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
         found[RULES] += rules_of(pair, asked, at)
+    return found
 
 
 def _policies(

@@ -2,7 +2,7 @@
 
 What belongs here: lake table method_comparisons (SPEC §6): the exact McNemar test and a bootstrap of the difference.
 What does not: the counts of agreement (dbt model int_method_comparisons), and Holm's correction, which needs all
-comparisons of a dataset (fct_method_comparison).
+comparisons of a dataset (fct_method_comparisons).
 
 A question is right on both sides, on one of them, or on neither. The difference of accuracies depends only on these
 numbers. So a draw of n questions with replacement can be a draw of these numbers from a multinomial distribution. It

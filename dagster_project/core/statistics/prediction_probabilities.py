@@ -25,7 +25,6 @@ from dagster_project.core.statistics.prediction_design import (
     Values,
     scale_of,
 )
-from dagster_project.core.threads import thread_count
 
 N_FOLDS, N_PARTS = 5, 3
 LEAST_QUESTIONS = 50
@@ -118,7 +117,7 @@ def _predicted(
     values = features(questions, signal, training)
     categories = len(set(questions.relation)) if signal.has_relation else 0
     model = CalibratedClassifierCV(_estimator(estimator, categories, seed), cv=parts)
-    with threadpool_limits(thread_count()):  # of the libraries that are loaded by now
+    with threadpool_limits(1):  # of the libraries that are loaded by now; a fit is too small to be divided
         model.fit(values[training], questions.correct[training])
     return np.asarray(model.predict_proba(values[test])[:, 1])
 

@@ -152,8 +152,9 @@ def _logits(features: Features, scaled: Values, fits: _Fits) -> Values:
     if features.group is None:
         return np.asarray(np.einsum("fnq,fq->fn", scaled, fits.common))
     found = np.zeros(scaled.shape[:2])
+    n_questions = np.bincount(features.group, minlength=features.n_groups)
     for column in range(scaled.shape[2]):
-        found += scaled[:, :, column] * fits.whole[:, features.group, column]
+        found += scaled[:, :, column] * np.repeat(fits.whole[:, :, column], n_questions, axis=1)
     return found
 
 

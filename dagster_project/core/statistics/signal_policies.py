@@ -92,12 +92,15 @@ def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> l
 
     Only fitted rows may have a gain other than 0.
     """
-    order = np.argsort(values, axis=1, kind="stable")
-    ascending = np.take_along_axis(values, order, axis=1)
-    starts = np.ones((len(values), values.shape[1] + 1), dtype=bool)
+    distinct = (
+        values if values.strides[0] else values[:1]
+    )  # one row for all fits where these share their values
+    order = np.argsort(distinct, axis=1, kind="stable")
+    ascending = np.take_along_axis(distinct, order, axis=1)
+    starts = np.ones((len(distinct), values.shape[1] + 1), dtype=bool)
     starts[:, 1:-1] = ascending[:, 1:] != ascending[:, :-1]
     fitted = np.take_along_axis(np.where(is_fitted, values, np.inf), order, axis=1)
-    following = np.full(starts.shape, np.inf)
+    following = np.full((len(values), values.shape[1] + 1), np.inf)
     following[:, :-1] = np.minimum.accumulate(fitted[:, ::-1], axis=1)[:, ::-1]
     following[np.isinf(following[:, 0])] = -np.inf
     return [_best(np.take_along_axis(gain, order, axis=1), starts, following) for gain in gained]
@@ -105,7 +108,7 @@ def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> l
 
 def _best(gain: Values, starts: Values, following: Values) -> Values:
     """The lowest fitted value from the first position on below which the most is gained."""
-    below = np.zeros(starts.shape)
+    below = np.zeros(following.shape)
     np.cumsum(gain, axis=1, out=below[:, 1:])
     place = np.where(starts, below, -np.inf).argmax(axis=1)
     return np.asarray(np.take_along_axis(following, place[:, None], axis=1)[:, 0])

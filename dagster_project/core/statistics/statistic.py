@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.lake_rows import content_hash
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.lake_rows import content_hash
 from dagster_project.core.study.study import Study
 
 Rows = list[dict[str, Any]]

@@ -1,9 +1,11 @@
 """The backends that may generate a study's answers: one record each.
 
-What belongs here: where a backend's class is, what it can do, and which keys of a model in study.yaml it understands.
-What does not: the backends themselves (`generation.backends`), and what keys mean (`study.study`).
+What belongs here: what a record says: where the class is, what it can do, and which keys of a model in study.yaml it
+understands. What does not: the records (`generation.backends.kinds`), the backends themselves (`generation.backends`),
+and what keys mean (`study.models`).
 
-A new backend is a module in `generation.backends` and its record here. Reading the records imports no engine.
+A new backend is a module in `generation.backends.kinds` with a record `BACKEND`, and has the module's name. Reading the
+records imports no engine.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dagster_project.core.listed import Listed
+
 GENERATE = "generate"
 SAMPLE = "sample"
 SCORE = "score"
 STREAM = "stream"
+MEASURE = "measure the confidence of its texts"
 PASSAGES = "read passages apart from the prompt"
-CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM, PASSAGES})
+CAPABILITIES = frozenset({GENERATE, SAMPLE, SCORE, STREAM, MEASURE, PASSAGES})
 
 IMPORTED = "imported"
 UNKNOWN = "unknown"
@@ -28,8 +33,6 @@ LOCAL_KEYS = frozenset(
     {"path", "revision", "dtype", "quantisation", "device", "device_map", "batch_tokens", "device_hour_usd"}
 )
 """The keys of a model whose weights this machine loads."""
-
-_HERE = "dagster_project.core.generation.backends"
 
 
 @dataclass(frozen=True)
@@ -75,48 +78,8 @@ class Backend:
             found(model)
 
 
-BACKENDS: dict[str, Backend] = {
-    "transformers": Backend(
-        f"{_HERE}.hf:TransformersBackend",
-        frozenset({GENERATE, SAMPLE, SCORE}),
-        LOCAL_KEYS,
-        check=f"{_HERE}.weights:check_folder",
-    ),
-    "fusion_in_decoder": Backend(
-        f"{_HERE}.fusion_in_decoder:FusionInDecoder",
-        frozenset({GENERATE, SAMPLE, SCORE, PASSAGES}),
-        LOCAL_KEYS | {"passages", "passage_tokens"},
-        check=f"{_HERE}.fusion_in_decoder:check",
-        passages=20,
-    ),
-    "openai": Backend(
-        f"{_HERE}.openai:OpenAIBackend",
-        frozenset({GENERATE, SAMPLE, STREAM}),
-        frozenset({"path", "revision", "dtype", "quantisation", "service"}),
-        check=f"{_HERE}.openai:check_key",
-        needs="service",
-        because="says where its server is (base_url)",
-        dtypes=(*DTYPES, UNKNOWN),
-        quantisations=(*QUANTISATIONS, UNKNOWN),
-        dtype=UNKNOWN,
-        quantisation=UNKNOWN,
-    ),
-    "fake": Backend(
-        f"{_HERE}.fake:FakeBackend",
-        CAPABILITIES,
-        LOCAL_KEYS - {"device", "device_map", "quantisation"} | {"passages"},
-        check=f"{_HERE}.fake_script:read_script",
-    ),
-    IMPORTED: Backend(
-        None,
-        frozenset(),
-        frozenset({"results"}),
-        needs="results",
-        because="names the files of its answers",
-        dtypes=(UNKNOWN,),
-        dtype=UNKNOWN,
-    ),
-}
+BACKENDS: Listed[Backend] = Listed("dagster_project.core.generation.backends.kinds", "BACKEND")
+"""The backends by name."""
 
 
 def _imported(import_string: str) -> Any:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from dagster_project.core.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.months import FIRST_MONTH, newest_complete_month
 from dagster_project.core.study.prompts import CANDIDATES
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.source import NO_SOURCE, FactSample
@@ -57,8 +57,8 @@ def _check_methods_of_prompts(read: Reader, study: Study) -> None:
                 f"prompts[{i}].methods",
                 f"{unknown[0]!r} is not one of the study's: {', '.join(study.methods)}",
             )
-        if prompt.methods and not {"questions", CANDIDATES} & {*prompt.asks}:
-            raise read.fail(f"prompts[{i}].methods", f"goes with asks: [questions] or [{CANDIDATES}]")
+        if prompt.methods and not {"questions", CANDIDATES} & {*prompt.generations}:
+            raise read.fail(f"prompts[{i}].methods", f"goes with generations: [questions] or [{CANDIDATES}]")
     for method in study.methods:
         scores = any(study.scores_by(prompt, method) for prompt in study.candidate_prompts)
         if not scores and not study.prompts_of(method):

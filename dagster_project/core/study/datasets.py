@@ -1,7 +1,7 @@
 """Key `datasets` of study.yaml: the sets of questions.
 
 What belongs here: the keys of a dataset, their defaults, and which keys exclude each other. What does not: the files of
-imported questions (`imports`), and the choice of a part of them (`questions.chosen`).
+imported questions (`imports`), and the choice of a part of them (`questions.selection`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from dagster_project.core.study.imports import (
 )
 from dagster_project.core.study.reader import Reader
 
+SPLITS_BY = ("question", "subject")
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -33,6 +35,9 @@ class Dataset:
     The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
     text file names, one id a line; blank lines and lines that begin with # do not count), `relations`, then seeded
     draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
+
+    `split_by` says what the splits of adaptive retrieval keep together (SPEC §6): every question stands alone, or all
+    questions of a subject are on the same side.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Dataset:
     max_questions: int | None = None
     first_rows: int | None = None
     ids: Place | None = None
+    split_by: str = SPLITS_BY[0]
 
     @property
     def relation_set(self) -> str | None:
@@ -76,6 +82,7 @@ def read_dataset(read: Reader) -> Dataset:
         "ids",
         "max_questions_per_relation",
         "max_questions",
+        "split_by",
     )
     read.only("name", *keys)
     if "first_rows" in read.raw and "import" not in read.raw:
@@ -90,6 +97,7 @@ def read_dataset(read: Reader) -> Dataset:
         max_questions=read.optional("max_questions", read.count),
         first_rows=read.optional("first_rows", read.count),
         ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
+        split_by=read.choice("split_by", SPLITS_BY, SPLITS_BY[0]),
     )
 
 

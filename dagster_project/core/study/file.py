@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import METHODS
+from dagster_project.core.storage.home import RESERVED_NAMES
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.checks import check_whole
 from dagster_project.core.study.datasets import read_dataset

@@ -100,7 +100,7 @@ def read_header(model: Model, path: Path) -> GgufHeader:
         reason = "it ends within its header; it was cut off, fetch it again"
     except (ValueError, KeyError, UnicodeDecodeError) as error:
         reason = str(error)
-    raise BackendError(f"model {model.name}: {path} is no whole GGUF file: {reason}")
+    raise BackendError(f"model {model.name}: {path} is not a complete GGUF file: {reason}")
 
 
 def _header(content: mmap.mmap) -> GgufHeader:

@@ -43,7 +43,7 @@ def check(read: Reader, study: Study) -> None:
     formats = [load_format(QUESTIONS, name) for name in map(_questions_of, study.datasets) if name]
     if study.candidate_prompts and not any(format_.has_candidates for format_ in formats):
         raise read.fail(
-            "prompts", "asks: [candidates] goes with a dataset of cloze queries, as format pararel"
+            "prompts", "generations: [candidates] goes with a dataset of cloze queries, as format pararel"
         )
     for i, dataset in enumerate(study.datasets):
         _check_dataset(read, i, dataset)

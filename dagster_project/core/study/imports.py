@@ -3,8 +3,8 @@
 What belongs here: which formats there are, the keys that all of them share, and where a file is. What does not: the
 keys and the contents of one format (its module in `imports`), and what becomes of the rows.
 
-A format is a module in `imports` with a record `FORMAT` (`imports.formats`), and its line in `FORMATS`. Looking up a
-format imports only its module.
+A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
+module's name. Looking up a format imports only its module.
 """
 
 from __future__ import annotations
@@ -18,34 +18,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version
+from dagster_project.core.listed import modules_of
+from dagster_project.core.storage.fingerprints import code_version
 from dagster_project.core.study.reader import Reader
 
 QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS = "questions", "paraphrases", "answers", "collections"
-_HERE = "dagster_project.core.imports"
-FORMATS: dict[str, dict[str, str]] = {
-    QUESTIONS: {
-        "popqa": f"{_HERE}.popqa",
-        "entity_questions": f"{_HERE}.entity_questions",
-        "table": f"{_HERE}.table",
-        "pararel": f"{_HERE}.pararel",
-        "hotpotqa": f"{_HERE}.hotpotqa",
-        "eli5": f"{_HERE}.eli5",
-    },
-    PARAPHRASES: {"popqa_tp": f"{_HERE}.popqa_tp"},
-    ANSWERS: {
-        "adaptive_retrieval": f"{_HERE}.adaptive_retrieval",
-        "lm_eval": f"{_HERE}.lm_eval",
-        "table": f"{_HERE}.table_answers",
-        "inspect": f"{_HERE}.inspect_logs",
-    },
-    COLLECTIONS: {
-        "dpr": f"{_HERE}.dpr",
-        "articles": f"{_HERE}.articles",
-        "atlas": f"{_HERE}.atlas",
-        "cirrus_search": f"{_HERE}.cirrus_search",
-        "wikipedia_xml": f"{_HERE}.wikipedia_xml",
-    },
+FORMATS = {
+    kind: modules_of(f"dagster_project.core.imports.formats.{kind}")
+    for kind in (QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS)
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
 
@@ -67,8 +47,8 @@ class Place:
     """A file or folder: `path`, relative to the study file, or the value of environment variable `path_env`.
 
     With both, `path` is inside the folder that the variable names. `url` is a file's address: it is fetched where the
-    variable is not set, or, without a variable, where `path` names nothing (`imports.places`). `sha256` is the fetched
-    file's checksum in hexadecimal digits; a file of the user's own may differ from it.
+    variable is not set, or, without a variable, where `path` names nothing (`imports.data_files`). `sha256` is the
+    fetched file's checksum in hexadecimal digits; a file of the user's own may differ from it.
     """
 
     path: str | None = None

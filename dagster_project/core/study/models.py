@@ -21,9 +21,6 @@ APIS = ("completions", "chat")
 PACKAGE = "package:"
 """Begins the path of a file that an installed package carries."""
 GGUF = ".gguf"
-_ALL_KEYS = frozenset().union(*(backend.keys for backend in BACKENDS.values()))
-_NEEDED = {backend.needs: name for name, backend in BACKENDS.items() if backend.needs}
-"""Each key that only one backend has and needs → that backend."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,8 @@ class Service:
 
     `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable with the
     key. `requests_per_minute` and `tokens_per_minute` are the server's limits; None: no limit. A partition may cost
-    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's.
+    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's. With `log_probabilities`, greedy
+    answers are asked for with those of their tokens, from which their confidence follows.
     """
 
     base_url: str
@@ -44,6 +42,7 @@ class Service:
     max_cost_usd: float | None = None
     prompt_usd_per_million: float | None = None
     completion_usd_per_million: float | None = None
+    log_probabilities: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,9 +139,10 @@ def _passages(read: Reader, default: int, top_k: int) -> int:
 def _check_keys(read: Reader, name: str) -> None:
     """Refuse keys that the backend does not understand: no key may be silently ignored."""
     backend = BACKENDS[name]
-    for key in sorted(_ALL_KEYS - backend.keys):
+    needed = {one.needs: other for other, one in BACKENDS.items() if one.needs}
+    for key in sorted({key for one in BACKENDS.values() for key in one.keys} - backend.keys):
         if read.raw.get(key) is not None:
-            owner = _NEEDED.get(key)
+            owner = needed.get(key)
             if owner:
                 raise read.fail(key, f"goes with backend {owner}, and {BACKENDS[owner].because}")
             raise read.fail(key, f"has no meaning for backend {name}; leave it out")
@@ -166,6 +166,7 @@ def _service(read: Reader) -> Service:
         max_concurrency=read.number("max_concurrency", Service.max_concurrency, 1, 1024),
         requests_per_minute=read.optional("requests_per_minute", lambda key: read.number(key, 1, 1)),
         tokens_per_minute=read.optional("tokens_per_minute", lambda key: read.number(key, 1, 1)),
+        log_probabilities=read.flag("log_probabilities"),
         **prices,
     )
 

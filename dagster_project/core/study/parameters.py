@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.reference_models import reference_model_path
 from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.models import Model
+from dagster_project.core.study.reference_models import reference_model_path
 
 _SANDBOX = "sandbox:"
 # Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.

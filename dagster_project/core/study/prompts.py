@@ -16,7 +16,7 @@ PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", *CLOZE_FORMAT
 CANDIDATES = "candidates"
 DRAWS = ("per_question", "per_relation")
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
-ASKS = ("questions", "paraphrases", "samples", CANDIDATES)
+GENERATIONS = ("questions", "paraphrases", "samples", CANDIDATES)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Prompt:
     place, for encoder-decoders. `demonstrations_from` says where the `shots` demonstrations come from:
     spread over the other relations (PopQA), or a simple random sample of all questions (EntityQuestions). `draw` says
     whether they are drawn for every question or once per relation. With `reference_demos`, a demonstration has a passage
-    only if the reference implementation finds one. `asks` says what the prompt is used for: `questions` (lake table
+    only if the reference implementation finds one. `generations` says what is written with it: `questions` (lake table
     answers), `paraphrases` (paraphrase_answers), `samples` (sampled_answers), `candidates` (candidate_answers: the
     candidates of a cloze query are scored). PopQA-TP asks paraphrases and samples without demonstrations, and a model
     that does not answer without an example needs some. `methods` are those by which it asks questions; empty: all of
@@ -42,7 +42,7 @@ class Prompt:
     draw: str | None = None
     demonstrations_from: str = "other_relations"
     reference_demos: bool = False
-    asks: tuple[str, ...] = ("questions",)
+    generations: tuple[str, ...] = ("questions",)
     methods: tuple[str, ...] = ()
 
 
@@ -56,6 +56,7 @@ class Sampling:
 
 def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
     """One entry of `prompts`; `methods` are all that the study can name. Errors: `StudyError`."""
+    read = read.renamed("asks", "generations")
     read.only(*(f.name for f in dataclasses.fields(Prompt)))
     shots = read.number("shots", 0, 0, 64)
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
@@ -64,12 +65,13 @@ def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
     for key in ("demonstrations_from", "reference_demos"):
         if not shots and read.raw.get(key):
             raise read.fail(key, "goes with shots above 0")
-    format_, asks = read.choice("format", PROMPT_FORMATS, "qa"), read.choices("asks", ASKS, ("questions",))
-    if format_ in CLOZE_FORMATS and asks != (CANDIDATES,):
-        raise read.fail("asks", f"a prompt of format {format_} asks for one thing: [{CANDIDATES}]")
-    if CANDIDATES in asks and (format_ not in CLOZE_FORMATS or shots):
+    format_ = read.choice("format", PROMPT_FORMATS, "qa")
+    generations = read.choices("generations", GENERATIONS, ("questions",))
+    if format_ in CLOZE_FORMATS and generations != (CANDIDATES,):
+        raise read.fail("generations", f"a prompt of format {format_} has only [{CANDIDATES}]")
+    if CANDIDATES in generations and (format_ not in CLOZE_FORMATS or shots):
         named = " or ".join(CLOZE_FORMATS)
-        raise read.fail("format", f"asks: [{CANDIDATES}] goes with {named}, without shots")
+        raise read.fail("format", f"generations: [{CANDIDATES}] goes with {named}, without shots")
     return Prompt(
         name=read.slug("name"),
         format=format_,
@@ -77,7 +79,7 @@ def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
         draw=draw,
         demonstrations_from=read.choice("demonstrations_from", DEMONSTRATION_POOLS, "other_relations"),
         reference_demos=read.flag("reference_demos"),
-        asks=asks,
+        generations=generations,
         methods=read.choices("methods", methods, ()) if "methods" in read.raw else (),
     )
 

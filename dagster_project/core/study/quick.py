@@ -1,7 +1,7 @@
 """A quick run of any study: at most 150 questions, in a home of its own, so that the full study's stays as it is.
 
 What belongs here: what LONGTAIL_QUICK (`make run QUICK=1`) changes in a study. What does not: the choice of the
-questions (`questions.chosen`), and where the home is (`home`).
+questions (`questions.selection`), and where the home is (`home`).
 """
 
 from __future__ import annotations

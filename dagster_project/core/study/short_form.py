@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeGuard
 
-from dagster_project.core.home import RESERVED_NAMES
 from dagster_project.core.methods import memory_method
+from dagster_project.core.storage.home import RESERVED_NAMES
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.reader import LONGEST_NAME, Reader
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.home import StudyHome
 from dagster_project.core.methods import BACKGROUND, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
+from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import ROUGE_L, Collection
@@ -120,7 +120,7 @@ class Study:
     @property
     def answer_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table answers."""
-        return tuple(prompt for prompt in self.prompts if "questions" in prompt.asks)
+        return tuple(prompt for prompt in self.prompts if "questions" in prompt.generations)
 
     def prompts_of(self, method: str) -> tuple[Prompt, ...]:
         """The prompts that ask questions by a method."""
@@ -147,22 +147,22 @@ class Study:
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table paraphrase_answers."""
-        return tuple(prompt for prompt in self.prompts if "paraphrases" in prompt.asks)
+        return tuple(prompt for prompt in self.prompts if "paraphrases" in prompt.generations)
 
     @property
     def sample_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table sampled_answers."""
-        return tuple(prompt for prompt in self.prompts if "samples" in prompt.asks)
+        return tuple(prompt for prompt in self.prompts if "samples" in prompt.generations)
 
     @property
     def candidate_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table candidate_answers."""
-        return tuple(prompt for prompt in self.prompts if CANDIDATES in prompt.asks)
+        return tuple(prompt for prompt in self.prompts if CANDIDATES in prompt.generations)
 
     def scores_by(self, prompt: Prompt, method: str) -> bool:
         """Whether a prompt asks for candidates by a method; none does by background texts, which are about a question."""
         is_named = not prompt.methods or method in prompt.methods
-        return CANDIDATES in prompt.asks and is_named and self.method(method).kind != BACKGROUND
+        return CANDIDATES in prompt.generations and is_named and self.method(method).kind != BACKGROUND
 
     def cloze_prompts(self, model: Model) -> tuple[Prompt, ...]:
         """Those of `candidate_prompts` whose format is for models of this kind."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.methods import Method
-from dagster_project.core.retriever_settings import EncoderSettings
 from dagster_project.core.study.backends import BACKENDS, PASSAGES
 from dagster_project.core.study.reader import Reader
 
@@ -101,7 +100,7 @@ def read_sweep(
     """The mapping under `sweep`; `models`, `methods` and `datasets` are those of the study. Errors: `StudyError`."""
     read.only(*(f.name for f in dataclasses.fields(Sweep)))
     readers = tuple(one.name for one in models if PASSAGES in BACKENDS[one.backend].capabilities)
-    dense = tuple(one.name for one in methods if isinstance(one.settings, EncoderSettings))
+    dense = tuple(one.name for one in methods if one.is_dense)
     found = Sweep(
         model=read.choice("model", readers),
         retriever=read.choice("retriever", dense),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from dagster_project.core.months import newest_complete_month, newest_ended_month
+from dagster_project.core.study.months import newest_complete_month, newest_ended_month
 from dagster_project.core.study.study import Study
 
 

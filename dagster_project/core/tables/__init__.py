@@ -27,7 +27,7 @@ __all__ = ["TABLES", "Column", "Table"]
 _QUARANTINE = (
     Table(
         "quarantine",
-        "One row per row that was put aside.",
+        "One row per rejected row.",
         (
             column("table_name", pa.string(), "lake table that the row was meant for"),
             column("partition", pa.string(), "partition of that table; empty if it has none"),

@@ -1,4 +1,4 @@
-"""Lake tables of what models wrote, what that cost, and what is computed from it."""
+"""Lake tables of generated texts, their costs, and what is computed from them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,46 @@ from dagster_project.core.tables.schema import (
     column,
 )
 
+CONFIDENCE = (
+    column(
+        "confidence_tokens",
+        pa.int32(),
+        "tokens of the prediction whose probabilities are known: the end token and what was cut off left out; null if"
+        " none are",
+        null=True,
+    ),
+    column(
+        "sum_log_probability",
+        pa.float64(),
+        "sum of the natural logarithms of the probabilities of these tokens, at temperature 1; null if not known",
+        null=True,
+    ),
+    column(
+        "least_probability",
+        pa.float64(),
+        "probability of the least probable of these tokens; null if not known",
+        null=True,
+    ),
+    column(
+        "first_probability",
+        pa.float64(),
+        "probability of the first of these tokens; null if not known",
+        null=True,
+    ),
+    column(
+        "first_margin",
+        pa.float64(),
+        "probability of the likeliest first token minus that of the second; null if not known",
+        null=True,
+    ),
+    column(
+        "mean_entropy",
+        pa.float64(),
+        "mean over these tokens of the entropy of the whole vocabulary, in nats; null if not known",
+        null=True,
+    ),
+)
+
 GENERATION = (
     PROMPT_HASH,
     column(
@@ -37,6 +77,7 @@ GENERATION = (
     column("is_exact_match", pa.bool_(), "prediction equals a gold answer, both SQuAD-normalised"),
     column("token_f1", pa.float64(), "token F1 (SQuAD-normalised): the maximum over the gold answers"),
     column("rouge_l", pa.float64(), "ROUGE-L F-measure: the maximum over the gold answers"),
+    *CONFIDENCE,
     *ACCOUNTS,
 )
 

@@ -1,4 +1,4 @@
-"""Lake tables of grounding: what of a generation stands in the corpus (SPEC §9)."""
+"""Lake tables of grounding: how much of a generation is quoted from the corpus (SPEC §9)."""
 
 from __future__ import annotations
 

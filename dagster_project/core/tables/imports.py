@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from dagster_project.core.tables.generation import CONFIDENCE
 from dagster_project.core.tables.schema import (
     DATASET,
     METHOD,
@@ -77,6 +78,7 @@ IMPORT_TABLES = (
                 "time of the answer in milliseconds; null if the file does not say",
                 null=True,
             ),
+            *CONFIDENCE,
         ),
         partitioned_by=("model",),
     ),

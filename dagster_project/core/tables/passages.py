@@ -63,7 +63,7 @@ PASSAGE_TABLES = (
         PASSAGES,
     ),
     Table(
-        "left_out_pages",
+        "excluded_pages",
         "One row per page of a collection that has no passages: a redirect, or a disambiguation page. No rows for"
         " formats that name no such pages.",
         (

@@ -99,7 +99,7 @@ REFERENCE_TABLES = (
             column(
                 "n_put_aside",
                 pa.int64(),
-                "questions that were put aside for a fault; see quarantine",
+                "questions that were rejected because of an error; see quarantine",
             ),
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, MODEL, PROMPT, TEXTS, Column, Table, column
+from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, TEXTS, Column, Table, column
 from dagster_project.core.tables.statistics import (
     N_DECIDING,
     N_QUESTIONS,
@@ -49,6 +49,59 @@ _OF_SIGNAL = (
 )
 
 SIGNAL_TABLES = (
+    Table(
+        "signal_quality",
+        "One row per (dataset, prompt, model, method, signal) whose signal is known for at least one answer.",
+        (
+            DATASET,
+            PROMPT,
+            MODEL,
+            METHOD,
+            column(
+                "measured_signal",
+                pa.string(),
+                "number that should be higher for right answers: popularity (of the subject, the study's measure),"
+                " site_links, confidence (geometric mean of the answer's token probabilities), least_probability,"
+                " first_probability, first_margin, mean_entropy (negated), scons, cert, or popularity_confidence (the"
+                " probability of a right answer that a logistic regression predicts from log popularity, log confidence"
+                " and relation, fitted on other subjects)",
+            ),
+            _count("n_known", "answers for which the signal is known"),
+            _count("n_known_correct", "right ones of these"),
+            _count(
+                "n_subjects",
+                "their subjects, which an interval draws again; a question without one counts as one",
+            ),
+            _count("n_draws", "draws of whole subjects, for the interval"),
+            _number(
+                "auroc",
+                "share of pairs of a right and a wrong answer where the right one has the higher signal; ties ½",
+            ),
+            _number("auroc_ci_low", "2.5th percentile of auroc over draws of whole subjects"),
+            _number("auroc_ci_high", "97.5th percentile of auroc over draws of whole subjects"),
+            _number(
+                "auroc_within",
+                "the same share, over pairs of the same relation alone; null without such a pair",
+            ),
+            _number(
+                "average_precision",
+                "mean, over the right answers, of the share right among all answers with at least their signal",
+            ),
+            _number(
+                "brier",
+                "mean squared difference of correctness and its probability, which a logistic regression on the signal"
+                " predicts from the other subjects' answers (five folds)",
+            ),
+            _number(
+                "calibration_error",
+                "mean difference, without sign, between this probability and the share right, over 15 bins of equal"
+                " count",
+            ),
+            column(
+                "undefined", pa.string(), "reason why the measures are null; null if they are not", null=True
+            ),
+        ),
+    ),
     Table(
         "adaptive_signals",
         "One row per (dataset, prompt, model, parametric_method, retrieval_method, signal, threshold_scope).",

@@ -1,4 +1,4 @@
-"""Lake tables that say what the study asks for, so that SQL can read it."""
+"""Lake tables with the declarations of the study file, for SQL."""
 
 from __future__ import annotations
 
@@ -161,7 +161,11 @@ STUDY_TABLES = (
                 "demonstrations have passages only if the reference implementation finds them",
             ),
             column("max_new_tokens", pa.int32(), "the study's limit of new tokens for an answer"),
-            column("asks", TEXTS, "what the prompt is used for: questions, paraphrases, samples, candidates"),
+            column(
+                "generations",
+                TEXTS,
+                "what the prompt is used for: questions, paraphrases, samples, candidates",
+            ),
             column("methods", TEXTS, "methods by which the prompt asks questions; empty if it asks none"),
             column("n_samples", pa.int32(), "samples per question; null if the prompt draws none", null=True),
             column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),
@@ -202,6 +206,12 @@ STUDY_TABLES = (
                 "keys of the dataset that choose a part of its questions, in the order in which they apply; null = all"
                 " questions are asked",
                 null=True,
+            ),
+            column(
+                "split_by",
+                pa.string(),
+                "what a split of adaptive retrieval keeps on one side: each question by itself (question), or all"
+                " questions of a subject (subject)",
             ),
         ),
     ),

@@ -1,7 +1,7 @@
 """Which facts a setting trains on, and which it is judged on.
 
-What belongs here: the seeded split, and the queries of a step. What does not: what a model does with a query (`learner`,
-`judge`).
+What belongs here: the seeded split, and the queries of a step. What does not: what a model does with a query (`trainer`,
+`evaluate`).
 
 A fact is judged as a whole: all its patterns are trained on, or none.
 """
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dagster_project.core.cloze import SENTINEL, search_text, with_sentinel
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.inputs import read_candidates, read_questions, read_wordings
-from dagster_project.core.lake import Lake
+from dagster_project.core.relations.cloze import SENTINEL, search_text, with_sentinel
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Setting, Sweep
 

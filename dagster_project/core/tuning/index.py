@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import text_apart, text_as_read
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import VERBALISED, Method
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_folder, searchable_passages
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows, read_vectors
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
 

@@ -1,7 +1,7 @@
 """The readers that a study fine-tunes: their checkpoints, and lake tables tuned_models and tuned_answers (SPEC §8).
 
 What belongs here: which checkpoints there are, which is kept, where they lie, and what is done again after a kill. What
-does not: training between two checkpoints (`learner`), judging one (`judge`), removing those of other inputs (`older`).
+does not: training between two checkpoints (`trainer`), judging one (`evaluate`), stale ones (`stale_checkpoints`).
 
 A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
 the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
@@ -23,33 +23,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.checksums import CHANGED, differences, record
 from dagster_project.core.embedding.declared import DeclaredEncoder
+from dagster_project.core.embedding.settings import EncoderSettings
 from dagster_project.core.errors import BackendError
-from dagster_project.core.files import remove_leftovers
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.generation.backends.weights import find_weights
-from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import Method
-from dagster_project.core.ownership import only_one
+from dagster_project.core.models.weights import find_weights
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import index_fingerprint
-from dagster_project.core.retriever_settings import EncoderSettings
+from dagster_project.core.storage.checksums import CHANGED, differences, record
+from dagster_project.core.storage.files import remove_leftovers
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.ownership import only_one
+from dagster_project.core.storage.whole_files import remove, whole
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.sweep import Setting, Sweep
+from dagster_project.core.tuning.evaluate import stored_predictions
 from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
-from dagster_project.core.tuning.judge import stored_predictions
-from dagster_project.core.tuning.learner import MOMENTS, READER, Learner, Losses, reader_of, retriever_of
 from dagster_project.core.tuning.needs import check_trainable
-from dagster_project.core.tuning.older import remove_older
-from dagster_project.core.whole_files import remove, whole
+from dagster_project.core.tuning.stale_checkpoints import remove_stale_checkpoints
+from dagster_project.core.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
-_TRAINING = "dagster_project.core.tuning.learner"
-_JUDGING = "dagster_project.core.tuning.judge"
+_TRAINING = "dagster_project.core.tuning.trainer"
+_JUDGING = "dagster_project.core.tuning.evaluate"
 _LOSSES = "losses.json"
 Rows = list[dict[str, Any]]
 
@@ -98,7 +98,7 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             folder = study.home.tuned_models / setting / trained_by[:16]
             facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
-            remove_older(study, setting, folder, log)
+            remove_stale_checkpoints(study, setting, folder, log)
             run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
             found.update(_tuned(run))
         return Computed(found[table])
@@ -170,7 +170,7 @@ def _train(run: _Run, step: int) -> None:
                     f"{target / name} {fault}: restore it, or delete {run.folder}, and the setting is trained again"
                 )
         return
-    learner = Learner(run.base, run.encoder, run.setting, run.index, before)
+    learner = Trainer(run.base, run.encoder, run.setting, run.index, before)
     losses: list[Losses] = []
     try:
         with Progress(run.log, f"{run.setting.name}: steps to {step}", run.sweep.every) as progress:

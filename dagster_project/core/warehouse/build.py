@@ -20,11 +20,11 @@ from pathlib import Path
 
 import duckdb
 
-from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.errors import PublishError
-from dagster_project.core.fingerprints import fingerprint, folder_version
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
+from dagster_project.core.storage.disk import full_disk, is_disk_full
+from dagster_project.core.storage.fingerprints import fingerprint, folder_version
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"

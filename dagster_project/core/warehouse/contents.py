@@ -8,15 +8,27 @@ mart (`dbt/models/marts`).
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.fingerprints import folder_version
+from dagster_project.core.storage.fingerprints import folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
+
+RENAMED = {
+    "dim_left_out_pages": "dim_excluded_pages",
+    "fct_left_out_pages": "fct_excluded_pages",
+    "fct_method_comparison": "fct_method_comparisons",
+    "fct_quip": "fct_mean_quip_scores",
+    "fct_recall": "fct_retrieval_recall_by_popularity_bin",
+    "fct_retrieval_recall_by_popularity": "fct_retrieval_recall_by_popularity_third",
+    "fct_search_recall": "fct_ann_recall",
+}
+"""Marts that were renamed in this version, by their old name, which remains as a view until the next version."""
 
 _PUBLICATION_TABLE = "One row: the study of this file, its versions, and when it was made."
 
@@ -35,7 +47,10 @@ def fill(
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
     write_comments(connection, comments_of(connection, "build", [*n_rows, *views]))
     if "catalogue" in n_rows:
-        n_rows["catalogue"] += 1  # the row of `publication`
+        kept = {old: new for old, new in RENAMED.items() if new in n_rows}
+        for old, new in kept.items():
+            _keep_old_name(connection, old, new)
+        n_rows["catalogue"] += len(kept) + 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
     _stamp(connection, study, verdict, published_at, n_rows)
     _open_in_main(connection)
@@ -76,6 +91,27 @@ def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> st
     return name
 
 
+def _keep_old_name(connection: duckdb.DuckDBPyConnection, old: str, new: str) -> None:
+    """Make the view `old` of the mart `new`, with its comments and a row in the catalogue."""
+    connection.execute(f'create view {SCHEMA}."{old}" as from {SCHEMA}."{new}"')
+    notice = f"Deprecated name of {new}; the next version removes it. "
+    comments = comments_of(connection, "target", [new])
+    write_comments(
+        connection,
+        [
+            replace(one, mart=old, kind="view", text=one.text if one.column else notice + one.text)
+            for one in comments
+        ],
+    )
+    connection.execute(
+        f"insert into {SCHEMA}.catalogue select * replace ("  # noqa: S608
+        "$old as table_name, 'deprecated' as topic, 'view' as kind, $notice || description as description, "
+        "replace(example_query, $new, $old) as example_query) "
+        f"from {SCHEMA}.catalogue where table_name = $new",
+        {"old": old, "new": new, "notice": notice},
+    )
+
+
 def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:
     """Write the number of rows by table, which is known only now, and the row of the table that is not a model."""
     connection.execute(
@@ -85,7 +121,7 @@ def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str,
     )
     connection.execute(
         f"insert into {SCHEMA}.catalogue by name select 'publication' as table_name, 'catalogue' as topic, "  # noqa: S608
-        "'table' as kind, 'one row' as grain, 'README: publishing' as source, ? as description, "
+        "'table' as kind, 'one row' as grain, 'docs/sql.md' as source, ? as description, "
         "'select * from publication' as example_query, ? as n_columns, 1 as n_rows, [] as lake_tables",
         [_PUBLICATION_TABLE, len(_PUBLICATION)],
     )

@@ -18,10 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.files import atomic_file
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication

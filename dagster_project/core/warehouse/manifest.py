@@ -13,10 +13,10 @@ import logging
 from importlib.metadata import version
 from pathlib import Path
 
-from dagster_project.core.files import atomic_file
-from dagster_project.core.fingerprints import fingerprint
-from dagster_project.core.lake import Lake
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 

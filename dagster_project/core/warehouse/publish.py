@@ -20,7 +20,7 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.files import sync
+from dagster_project.core.storage.files import sync
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import read_verdict
 from dagster_project.core.warehouse.comments import literal

@@ -14,7 +14,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES, Column, Table
 
 _STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"

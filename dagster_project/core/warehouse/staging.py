@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.files import sync
-from dagster_project.core.fingerprints import folder_version
+from dagster_project.core.storage.files import sync
+from dagster_project.core.storage.fingerprints import folder_version
 
 KEPT_FOLDERS = 2
 

@@ -12,13 +12,13 @@ import os
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.home import StudyHome
+from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.source import Source
+from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.wikimedia.dumps.page_views import address, file_name
 from dagster_project.core.wikimedia.rdf_file import rdf_path
 from dagster_project.core.wikimedia.sandbox_world import world_version
 from dagster_project.core.wikimedia.services import Services
-from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 _ENDS = 1 << 20
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import truthy_dump
 from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms
-from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
 from dagster_project.core.wikimedia.dumps.terms import read_terms
 from dagster_project.core.wikimedia.dumps.truthy import read_statements
 from dagster_project.core.wikimedia.protocols.claims import fetch_claims, listed_ids
@@ -51,7 +51,7 @@ class Facts:
     """Statements by relation name (columns subject_id, property_id, object_id), sorted and distinct."""
 
     statements: dict[str, pa.Table] = field(default_factory=dict)
-    aside: list[QuarantinedRow] = field(default_factory=list)
+    rejected: list[QuarantinedRow] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ class Entities:
     sitelinks (null: not known)."""
 
     table: pa.Table
-    aside: list[QuarantinedRow]
+    rejected: list[QuarantinedRow]
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ def read_facts(study: Study, services: Services, relations: Sequence[Relation], 
     facts = Facts()
     if study.source.facts_from == "entity_api":
         subjects = listed_ids(study.source)
-        found, facts.aside, facts.notes = fetch_claims(
+        found, facts.rejected, facts.notes = fetch_claims(
             services.client, services.entities_url, subjects, relations, log
         )
         by_property: dict[str, list[Statement]] = {relation.property_id: [] for relation in relations}
@@ -81,10 +81,10 @@ def read_facts(study: Study, services: Services, relations: Sequence[Relation], 
         facts.statements = {one.name: _table(by_property[one.property_id]) for one in relations}
     else:
         for relation in relations:
-            found, aside = fetch_statements(services.client, services.sparql_url, relation, log)
+            found, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
             facts.statements[relation.name] = _table(found)
-            facts.aside.extend(aside)
-    facts.aside = [*services.broken_lines(), *facts.aside]
+            facts.rejected.extend(rejected)
+    facts.rejected = [*services.broken_lines(), *facts.rejected]
     return facts
 
 
@@ -98,10 +98,10 @@ def _table(statements: Sequence[Statement]) -> pa.Table:
 def _facts_of_dump(
     study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger
 ) -> Facts:
-    dump, aside = _dump(study, services, log), Aside()
-    found = read_statements(dump, [relation.property_id for relation in relations], aside, log)
+    dump, rejected = _dump(study, services, log), RejectedRows()
+    found = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
     tables = {relation.name: found.of(relation.property_id) for relation in relations}
-    return Facts(tables, aside.rows, {**aside.notes(), **_read(dump)})
+    return Facts(tables, rejected.rows, {**rejected.notes(), **_read(dump)})
 
 
 def _dump(study: Study, services: Services, log: logging.Logger) -> DumpFile:
@@ -117,10 +117,10 @@ def read_entities(study: Study, services: Services, ids: Sequence[str], log: log
     """The entities `ids` that exist and have a label. Errors: `SourceError`."""
     if study.source.facts_from == "truthy_dump":
         return _entities_of_dump(study, services, ids, log)
-    entities, aside, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
+    entities, rejected, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
     sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
     notes = {"redirected": n_redirected}
-    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), aside, notes)
+    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), rejected, notes)
 
 
 def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
@@ -135,8 +135,8 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
 
 def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
     """Terms from the dump; articles and numbers of site links from the services if the dump has none."""
-    dump, aside = _dump(study, services, log), Aside()
-    terms = read_terms(dump, ids, aside, log)
+    dump, rejected = _dump(study, services, log), RejectedRows()
+    terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
     unknown = [] if terms.lists_all else _untold(terms, ids)
@@ -148,7 +148,7 @@ def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log:
         for entity_id, document in fetch_documents(client, url, known, log, props="sitelinks"):
             titles[entity_id] = (document or {}).get("sitelinks")
         sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
-    put_aside = list(aside.rows)
+    put_aside = list(rejected.rows)
 
     def entities() -> Iterator[tuple[Entity, int | None]]:
         for entity_id, told in terms.of(ids):
@@ -162,7 +162,7 @@ def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log:
                 yield entity, number
 
     table = _entity_table(entities())
-    notes = {"redirected": len(redirected), "terms_put_aside": aside.counts.total(), **_read(dump)}
+    notes = {"redirected": len(redirected), "terms_put_aside": rejected.counts.total(), **_read(dump)}
     return Entities(table, put_aside, notes)
 
 

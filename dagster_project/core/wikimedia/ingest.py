@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dagster_project.core.columns import with_constants
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.columns import with_constants
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.facts import read_entities, read_facts
 from dagster_project.core.wikimedia.origins import facts_code, source_slice
@@ -61,8 +61,8 @@ def _triples(study: Study, relations: Sequence[Relation], stage: str, log: loggi
         raise SourceError(
             f"source {study.source.kind}: no statement of {', '.join(counts)}; nothing was written"
         )
-    notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.aside)}
-    return Computed(pa.concat_tables(parts), facts.aside, notes)
+    notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.rejected)}
+    return Computed(pa.concat_tables(parts), facts.rejected, notes)
 
 
 def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -93,12 +93,12 @@ def _entities(study: Study, lake: Lake, stage: str, log: logging.Logger) -> Comp
         "without_article": rows["article_title"].null_count,
         "without_sitelinks": rows["sitelinks"].null_count,
     }
-    return Computed(rows, found.aside, notes | _quarantine_notes(found.aside))
+    return Computed(rows, found.rejected, notes | _quarantine_notes(found.rejected))
 
 
-def _quarantine_notes(aside: Sequence[QuarantinedRow]) -> dict[str, Any]:
-    reasons = Counter(row.reason.split(":")[0] for row in aside)
+def _quarantine_notes(rejected: Sequence[QuarantinedRow]) -> dict[str, Any]:
+    reasons = Counter(row.reason.split(":")[0] for row in rejected)
     return {
-        "quarantined": len(aside),
+        "quarantined": len(rejected),
         **({"quarantined_reasons": dict(reasons.most_common(10))} if reasons else {}),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from dagster_project.core.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_truthy_dump
 from dagster_project.core.wikimedia.dumps import terms, truthy

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dagster_project.core.columns import with_constants
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.storage.columns import with_constants
+from dagster_project.core.storage.fingerprints import code_version
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.source import Source
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
@@ -39,7 +39,7 @@ class MonthViews:
 
     origin: str
     by_title: list[int | None]
-    aside: Sequence[QuarantinedRow] = ()
+    rejected: Sequence[QuarantinedRow] = ()
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,13 +76,13 @@ def fetch_views(
     titles = list(dict.fromkeys(title for article in articles for title in article.counted))
     if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
         return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     url = services.page_views_url
-    found = fetch_page_views(services.client, url, titles, months, log, aside) if titles else []
+    found = fetch_page_views(services.client, url, titles, months, log, rejected) if titles else []
     by_title = dict(zip(titles, found, strict=True))
     return {
         month: MonthViews(
-            "api", _added(articles, {title: views[month] for title, views in by_title.items()}), aside
+            "api", _added(articles, {title: views[month] for title, views in by_title.items()}), rejected
         )
         for month in months
     }
@@ -104,8 +104,12 @@ def _of_dump(
 ) -> MonthViews:
     path = page_view_dump(study.source, study.home, services, month, log)
     read = read_page_views(path, titles, log, study.source.accept_cut_dumps)
-    notes = {"dump_lines": read.n_lines, **read.aside.notes(), **({"dump_cut": read.cut} if read.cut else {})}
-    return MonthViews("dump", _added(articles, read.views), read.aside.rows, notes)
+    notes = {
+        "dump_lines": read.n_lines,
+        **read.rejected.notes(),
+        **({"dump_cut": read.cut} if read.cut else {}),
+    }
+    return MonthViews("dump", _added(articles, read.views), read.rejected.rows, notes)
 
 
 def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:

@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version, fingerprint
-from dagster_project.core.lake import Computed, Lake, Outcome
-from dagster_project.core.months import FIRST_MONTH, newest_complete_month, newest_ended_month
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.study.months import FIRST_MONTH, newest_complete_month, newest_ended_month
 from dagster_project.core.study.source import NO_SOURCE
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia import page_view_origins
-from dagster_project.core.wikimedia.asked import asked_entities
 from dagster_project.core.wikimedia.page_view_origins import (
     NO_VIEWS,
     fetch_views,
@@ -31,6 +30,7 @@ from dagster_project.core.wikimedia.page_view_origins import (
     with_where,
 )
 from dagster_project.core.wikimedia.protocols.redirects import Resolved
+from dagster_project.core.wikimedia.selected_facts import asked_entities
 from dagster_project.core.wikimedia.services import finish_stage, open_services
 
 
@@ -127,7 +127,7 @@ def fetch_months(
                 f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
                 "written. It may not have counted that month yet: try again later, or ask for an earlier month"
             )
-        computed[month] = Computed(rows, views.aside, notes)
+        computed[month] = Computed(rows, views.rejected, notes)
     return computed
 
 

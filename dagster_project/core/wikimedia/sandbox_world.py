@@ -5,7 +5,7 @@ What belongs here: what decides the answers of the sandbox's services. What does
 
 from __future__ import annotations
 
-from dagster_project.core.fingerprints import code_version
+from dagster_project.core.storage.fingerprints import code_version
 from dagster_project.core.study.source import Source
 
 

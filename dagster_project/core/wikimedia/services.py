@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.home import StudyHome
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.storage.home import StudyHome
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.source import Source
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.failures import missing_contact
+from dagster_project.core.transfer.finished import FinishedAnswers, forget_stage
 from dagster_project.core.wikimedia.rdf_file import rdf_path
-from dagster_project.core.wikimedia.transport.failures import missing_contact
-from dagster_project.core.wikimedia.transport.finished import FinishedAnswers, forget_stage
-from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"

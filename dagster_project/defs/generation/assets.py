@@ -14,9 +14,9 @@ from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
-from dagster_project.core.lake import Outcome
 from dagster_project.core.progress import Progress
 from dagster_project.core.questions.cloze import CANDIDATES
+from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions

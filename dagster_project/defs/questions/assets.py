@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_relations
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.ingest.assets import candidate_triples, entities, triples

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.core.retrieval.cited_passages import cite_passages
+from dagster_project.core.retrieval.excluded_pages import TABLE, written_beside
 from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.retrieval.left_out_pages import TABLE, written_beside
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.search_recalls import measure_search_recalls
@@ -17,7 +17,7 @@ from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 
-passages, _left_out_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
+passages, _excluded_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
 
 
 @dg.multi_asset(
@@ -29,7 +29,7 @@ passages, _left_out_pages = (dg.AssetKey(["lake", table]) for table in ("passage
             group_name="retrieval",
             kinds={"parquet"},
         )
-        for key in (passages, _left_out_pages)
+        for key in (passages, _excluded_pages)
     ]
 )
 def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
@@ -37,7 +37,7 @@ def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     with clear_errors():
         outcome = build_passages(study.study, study.lake, LOG)
         yield result(study.lake, [outcome], passages)
-        yield result(study.lake, [written_beside(study.lake, outcome)], _left_out_pages)
+        yield result(study.lake, [written_beside(study.lake, outcome)], _excluded_pages)
 
 
 def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.core.study.lake_rows import STUDY_TABLES, describe_study
+from dagster_project.core.study.tables import STUDY_TABLES, describe_study
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.resources import StudyResource
 from dagster_project.defs.results import clear_errors, result

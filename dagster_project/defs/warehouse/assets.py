@@ -4,17 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
-from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtCliResource, dbt_assets
+from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_assets
 
 from dagster_project.core.statistics.registry import MADE_BY_BUILD, STATISTICS
 from dagster_project.core.statistics.statistic import Statistic, materialise
+from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
-from dagster_project.defs.resources import LOG, StudyResource, dbt_project
+from dagster_project.core.warehouse.reuse import note_built, plan_pass
+from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table, result
-from dagster_project.defs.warehouse.dbt_events import with_columns
+from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
@@ -28,6 +30,23 @@ class WarehouseTranslator(DagsterDbtTranslator):
 
 
 _PROJECT = dbt_project()
+_TRANSLATOR = WarehouseTranslator()
+
+
+def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_second: bool) -> Iterator[Any]:
+    """Build the outdated models of a pass. Where only some assets are chosen, these are built in any case."""
+    if context.is_subset:
+        yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
+        return
+    with clear_errors():
+        planned = plan_pass(study, is_second)
+    LOG.info("dbt: %d of %d models and tests are current", len(planned.reused), len(planned.inputs))
+    yield from reused_events(planned.reused, _PROJECT, _TRANSLATOR, context)
+    if planned.command:
+        try:
+            yield from with_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
+        finally:
+            note_built(study, planned, LOG)
 
 
 @dbt_assets(
@@ -35,16 +54,16 @@ _PROJECT = dbt_project()
     project=_PROJECT,
     exclude=AFTER_GAINS,
     pool="warehouse",
-    dagster_dbt_translator=WarehouseTranslator(),
+    dagster_dbt_translator=_TRANSLATOR,
 )
 def warehouse_models(
-    context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
+    context: dg.AssetExecutionContext, dbt: DbtProcess, study: StudyResource
 ) -> Iterator[Any]:
     """Staging models, intermediate models and the marts that do not need the bootstrap, with their tests as checks."""
     with clear_errors():
         study.lake.require_intact(left_out=MADE_BY_BUILD)
     clear_build(study.study, LOG)
-    yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
+    yield from _pass(context, dbt, study.study, is_second=False)
 
 
 def statistic_tables(statistic: Statistic) -> dg.AssetsDefinition:
@@ -81,15 +100,15 @@ statistics = [statistic_tables(statistic) for statistic in STATISTICS]
     project=_PROJECT,
     select=AFTER_GAINS,
     pool="warehouse",
-    dagster_dbt_translator=WarehouseTranslator(),
+    dagster_dbt_translator=_TRANSLATOR,
 )
 def warehouse_adaptive(
-    context: dg.AssetExecutionContext, dbt: DbtCliResource, study: StudyResource
+    context: dg.AssetExecutionContext, dbt: DbtProcess, study: StudyResource
 ) -> Iterator[Any]:
     """The marts with the bootstrap's intervals."""
     with clear_errors():
         study.lake.require_intact()
-    yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study.study, context.log)
+    yield from _pass(context, dbt, study.study, is_second=True)
 
 
 @dg.asset(

@@ -10,15 +10,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from graphlib import TopologicalSorter
 from typing import Any
 
 import dagster as dg
 import duckdb
-from dagster_dbt import DbtCliInvocation
+from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtProject
+from dagster_dbt.asset_utils import get_asset_check_key_for_test
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
+from dagster_dbt.dbt_manifest import validate_manifest
 
-from dagster_project.core.disk import full_disk, is_disk_full
 from dagster_project.core.progress import EVERY_S
+from dagster_project.core.storage.disk import full_disk, is_disk_full
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
 
@@ -49,6 +53,37 @@ def with_columns(
         if is_disk_full(failure):
             raise dg.Failure(full_disk(study.home.build, "dbt build"), allow_retries=False) from failure
         raise failure
+
+
+def reused_events(
+    nodes: AbstractSet[str],
+    project: DbtProject,
+    translator: DagsterDbtTranslator,
+    context: dg.AssetExecutionContext,
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+    """The events of models and tests (dbt unique_ids) that need not be built: a model's earlier metadata, checks passed.
+
+    Without them Dagster would skip what depends on these models.
+    """
+    manifest = validate_manifest(project.manifest_path)
+    parents = {node: manifest["nodes"][node]["depends_on"]["nodes"] for node in nodes}
+    in_order = [node for node in TopologicalSorter(parents).static_order() if node in nodes]
+    keys = {
+        node: translator.get_asset_spec(manifest, node, project).key
+        for node in in_order
+        if node.startswith("model.")
+    }
+    earlier = context.instance.get_latest_materialization_events(list(keys.values()))
+    for key in keys.values():
+        entry = earlier.get(key)
+        made = entry.asset_materialization if entry else None
+        yield dg.MaterializeResult(key, metadata={**(made.metadata if made else {}), "is_reused": True})
+    for node in in_order:
+        check = get_asset_check_key_for_test(manifest, translator, node, project)
+        if check is not None and check in context.selected_asset_check_keys:
+            yield dg.AssetCheckResult(
+                passed=True, asset_key=check.asset_key, check_name=check.name, metadata={"is_reused": True}
+            )
 
 
 def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Iterator[DbtDagsterEventType]:

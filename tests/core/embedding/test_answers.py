@@ -14,7 +14,7 @@ from dagster_project.core.embedding.answers import embed_answers
 from dagster_project.core.embedding.encoder import ENCODER, Encoder, load_encoder
 from dagster_project.core.embedding.vectors import Vectors
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
@@ -100,8 +100,8 @@ def test_an_answer_without_a_finite_vector_is_put_aside(
     monkeypatch.setattr(Encoder, "_forward", broken)
     outcome = embed_answers(hand_study, lake, "tiny", log)
     assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (1, 1)
-    (aside,) = lake.read("quarantine", "answer_embeddings|tiny").to_pylist()
-    assert (aside["reason"], aside["raw"]) == ("the encoder's vector is not finite", "Paris")
+    (rejected,) = lake.read("quarantine", "answer_embeddings|tiny").to_pylist()
+    assert (rejected["reason"], rejected["raw"]) == ("the encoder's vector is not finite", "Paris")
 
 
 def test_without_answers(hand_study: Study, make_study: Callable[[str], Study], log: logging.Logger) -> None:
@@ -109,13 +109,13 @@ def test_without_answers(hand_study: Study, make_study: Callable[[str], Study], 
     with pytest.raises(LakeError, match="lake/paraphrase_answers"):
         embed_answers(hand_study, lake, "tiny", log)
     text = hand_study.path.read_text(encoding="utf-8")
-    silent = make_study(text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
+    silent = make_study(text.replace("generations: [questions, paraphrases]", "generations: [questions]"))
     assert embed_answers(silent, lake, "tiny", log).stamp.n_rows == 0
 
 
 def test_sampled_answers_are_embedded_too(hand_study: Study, log: logging.Logger) -> None:
     lake = Lake(hand_study.home.lake)
-    both = replace(hand_study, prompts=(Prompt("p", asks=("paraphrases", "samples")),))
+    both = replace(hand_study, prompts=(Prompt("p", generations=("paraphrases", "samples")),))
     write_answers(lake, "tiny", ["Paris", "Rome"])
     assert embed_answers(hand_study, lake, "tiny", log).stamp.n_rows == 2
     with pytest.raises(LakeError, match="materialise asset lake/sampled_answers first"):
@@ -128,5 +128,5 @@ def test_sampled_answers_are_embedded_too(hand_study: Study, log: logging.Logger
         "Paris",
         "Rome",
     ]
-    only_samples = replace(hand_study, prompts=(Prompt("p", asks=("samples",)),))
+    only_samples = replace(hand_study, prompts=(Prompt("p", generations=("samples",)),))
     assert embed_answers(only_samples, lake, "tiny", log).stamp.n_rows == 2

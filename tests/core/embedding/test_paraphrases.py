@@ -15,10 +15,10 @@ from dagster_project.core.embedding.paraphrases import (
     compare_paraphrases,
     far_relations,
 )
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.relations.paraphrases import PARAPHRASES
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.text_models import Embeddings
 
@@ -91,7 +91,7 @@ def test_a_question_without_its_own_wording_is_left_out_and_counted(
 def test_a_study_that_asks_no_paraphrases_compares_none(
     make_study, hand_text: str, log: logging.Logger
 ) -> None:
-    study = make_study(hand_text.replace("asks: [questions, paraphrases]", "asks: [questions]"))
+    study = make_study(hand_text.replace("generations: [questions, paraphrases]", "generations: [questions]"))
     assert compare_paraphrases(study, Lake(study.home.lake), log).stamp.n_rows == 0
 
 

@@ -16,7 +16,7 @@ from dagster_project.core.entailment.answers import compare_answers
 from dagster_project.core.entailment.classifier import Classifier, check, model_of
 from dagster_project.core.entailment.scores import Entailments
 from dagster_project.core.errors import BackendError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 from dagster_project.core.study.text_models import Nli
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(study: Study, folder: Path | None) -> tuple[Study, Lake]:
     """The study with samples instead of paraphrases, and a lake with the answers."""
     nli = None if folder is None else Nli(str(folder), device="cpu")
-    prompts = (*study.prompts, Prompt("certain", asks=("samples",)))
+    prompts = (*study.prompts, Prompt("certain", generations=("samples",)))
     lake = Lake(study.home.lake)
     for table, number in (("paraphrase_answers", "paraphrase_id"), ("sampled_answers", "sample")):
         shared = {"model": "tiny", "dataset": "facts", "prompt": "zero_shot"}

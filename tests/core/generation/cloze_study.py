@@ -13,14 +13,14 @@ from pathlib import Path
 from small_study import made, small_study
 
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 
 N_FACTS = 40
 CANDIDATES = ("Chile", "Peru", "Peru of old", "Spain")
 PATTERNS = ("[X] is in [Y] .", "[X], which lies in [Y]")
-CLOZE = Prompt("cloze", format="cloze_prefix", asks=("candidates",))
+CLOZE = Prompt("cloze", format="cloze_prefix", generations=("candidates",))
 
 
 def cloze_study(folder: Path, path: str) -> Study:

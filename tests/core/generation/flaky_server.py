@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
+import re
 import sys
 import threading
 import time
@@ -137,6 +139,9 @@ class FlakyServer:
             self.books.sold[(prompt, seed)] += 1
             reason = "content_filter" if WITHHOLD in prompt else "stop"
             choices = [_choice(i, text, reason, "messages" in body) for i, text in enumerate(texts)]
+            if body.get("logprobs"):
+                for choice, text in zip(choices, texts, strict=True):
+                    choice["logprobs"] = _log_probabilities(text, "messages" in body)
             if fault == "shuffled":
                 choices.reverse()
             answer = {"id": f"a-{len(self.answers)}", "model": body["model"], "choices": choices}
@@ -149,6 +154,24 @@ class FlakyServer:
 def _choice(index: int, text: str, reason: str, is_chat: bool) -> dict[str, Any]:
     content = {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
     return {"index": index, "finish_reason": reason, **content}
+
+
+def _log_probabilities(text: str, is_chat: bool) -> dict[str, Any]:
+    """Each word is a token, the end token follows: the n-th has probability 1/(n + 2), and the second is half of it."""
+    tokens = [*re.findall(r"\s*\S+", text), "</s>"]
+    logs = [-math.log(n + 2) for n in range(len(tokens))]
+    tops = [{token: log, "?": log - math.log(2)} for token, log in zip(tokens, logs, strict=True)]
+    if not is_chat:
+        return {"tokens": tokens, "token_logprobs": logs, "top_logprobs": tops}
+    content = [
+        {
+            "token": token,
+            "logprob": log,
+            "top_logprobs": [{"token": t, "logprob": own} for t, own in top.items()],
+        }
+        for token, log, top in zip(tokens, logs, tops, strict=True)
+    ]
+    return {"content": content}
 
 
 class _Handler(BaseHTTPRequestHandler):

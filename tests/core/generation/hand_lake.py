@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.popularity import Popularity

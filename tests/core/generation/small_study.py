@@ -17,9 +17,9 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Task
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.popularity import Popularity
@@ -41,8 +41,8 @@ def small_study(folder: Path, path: str, **model: Any) -> Study:
         prompts=(
             Prompt("zero_shot"),
             Prompt("few_shot", shots=4, draw="per_question"),
-            Prompt("zero_shot_popqa_tp", format="question_answer", asks=("paraphrases",)),
-            Prompt("certainty", format="question_answer", asks=("samples",)),
+            Prompt("zero_shot_popqa_tp", format="question_answer", generations=("paraphrases",)),
+            Prompt("certainty", format="question_answer", generations=("samples",)),
         ),
         models=(Model(**{"name": "tiny", "path": path, "backend": "fake", "batch_tokens": 64, **model}),),
         methods=("closed_book", "genread", "bm25", "dense", "oracle"),

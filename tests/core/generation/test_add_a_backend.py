@@ -10,7 +10,7 @@ from small_study import answer, fill_lake, small_study
 
 from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.backends.fake import FakeBackend
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.backends import BACKENDS, GENERATE, Backend
 from dagster_project.core.study.file import load_study
 

@@ -24,8 +24,8 @@ from dagster_project.core.generation.engine.items import ModelInput, Request
 from dagster_project.core.generation.engine.task import Plan, Scope
 from dagster_project.core.generation.tasks.questions import QuestionItem
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
 from dagster_project.core.preflight import misses
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.generation.assets import generated_table
@@ -77,8 +77,8 @@ def test_scores_are_reused_and_other_candidates_are_not(study: Study) -> None:
 def test_a_refused_prompt_is_put_aside(study: Study) -> None:
     notes = toy_scores.score(with_model(study, path="fake:passage?refuse=Subject+7")).notes
     assert (notes["rows"], notes["failed"]) == (19, 1)
-    (aside,) = Lake(study.home.lake).read("quarantine", "toy_scores|tiny").to_pylist()
-    assert aside["row_key"].startswith("sandbox/Q7-")
+    (rejected,) = Lake(study.home.lake).read("quarantine", "toy_scores|tiny").to_pylist()
+    assert rejected["row_key"].startswith("sandbox/Q7-")
 
 
 @pytest.mark.parametrize("backend", ["fake", "transformers"])

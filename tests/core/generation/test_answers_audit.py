@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dagster_project.core.generation.tasks.audit import count_faults
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from tests.lakes import LakePlan, make_lake
 
 

@@ -16,7 +16,7 @@ from dagster_project.core.generation.engine.items import ModelInput
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.latency import calibrate as module
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study

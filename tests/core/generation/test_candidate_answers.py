@@ -18,13 +18,13 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.tasks.candidate_answers import is_mismatch, ranked
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 
 PATTERNS = ("[X] is in [Y] .", "[Y] has [X].", "[X], which lies in [Y]")
 CANDIDATES = ("Chile", "Peru", "Peru of old", "Spain")
-CLOZE = Prompt("cloze", format="cloze_prefix", asks=("candidates",))
+CLOZE = Prompt("cloze", format="cloze_prefix", generations=("candidates",))
 LOG = logging.getLogger("test")
 
 

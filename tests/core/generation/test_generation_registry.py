@@ -159,7 +159,7 @@ def assert_missing(study: Study, message: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "asks", "message"),
+    ("kind", "generations", "message"),
     [
         ("transformers", ("questions",), "there is no folder /no/such, and no hub id looks like it"),
         ("openai", ("questions", "samples"), "backend openai needs the key service, with base_url"),
@@ -169,12 +169,16 @@ def assert_missing(study: Study, message: str | None) -> None:
     ],
 )
 def test_what_the_study_asks_is_checked_before_anything_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asks: tuple[str, ...], message: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    generations: tuple[str, ...],
+    message: str | None,
 ) -> None:
     writes_only = Backend("no.such.module:Backend", frozenset({GENERATE}), LOCAL_KEYS)
     monkeypatch.setitem(BACKENDS, "writes_only", writes_only)
     study = small_study(tmp_path, "/no/such", backend=kind)
-    study = dataclasses.replace(study, prompts=(Prompt("p", asks=asks),))
+    study = dataclasses.replace(study, prompts=(Prompt("p", generations=generations),))
     assert_missing(study, message)
 
 

@@ -17,8 +17,8 @@ from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts import grounded
 from dagster_project.core.generation.tasks.grounded_generations import GroundedQuestion
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import Import, Place

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
 from dagster_project.core.study.prompts import Prompt, Sampling
 from dagster_project.core.study.study import Study
@@ -31,13 +31,13 @@ VOLATILE = (
     "generated_for",
 )  # fmt: skip
 PLANS = {
-    "one prompt": {"prompts": (Prompt("zero_shot"), Prompt("sure", asks=("samples",)))},
+    "one prompt": {"prompts": (Prompt("zero_shot"), Prompt("sure", generations=("samples",)))},
     "two prompts": {
         "prompts": (
             Prompt("zero_shot"),
             Prompt("few_shot", shots=3, draw="per_relation"),
-            Prompt("sure", asks=("samples",)),
-            Prompt("surer", format="question_answer", asks=("samples",)),
+            Prompt("sure", generations=("samples",)),
+            Prompt("surer", format="question_answer", generations=("samples",)),
         )
     },
     "another seed": {"seed": 7},

@@ -16,7 +16,7 @@ from dagster_project.core.errors import BackendError, StudyError
 from dagster_project.core.generation.engine.items import ModelInput
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study

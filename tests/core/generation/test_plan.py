@@ -17,12 +17,12 @@ from dagster_project.core.generation.engine.items import Generate, Item
 from dagster_project.core.generation.engine.task import Plan, Scope
 from dagster_project.core.generation.tasks.answers import AskedQuestion
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.prompts import Prompt, Sampling
 from dagster_project.core.study.study import Study
 
-ZERO = Prompt("zero", asks=("questions", "paraphrases", "samples"))
+ZERO = Prompt("zero", generations=("questions", "paraphrases", "samples"))
 SHOTS = Prompt("shots", shots=6, draw="per_question")
 REFERENCE = dataclasses.replace(SHOTS, name="reference", reference_demos=True)
 
@@ -75,7 +75,7 @@ def test_a_prompt_asks_by_its_methods_alone(lake: Lake, tmp_path: Path) -> None:
 def test_wordings_and_samples_stand_behind_the_demonstrations_of_their_question(
     lake: Lake, tmp_path: Path
 ) -> None:
-    prompt = dataclasses.replace(SHOTS, asks=("questions", "paraphrases", "samples"))
+    prompt = dataclasses.replace(SHOTS, generations=("questions", "paraphrases", "samples"))
     study = hand_study(tmp_path, prompt)
     asked = {
         row.question.question_id: row
@@ -103,7 +103,7 @@ def test_wordings_and_samples_stand_behind_the_demonstrations_of_their_question(
 
 
 def test_answers_are_ordered_and_keyed(lake: Lake, tmp_path: Path) -> None:
-    study = hand_study(tmp_path, ZERO, SHOTS, Prompt("not_asked", asks=("samples",)))
+    study = hand_study(tmp_path, ZERO, SHOTS, Prompt("not_asked", generations=("samples",)))
     found = answers(study, lake, "closed_book")
     places = [
         (columns(row)["dataset"], columns(row)["prompt"], columns(row)["question_id"]) for row in found.items
@@ -223,7 +223,7 @@ def test_paraphrases(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_samples_are_seeded_by_seed_dataset_question_and_number(lake: Lake, tmp_path: Path) -> None:
-    study = hand_study(tmp_path, ZERO, Prompt("bare", format="question", asks=("samples",)))
+    study = hand_study(tmp_path, ZERO, Prompt("bare", format="question", generations=("samples",)))
     items = plan(study, lake, "sampled_answers").items
     names = ("dataset", "prompt", "question_id", "sample")
     places = [tuple(item.key(part)[name] for name in names) for item in items for part in range(3)]
@@ -314,7 +314,7 @@ def with_prompt(**changes: Any) -> Callable[[Study], Study]:
         (lambda study: dataclasses.replace(study, top_k=9), set()),
         (
             lambda study: dataclasses.replace(
-                study, prompts=(*study.prompts, Prompt("more", asks=("samples", "paraphrases")))
+                study, prompts=(*study.prompts, Prompt("more", generations=("samples", "paraphrases")))
             ),
             {"P", "S"},
         ),

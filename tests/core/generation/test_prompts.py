@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.prompts.build import (
     Passage,
     Passages,
@@ -22,6 +21,7 @@ from dagster_project.core.generation.prompts.build import (
 )
 from dagster_project.core.methods import METHODS, VERBALISED
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.study.prompts import PROMPT_FORMATS
 
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")

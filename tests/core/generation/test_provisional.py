@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.generation.provisional import tell_accuracy
-from dagster_project.core.lake import Lake, Outcome
+from dagster_project.core.storage.lake import Lake, Outcome
 from tests.lakes import LakePlan, make_lake
 
 LOG = logging.getLogger("provisional")

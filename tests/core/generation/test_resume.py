@@ -16,14 +16,15 @@ from pathlib import Path
 import cloze_study
 import pyarrow as pa
 import pytest
+from cached_rows import forget_confidence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import answer, fill_lake, small_study, with_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.fingerprints import prompt_hash
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 from tests import fork_server
@@ -206,6 +207,31 @@ def test_a_damaged_cache_costs_time_and_nothing_else(
     assert answer(study).notes["computed"] == 60
     assert "set aside" in caplog.text
     assert rows(study).equals(uninterrupted[1])
+
+
+def test_answers_of_a_version_without_confidence_are_computed_again(
+    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path]
+) -> None:
+    study = small_study(tmp_path, "fake:digest")
+    fill_lake(Lake(study.home.lake), 6)
+    answer(study)
+    (cache,) = study.home.row_cache.glob("*.sqlite")
+    forget_confidence(cache)
+    Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
+    notes = answer(study).notes
+    assert (notes["computed"], notes["resumed"], notes["reused"]) == (60, 0, 0)
+    found = rows(study)
+    assert found.equals(uninterrupted[1])
+    assert found["confidence_tokens"].null_count == 0
+
+
+def test_a_rambling_models_confidence_is_that_of_its_first_sentence(tmp_path: Path) -> None:
+    study = with_model(small_study(tmp_path, "fake:echo"), rambles=True)
+    fill_lake(Lake(study.home.lake), 1, labels={0: "Rome? It rains there. It"})
+    answer(study)
+    found = Lake(study.home.lake).read("answers", "tiny|closed_book").to_pylist()
+    assert any(len(row["prediction"]) < len(row["raw_text"]) for row in found)
+    assert all(row["confidence_tokens"] == len(row["prediction"].split()) for row in found)
 
 
 def test_odd_labels_reach_the_rows_unchanged(tmp_path: Path) -> None:

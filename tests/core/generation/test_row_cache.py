@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import multiprocessing
 import sqlite3
 import threading
-import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cached_rows import change_accounts, forget_confidence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core import sqlite_file
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from dagster_project.core.generation.engine.items import Generate, Sample, Score
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
+from dagster_project.core.scoring.confidence import Confidence
+from dagster_project.core.storage import sqlite_file
 
 LOG = logging.getLogger("row_cache")
 IDENTITY = Identity("revision", "float32", "none", "fake", "1")
@@ -132,23 +132,38 @@ def test_every_sample_seed_has_a_key_of_its_own(seeds: list[int | None]) -> None
 def test_rows_of_another_format_count_as_missing(tmp_path: Path, change: str) -> None:
     with open_cache(tmp_path) as cache:
         cache.store({key(1): row("kept"), key(2): row("old")})
-    with sqlite3.connect(cache.path) as connection:
-        query = "select text, accounts, origin from generations where key = ?"
-        text, accounts, origin = connection.execute(query, (key(2),)).fetchone()
-        numbers = json.loads(accounts)
+
+    def changed(numbers: dict[str, Any]) -> None:
         if change != "more":
             del numbers["shared_tokens"], numbers["device_seconds"]
         if change != "fewer":
             numbers["joules"] = 3
-        accounts = json.dumps(numbers).encode()
-        checksum = zlib.crc32(b"\0".join((key(2), text, accounts, origin)))
-        update = "update generations set accounts = ?, checksum = ? where key = ?"
-        connection.execute(update, (accounts, checksum, key(2)))
-    connection.close()
+
+    change_accounts(cache.path, changed, key(2))
     with open_cache(tmp_path) as cache:
         assert cache.find([key(1), key(2)]) == {key(1): row("kept")}
         assert cache.store({key(2): row("new")}) == {key(2): row("new")}
         assert cache.find([key(2)]) == {key(2): row("new")}
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_texts_without_confidence_count_as_missing_where_it_is_measured(
+    tmp_path: Path, measures: bool
+) -> None:
+    sure = Confidence(2, -0.5, 0.7, 0.8, 0.6, 1.5)
+    rows = {
+        key(1): CachedRow(Generation("sure", sure, **accounts(12)), "fake 1", "origin"),
+        key(2): row("nothing is kept of it"),
+        key(3): row("old"),
+        key(4): CachedRow(Scored((CandidateScore(-1.0, 2),), **accounts(4)), "fake 1", "o"),
+    }
+    with RowCache(tmp_path, IDENTITY, LOG, measures=measures) as cache:
+        cache.store(rows)
+        forget_confidence(cache.path, key(3))
+        expected = {number: one for number, one in rows.items() if number != key(3) or not measures}
+        assert cache.find(rows) == expected
+        new = {key(3): CachedRow(Generation("old", sure, **accounts(12)), "fake 1", "origin")}
+        assert cache.store(new) == (new if measures else {key(3): rows[key(3)]})
 
 
 def test_the_first_writer_wins(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from small_study import answer, fill_lake, sample, small_study, with_model, write_backgrounds
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 

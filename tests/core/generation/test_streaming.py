@@ -17,7 +17,7 @@ import pytest
 from small_study import MAKERS, answer, fill_lake, sample, small_study, with_model
 
 from dagster_project.core.errors import BackendError, LakeError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
 from dagster_project.core.study.study import Study
 from tests import fork_server

@@ -17,7 +17,7 @@ from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.lake import Outcome
+from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.backends import SCORE
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES

@@ -19,8 +19,8 @@ from dagster_project.core.grounding.cooccurrences import (
     linked,
     passages_with_both,
 )
-from dagster_project.core.lake import Lake
 from dagster_project.core.scoring.match import dpr_tokens, has_answer
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from tests.lake_rows import fill
 

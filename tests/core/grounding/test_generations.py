@@ -12,7 +12,7 @@ import pytest
 from dagster_project.core.errors import LakeError, StudyError
 from dagster_project.core.grounding.corpus import build_portrait, open_of
 from dagster_project.core.grounding.generations import score_generations
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from tests.core.grounding.plain_reference import grams, share_in
@@ -99,7 +99,7 @@ def test_every_generation_has_its_score_and_its_spans(study: Study, lake: Lake, 
 def test_where_no_prompt_asks_questions_no_answers_are_expected(
     study: Study, lake: Lake, log: logging.Logger
 ) -> None:
-    asking = replace(study, prompts=tuple(replace(one, asks=("candidates",)) for one in study.prompts))
+    asking = replace(study, prompts=tuple(replace(one, generations=("candidates",)) for one in study.prompts))
     for method in study.methods:
         lake.discard("answers", f"tiny|{method}")
     build_portrait(asking, lake, log)

@@ -15,10 +15,10 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.grounding.corpus import build_portrait
 from dagster_project.core.grounding.generations import score_generations
 from dagster_project.core.grounding.plan import WIDTH
-from dagster_project.core.lake import Lake
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.statistics.grounding_intervals import compare_prompts
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.grounding import Grounding
 from tests.core.generation.small_study import LOG, made, small_study
 from tests.lake_rows import fill

@@ -12,9 +12,9 @@ import yaml
 from dagster_project.core.errors import StudyError
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedEntity
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.imports.formats import Names, QuestionFormat
-from dagster_project.core.lake import Lake, QuarantinedRow
+from dagster_project.core.imports.format import Names, QuestionFormat
 from dagster_project.core.questions.build import build_questions
+from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import
@@ -32,7 +32,7 @@ def _read(place: Path, declared: Import, _dataset: Dataset, _names: Names) -> Im
     dataset = ImportedDataset()
     for row in json.loads(place.read_text()):
         if not row["answer"]:
-            dataset.aside.append(QuarantinedRow(row["id"], "no answer", json.dumps(row)))
+            dataset.rejected.append(QuarantinedRow(row["id"], "no answer", json.dumps(row)))
             continue
         subject, born = f"S{row['id']}", f"O{row['id']}"
         dataset.entities[subject] = ImportedEntity(subject, row["subject"], popularity=row["views"])

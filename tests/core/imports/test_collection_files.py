@@ -18,25 +18,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports import atlas, cirrus_search
-from dagster_project.core.imports.articles import read_articles
 from dagster_project.core.imports.compressed import opened
-from dagster_project.core.imports.dpr import read_passages
-from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
+from dagster_project.core.imports.formats.collections import atlas, cirrus_search
+from dagster_project.core.imports.formats.collections.articles import read_articles
+from dagster_project.core.imports.formats.collections.dpr import read_passages
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.study.imports import load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 
-def passages(path: Path) -> tuple[list[tuple[int, str, str, str]], Aside]:
-    aside = Aside(path.name)
-    return [(found.row, found.id, found.title, found.text) for found in read_passages(path, aside)], aside
+def passages(path: Path) -> tuple[list[tuple[int, str, str, str]], RejectedRows]:
+    rejected = RejectedRows(path.name)
+    return [
+        (found.row, found.id, found.title, found.text) for found in read_passages(path, rejected)
+    ], rejected
 
 
-def articles(path: Path) -> tuple[list[tuple[int, str, str]], Aside]:
-    aside = Aside(path.name)
-    return [(found.row, found.title, found.text) for found in read_articles(path, aside)], aside
+def articles(path: Path) -> tuple[list[tuple[int, str, str]], RejectedRows]:
+    rejected = RejectedRows(path.name)
+    return [(found.row, found.title, found.text) for found in read_articles(path, rejected)], rejected
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,9 +56,9 @@ def test_passages_come_back_as_dpr_reads_them(
     writer.writerows([("id", "text", "title"), *((i, *row) for i, row in enumerate(rows))])
     content = written.getvalue().encode()
     path.write_bytes(gzip.compress(content) if is_packed else content)
-    found, aside = passages(path)
+    found, rejected = passages(path)
     assert found == [(i + 1, str(i), title, text.strip('"')) for i, (text, title) in enumerate(rows)]
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 def test_quotation_marks_are_taken_off_the_ends_of_a_passage_alone(tmp_path: Path) -> None:
@@ -79,12 +81,12 @@ def test_articles_and_lines_that_are_none(tmp_path: Path) -> None:
         {"title": "Bob"},
     ]
     path.write_text("\n".join([*map(json.dumps, objects), "<html>", "[]", ""]), encoding="utf-8")
-    found, aside = articles(path)
+    found, rejected = articles(path)
     assert found == [(1, "Ann 👩‍🚀", "<b>Ann</b> \0 flies.\nShe is Ann.")]
-    assert [row.reason.split(":")[0] for row in aside.rows] == [
+    assert [row.reason.split(":")[0] for row in rejected.rows] == [
         "key title", "key title", "key text", "key text", "not JSON", "a JSON object was expected",
     ]  # fmt: skip
-    assert aside.rows[0].row_key == "leads.jsonl row 2"
+    assert rejected.rows[0].row_key == "leads.jsonl row 2"
 
 
 def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
@@ -92,9 +94,9 @@ def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
     path.write_bytes(
         b"id\ttext\ttitle\n1\tnul \0\tAnn\n2\tonly a text\n3\t\xff\tAnn\n4\tgood \xf0\x9f\x91\xa9\tAnn\n"
     )
-    found, aside = passages(path)
+    found, rejected = passages(path)
     assert found == [(4, "4", "Ann", "good 👩")]
-    assert [row.reason.split(":")[-1].strip().split(" (")[0] for row in aside.rows] == [
+    assert [row.reason.split(":")[-1].strip().split(" (")[0] for row in rejected.rows] == [
         "holds a NUL character", "2 fields where the header has 3", "byte 0xff is not UTF-8",
     ]  # fmt: skip
 
@@ -138,7 +140,7 @@ def test_a_file_that_is_packed_in_another_way_is_named(tmp_path: Path, name: str
     ]:
         path.write_bytes(content)
         with pytest.raises(SourceError, match=rf"file: cannot be read \(it is packed as {kind}: unpack it"):
-            list(load_format("collections", name).read(path, Aside("file")))
+            list(load_format("collections", name).read(path, RejectedRows("file")))
 
 
 @pytest.mark.parametrize(
@@ -156,24 +158,24 @@ def test_a_text_file_that_ends_in_mid_row_is_refused_or_used_up_to_it(
     path, format_ = tmp_path / "cut.txt", load_format("collections", name)
     for ending in ("", "\n"):  # with a line end, the last row is a bad one among others
         path.write_text(content + ending, encoding="utf-8")
-        size, aside = len(content), Aside("cut.txt")
+        size, rejected = len(content), RejectedRows("cut.txt")
         if not ending:
             with pytest.raises(
                 SourceError, match=rf"breaks off at byte {size} of {size}, in row \d .*accept_cut"
             ):
-                list(format_.read(path, Aside("cut.txt")))
-        found = list(format_.read(path, aside, accept_cut_dumps=not ending))
+                list(format_.read(path, RejectedRows("cut.txt")))
+        found = list(format_.read(path, rejected, accept_cut_dumps=not ending))
         assert [one.text for one in found] == ["Ann flies."]
-        assert aside.rows
+        assert rejected.rows
 
 
 def test_the_rows_of_a_kind_are_counted_where_they_are_too_many() -> None:
-    aside = Aside("a", most=2)
+    rejected = RejectedRows("a", most=2)
     for row in range(1, 6):
-        aside.put(row, f"id '{row}': row 1 has it already", {"id": row})
-    aside.put(6, "title: a text was expected")
-    assert aside.n_rows == 6
-    assert [(row.row_key, row.reason) for row in aside.told()] == [
+        rejected.put(row, f"id '{row}': row 1 has it already", {"id": row})
+    rejected.put(6, "title: a text was expected")
+    assert rejected.n_rows == 6
+    assert [(row.row_key, row.reason) for row in rejected.told()] == [
         ("a row 1", "id '1': row 1 has it already"),
         ("a row 2", "id '2': row 1 has it already"),
         ("a row 6", "title: a text was expected"),
@@ -191,16 +193,16 @@ def test_atlas_s_passages_have_their_section(tmp_path: Path) -> None:
         {"id": "9", "title": "Łódź", "section": "", "text": None},
         {"id": "10", "title": "Łódź", "section": "Empty", "text": " "},
     ]
-    path, aside = tmp_path / "text-list-100-sec.jsonl.gz", Aside("a")
+    path, rejected = tmp_path / "text-list-100-sec.jsonl.gz", RejectedRows("a")
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    found = [(one.row, one.id, one.section, one.text) for one in atlas.read_passages(path, aside)]
+    found = [(one.row, one.id, one.section, one.text) for one in atlas.read_passages(path, rejected)]
     assert found == [
         (1, "140", None, "Łódź is a city."),
         (2, "141", "History: 1900", "It grew."),
         (3, "infobox-1", None, "country: Poland"),
         (7, "10", "Empty", " "),  # an empty passage stays empty: the collection puts it aside
     ]
-    assert [(row.row_key, row.reason) for row in aside.rows] == [
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
         ("a row 4", "key id: a text was expected"),
         ("a row 5", "key section: a text was expected"),
         ("a row 6", "key text: a text was expected"),
@@ -240,14 +242,17 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         ),
         named(19),
     ]
-    pages: list[LeftOutPage] = []
-    path, aside = tmp_path / "enwiki-20230410-cirrussearch-content.json", Aside("c", keep=pages.append)
+    pages: list[ExcludedPage] = []
+    path, rejected = (
+        tmp_path / "enwiki-20230410-cirrussearch-content.json",
+        RejectedRows("c", keep=pages.append),
+    )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     found = [
-        (one.row, one.title, one.text, one.entity_id) for one in cirrus_search.read_articles(path, aside)
+        (one.row, one.title, one.text, one.entity_id) for one in cirrus_search.read_articles(path, rejected)
     ]
     assert found == [(2, "Łódź", "Text.", "Q580"), (7, "Ada Quill", "Text.", None)]
-    assert [(row.row_key, row.reason) for row in aside.rows] == [
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
         ("c row 4", "namespace 1: an article was expected (namespace 0)"),
         ("c row 5", "names a page, and the next line is no page"),
         ("c row 8", "a page without the line before it that names it"),
@@ -256,11 +261,11 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         ("c row 15", "names a page, and the file ends; it may be cut off"),
     ]
     assert pages == [
-        LeftOutPage(2, "Lodz", REDIRECT, "Łódź"),
-        LeftOutPage(14, "Mercurius", REDIRECT, "Mercury"),
-        LeftOutPage(14, "Mercury", DISAMBIGUATION),
+        ExcludedPage(2, "Lodz", REDIRECT, "Łódź"),
+        ExcludedPage(14, "Mercurius", REDIRECT, "Mercury"),
+        ExcludedPage(14, "Mercury", DISAMBIGUATION),
     ]
-    assert aside.left_out == {"redirects": 2, "disambiguation pages": 1}
+    assert rejected.left_out == {"redirects": 2, "disambiguation pages": 1}
 
 
 @pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search"])
@@ -284,9 +289,9 @@ def test_a_gzip_file_that_breaks_off_is_used_up_to_the_break_on_request(
     path.write_bytes(gzip.compress("\n".join(lines).encode())[:-20_000])
     size = f"{path.stat().st_size:,}"
     with pytest.raises(SourceError, match=rf"breaks off at byte {size} of {size}.*or set accept_cut_dumps"):
-        list(format_.read(path, Aside("cut.gz")))
+        list(format_.read(path, RejectedRows("cut.gz")))
     with caplog.at_level(logging.WARNING):
-        found = list(format_.read(path, Aside("cut.gz"), accept_cut_dumps=True))
+        found = list(format_.read(path, RejectedRows("cut.gz"), accept_cut_dumps=True))
     assert f"breaks off at byte {size} of {size}" in caplog.text
     assert 500 < len(found) < 3_000
     assert [one.text for one in found] == [row["text"] for row in rows[: len(found)]]

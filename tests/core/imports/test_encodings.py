@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.adaptive_retrieval import read_result_file, result_file
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.entity_questions import read_entity_questions
-from dagster_project.core.imports.lm_eval import read_log
-from dagster_project.core.imports.popqa import read_popqa
-from dagster_project.core.imports.popqa_tp import read_popqa_tp
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.formats.answers.adaptive_retrieval import read_result_file, result_file
+from dagster_project.core.imports.formats.answers.lm_eval import read_log
+from dagster_project.core.imports.formats.paraphrases.popqa_tp import read_popqa_tp
+from dagster_project.core.imports.formats.questions.entity_questions import read_entity_questions
+from dagster_project.core.imports.formats.questions.popqa import read_popqa
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.table import read_questions
-from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.reference.nq_open import read_nq_open
 from dagster_project.core.relations.sets import RELATION_SETS, relation_names
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import QUESTIONS, read_import
 from dagster_project.core.study.reader import Reader
 from tests.imported_files import (
@@ -66,19 +66,19 @@ def read_table(path: Path) -> ImportedDataset:
 
 
 def read_results(path: Path, questions: dict[str, Any]) -> Kept:
-    aside, file = Aside(path.name), result_file(path)
+    rejected, file = RejectedRows(path.name), result_file(path)
     assert file is not None
-    return len(list(read_result_file(file, questions, aside))), aside.rows
+    return len(list(read_result_file(file, questions, rejected))), rejected.rows
 
 
 def read_samples(path: Path, questions: dict[str, Any]) -> Kept:
-    aside = Aside(path.name)
-    found = read_log(path, results("lm_eval"), questions, aside)
-    return len(found), aside.rows
+    rejected = RejectedRows(path.name)
+    found = read_log(path, results("lm_eval"), questions, rejected)
+    return len(found), rejected.rows
 
 
 def counted(found: Any, kept: str) -> Kept:
-    return len(getattr(found, kept)), found.aside
+    return len(getattr(found, kept)), found.rejected
 
 
 FORMATS: dict[str, tuple[str, Callable[[Path], Path], Callable[[Path, dict[str, Any]], Kept]]] = {
@@ -133,8 +133,8 @@ def test_a_latin_1_row_is_put_aside_and_the_others_stay(
     whole = path.read_bytes().rstrip(b"\r\n")
     last = whole.rindex(b"x" if name in ("nq_open", "table") else b"Answer")
     path.write_bytes(whole[:last] + b"\xe9" + whole[last:])
-    n, aside = read(path, questions)
-    told = [row for row in aside if "n=3" not in row.reason]
+    n, rejected = read(path, questions)
+    told = [row for row in rejected if "n=3" not in row.reason]
     assert (n, len(told)) == (2, 1)
     assert any(word in told[0].reason for word in ("not UTF-8", "codec can't decode"))
     assert told[0].row_key == f"{path.name} row 3"
@@ -162,8 +162,8 @@ def test_every_item_of_entity_questions_is_counted_once(
     names = {"Ann": {"Q1"}, "Bo": {"Q2", "Q3"}, "Di": {"Q4"}}
     found = read_entity_questions(folder, "test", relation_names("entity_questions"), names)
     counts = found.linking["place of birth"]
-    assert counts.n_questions == 1 + len(items) == len(found.questions) + len(found.aside)
-    assert counts.n_put_aside == len(found.aside)
+    assert counts.n_questions == 1 + len(items) == len(found.questions) + len(found.rejected)
+    assert counts.n_put_aside == len(found.rejected)
     assert counts.n_linked == sum(q["subject_id"] is not None for q in found.questions.values())
     assert counts.n_linked + counts.n_no_entity + counts.n_several_entities == len(found.questions)
 
@@ -176,10 +176,10 @@ def test_predictions_come_back_as_they_are(
     folder = tmp_path_factory.mktemp("results")
     rows = [{**row, "pred": text} for row, text in zip(result_rows(ROWS, RIGHT), texts, strict=True)]
     path = write_results(folder, result_name("m", "vanilla", 3), rows)
-    aside, file = Aside(path.name), result_file(path)
+    rejected, file = RejectedRows(path.name), result_file(path)
     assert file is not None
-    found = {answer.question_id: answer.text for answer in read_result_file(file, questions, aside)}
-    told = [row for row in aside.rows if "NUL" in row.reason]
+    found = {answer.question_id: answer.text for answer in read_result_file(file, questions, rejected)}
+    told = [row for row in rejected.rows if "NUL" in row.reason]
     assert len(found) + len(told) == 3
     wanted = {row["id"]: row["pred"] for row in rows if "\0" not in row["pred"]}
     assert found == wanted

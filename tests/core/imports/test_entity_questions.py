@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.dataset import LinkingCounts
-from dagster_project.core.imports.entity_questions import by_name, mention, read_entity_questions
+from dagster_project.core.imports.dataset import LinkingCounts, by_name
+from dagster_project.core.imports.formats.questions.entity_questions import mention, read_entity_questions
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import Relation
 from dagster_project.core.relations.sets import relation_names
@@ -67,7 +67,7 @@ def test_every_question_is_kept_and_linked_where_it_names_exactly_one_entity(tmp
         "P19-5": (None, None),  # not of the relation's template
         "P40-1": ("Ash's", "Q3"),
     }
-    assert {row.row_key: row.reason for row in found.aside} == {
+    assert {row.row_key: row.reason for row in found.rejected} == {
         "P19.test.json row 6": "key answers: at least one was expected",
     }
     assert found.notes | {"reasons": 0} == {
@@ -109,7 +109,7 @@ def test_a_property_without_a_template_is_put_aside_question_by_question(tmp_pat
         tmp_path, "test", {"P19": BORN[:1], "P999": [item("Huh?", "x"), item("What?", "y")]}
     )
     found = read_entity_questions(tmp_path, "test", NAMES, ENTITIES)
-    assert [row.reason for row in found.aside] == ["no template is known of property P999"] * 2
+    assert [row.reason for row in found.rejected] == ["no template is known of property P999"] * 2
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
 def test_items_that_are_no_questions(tmp_path: Path, broken: Any) -> None:
     write_entity_questions(tmp_path, "test", {"P19": [broken, *BORN[:1]]})
     found = read_entity_questions(tmp_path, "test", NAMES, ENTITIES)
-    assert len(found.aside) == 1
+    assert len(found.rejected) == 1
     assert list(found.questions) == ["P19-2"]
 
 

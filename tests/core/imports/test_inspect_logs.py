@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.imports.inspect_logs import FORMAT, VERDICTS, read_log, verdict
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.formats.answers.inspect import FORMAT, VERDICTS, read_log, verdict
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.results import ImportedAnswer
 from dagster_project.core.scoring.match import score_answer
 from tests.imported_files import results
@@ -26,15 +26,15 @@ INCLUDES = [True, False, True, False, True, True]  # scorer includes, which igno
 
 
 def read(path: Path, **options: Any) -> tuple[list[ImportedAnswer], list[tuple[str, str]]]:
-    aside = Aside(path.name)
-    found = read_log(path, results("inspect", **options), QUESTIONS, aside)
-    return found, [(row.row_key, row.reason) for row in aside.rows]
+    rejected = RejectedRows(path.name)
+    found = read_log(path, results("inspect", **options), QUESTIONS, rejected)
+    return found, [(row.row_key, row.reason) for row in rejected.rows]
 
 
 @pytest.mark.parametrize("name", ["whole.eval", "whole.json"])
 def test_samples_by_id_with_what_the_log_says(inspect_logs: Path, name: str) -> None:
-    found, aside = read(inspect_logs / name, scorer="includes", method="bm25")
-    assert aside == []
+    found, rejected = read(inspect_logs / name, scorer="includes", method="bm25")
+    assert rejected == []
     assert [one.question_id for one in found] == IDS
     assert [one.text for one in found] == list(ANSWERS), "the answers as they were given, long ones whole"
     assert [one.is_correct for one in found] == INCLUDES
@@ -42,6 +42,9 @@ def test_samples_by_id_with_what_the_log_says(inspect_logs: Path, name: str) -> 
         ("bm25", MODEL, None, None)
     }
     assert [(one.prompt_tokens, one.new_tokens) for one in found] == [(15, i) for i in range(len(IDS))]
+    counts = [one.confidence and one.confidence.confidence_tokens for one in found]
+    assert counts == [None, *(len(text.split()) or None for text in ANSWERS[1:])], "the first lacks tokens"
+    assert {one.confidence.least_probability for one in found if one.confidence} == {0.6065307}
     assert found[0].place == f"{name} sample 400000"
     assert all(one.latency_ms is not None and 0 <= one.latency_ms < 60_000 for one in found)
 
@@ -68,15 +71,15 @@ def test_one_epoch_counts(inspect_logs: Path) -> None:
         read(path)
     with pytest.raises(SourceError, match="has no epoch 4; there are: 1, 2, 3"):
         read(path, epoch=4)
-    found, aside = read(path, epoch=2)
+    found, rejected = read(path, epoch=2)
     assert sorted(one.question_id for one in found) == IDS
-    assert aside == []
+    assert rejected == []
 
 
 def test_a_sample_that_ended_in_an_error_is_put_aside(inspect_logs: Path) -> None:
-    found, aside = read(inspect_logs / "tolerant.eval")
+    found, rejected = read(inspect_logs / "tolerant.eval")
     assert [one.question_id for one in found] == [one for one in IDS if one != BROKEN]
-    assert aside == [
+    assert rejected == [
         (f"tolerant.eval row {BROKEN}", "the sample ended in an error: RuntimeError('the tool\\nbroke')")
     ]
 
@@ -85,20 +88,20 @@ def test_an_unfinished_evaluation_is_refused_or_said(inspect_logs: Path) -> None
     path = inspect_logs / "failed.eval"
     with pytest.raises(SourceError, match=r"did not finish \(status error\).*accept_unfinished: true"):
         read(path)
-    found, aside = read(path, accept_unfinished=True)
+    found, rejected = read(path, accept_unfinished=True)
     assert [one.question_id for one in found] == IDS[:1]
-    assert aside[0][0] == "failed.eval row all"
-    assert re.search(r"so samples are missing: it has [2-5] of 6$", aside[0][1])
-    assert f"failed.eval row {BROKEN}" in [key for key, _ in aside]
+    assert rejected[0][0] == "failed.eval row all"
+    assert re.search(r"so samples are missing: it has [2-5] of 6$", rejected[0][1])
+    assert f"failed.eval row {BROKEN}" in [key for key, _ in rejected]
 
 
 def test_ids_of_metadata_and_unknown_ids(inspect_logs: Path) -> None:
-    found, aside = read(inspect_logs / "tolerant.eval", id_field="key")
+    found, rejected = read(inspect_logs / "tolerant.eval", id_field="key")
     assert found == []
-    assert {reason for _, reason in aside[:1]} == {"key: no question of the dataset has it"}
-    _, aside = read(inspect_logs / "tolerant.eval", id_field="qid")
-    assert aside[0][1] == "metadata: key 'qid' was expected"
-    aside_of_few = Aside("few")
+    assert {reason for _, reason in rejected[:1]} == {"key: no question of the dataset has it"}
+    _, rejected = read(inspect_logs / "tolerant.eval", id_field="qid")
+    assert rejected[0][1] == "metadata: key 'qid' was expected"
+    aside_of_few = RejectedRows("few")
     few = read_log(inspect_logs / "tolerant.eval", results("inspect"), {IDS[0]: {}}, aside_of_few)
     assert [one.question_id for one in few] == IDS[:1]
     assert aside_of_few.rows[-1].reason == "id: no question of the dataset has it"
@@ -127,8 +130,8 @@ def test_a_score_that_is_no_verdict_leaves_the_sample_without_one(
     inspect_logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(VERDICTS, "C")
-    found, aside = read(inspect_logs / "whole.eval", scorer="match")
-    assert aside == []
+    found, rejected = read(inspect_logs / "whole.eval", scorer="match")
+    assert rejected == []
     assert {(one.is_correct, one.unread) for one in found} == {(None, ("score",)), (False, ())}
 
 
@@ -137,9 +140,11 @@ def asked_to_choose(right: Callable[[int], list[str]]) -> dict[str, dict[str, An
     return {str(500_000 + i): {"gold_answers": right(i)} for i in range(N_CHOICES)}
 
 
-def read_choices(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[ImportedAnswer], Aside]:
-    aside = Aside(path.name)
-    return read_log(path, results("inspect"), questions, aside), aside
+def read_choices(
+    path: Path, questions: dict[str, dict[str, Any]]
+) -> tuple[list[ImportedAnswer], RejectedRows]:
+    rejected = RejectedRows(path.name)
+    return read_log(path, results("inspect"), questions, rejected), rejected
 
 
 def both(i: int) -> list[str]:
@@ -161,8 +166,8 @@ def test_a_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
     inspect_logs: Path, name: str, golds: Callable[[int], list[str]], n_right: int
 ) -> None:
     questions = asked_to_choose(golds)
-    found, aside = read_choices(inspect_logs / "choices" / f"{name}.eval", questions)
-    assert aside.rows == []
+    found, rejected = read_choices(inspect_logs / "choices" / f"{name}.eval", questions)
+    assert rejected.rows == []
     scores = [score_answer(one.text, questions[one.question_id]["gold_answers"]) for one in found]
     assert [score.is_correct for score in scores] == [one.is_correct for one in found]
     if golds(0) != ["A"] and name != "free":
@@ -175,9 +180,9 @@ def test_a_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
 
 def test_gold_answers_that_are_not_the_right_choice_are_told(inspect_logs: Path) -> None:
     questions = asked_to_choose(lambda i: ["Elsewhere"] if i == 5 else [])
-    found, aside = read_choices(inspect_logs / "choices/plain.eval", questions)
+    found, rejected = read_choices(inspect_logs / "choices/plain.eval", questions)
     assert len(found) == N_CHOICES - 1
-    (row,) = aside.rows
+    (row,) = rejected.rows
     assert (row.row_key, row.reason) == (
         "plain.eval row 500005",
         "target: the log's right choice is none of the question's gold answers: 'Town 5' where the dataset has"

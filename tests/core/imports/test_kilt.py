@@ -13,10 +13,10 @@ import yaml
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.eli5 import LONGEST_ANSWER
 from dagster_project.core.imports.facts import read_questions
-from dagster_project.core.lake import Lake
+from dagster_project.core.imports.formats.questions.eli5 import LONGEST_ANSWER
 from dagster_project.core.questions.build import build_questions
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 
@@ -73,7 +73,12 @@ def test_eli5_keeps_whole_answers(tmp_path: Path, content: str | bytes) -> None:
     (question,) = found.questions.values()
     assert question["question_id"] == "1kiwfx"
     assert question["gold_answers"] == [" ".join(LONG.split()), "Loops."]
-    assert (question["subject_id"], question["relation"], found.entities, found.aside) == (None, None, {}, [])
+    assert (question["subject_id"], question["relation"], found.entities, found.rejected) == (
+        None,
+        None,
+        {},
+        [],
+    )
 
 
 @pytest.mark.parametrize("content", [json.dumps(OWN_HOTPOT), lines(OWN_HOTPOT), lines(KILT_HOTPOT)])
@@ -104,15 +109,15 @@ def test_hotpotqa_is_read_without_its_paragraphs(tmp_path: Path, content: str) -
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: object, reason: str) -> None:
     found = read(tmp_path, "hotpotqa", json.dumps([*OWN_HOTPOT, row]))
     assert len(found.questions) == 1
-    (aside,) = found.aside
-    assert aside.row_key == "questions row 2"
-    assert aside.reason.startswith(reason)
+    (rejected,) = found.rejected
+    assert rejected.row_key == "questions row 2"
+    assert rejected.reason.startswith(reason)
 
 
 def test_an_answer_longer_than_any_post_is_put_aside(tmp_path: Path) -> None:
     long = {"id": "l", "input": "Why?", "output": [{"answer": "x" * (LONGEST_ANSWER + 1)}]}
     found = read(tmp_path, "eli5", lines([*KILT_ELI5, long]))
-    assert [row.reason.split(":")[0] for row in found.aside] == ["column output"]
+    assert [row.reason.split(":")[0] for row in found.rejected] == ["column output"]
 
 
 @pytest.mark.parametrize(

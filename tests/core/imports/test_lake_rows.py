@@ -15,10 +15,10 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from tests.imported_files import (

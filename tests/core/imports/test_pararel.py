@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.pararel import FACTS, PATTERNS, read_pararel
-from dagster_project.core.lake import Lake
+from dagster_project.core.imports.formats.questions.pararel import FACTS, PATTERNS, read_pararel
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import describe_cloze_queries
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from tests.real_data import REAL_DATA, needs_real_data
@@ -74,7 +74,7 @@ def test_rows_that_cannot_be_used_are_put_aside_with_their_reason(tmp_path: Path
     found = read_pararel(tmp_path, (), {})
     assert list(found.questions) == ["u1"]
     assert found.candidates == {"P36": ["Lima"]}
-    assert [(row.row_key, row.reason) for row in found.aside] == [
+    assert [(row.row_key, row.reason) for row in found.rejected] == [
         ("trex_lms_vocab/P17.jsonl row 0", "relation without patterns: none of its facts is asked"),
         ("trex_lms_vocab/P30.jsonl row 0", "relation without facts: none of its facts is asked"),
         ("graphs_json/P36.jsonl row 1", "key pattern: [Y] was expected once"),
@@ -104,7 +104,7 @@ def test_a_uuid_that_another_relation_has_is_put_aside(tmp_path: Path) -> None:
     assert {key: row["relation"] for key, row in found.questions.items()} == {
         "u1": "P17", "own P17": "P17", "own P36": "P36",
     }  # fmt: skip
-    assert [(row.row_key, row.reason) for row in found.aside] == [
+    assert [(row.row_key, row.reason) for row in found.rejected] == [
         ("trex_lms_vocab/P36.jsonl row 1", "key uuid: another fact has it already; the first is kept")
     ]
     assert [found.linking[one].n_put_aside for one in ("P17", "P36")] == [0, 1]
@@ -138,7 +138,7 @@ def test_the_real_files_are_read_whole() -> None:
     assert (len(found.questions), found.notes["patterns"], len(found.patterns)) == (22_418, 274, 33)
     assert (len(found.candidates["P279"]), len(found.candidates["P30"])) == (396, 5)
     assert found.notes["relations_of_one_pattern"] == ["P1001"]
-    assert {row.row_key for row in found.aside} == {
+    assert {row.row_key for row in found.rejected} == {
         "trex_lms_vocab/P31.jsonl row 0", "trex_lms_vocab/P527.jsonl row 0",
     }  # fmt: skip
     assert found.notes["facts_with_repeated_subject"] > 2_000
@@ -165,8 +165,8 @@ def in_lake(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     path.write_text(
         "{name: cloze, description: d, datasets: [{name: pararel, max_questions_per_relation: 4, import: {format:"
         " pararel, path_env: LONGTAIL_REAL_DATA, path: pararel}}], prompts: [{name: cloze, format: cloze_prefix,"
-        " asks: [candidates]}], models: [{name: tiny, path: 'fake:digest', backend: fake}], methods: [closed_book],"
-        " popularity: {measure: imported}}"
+        " generations: [candidates]}], models: [{name: tiny, path: 'fake:digest', backend: fake}],"
+        " methods: [closed_book], popularity: {measure: imported}}"
     )
     study, lake = load_study(path), Lake(tmp_path / "lake")
     lake.ensure_schemas()

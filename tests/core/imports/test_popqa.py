@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import clean
-from dagster_project.core.imports.popqa import COLUMNS, PROPERTY_NUMBERS, ImportedDataset, read_popqa
+from dagster_project.core.imports.formats.questions.popqa import (
+    COLUMNS,
+    PROPERTY_NUMBERS,
+    ImportedDataset,
+    read_popqa,
+)
 from dagster_project.core.relations.popqa import RELATIONS
 from tests.imported_files import delimited, popqa_rows, write_popqa
 
@@ -28,7 +33,7 @@ def changed(index: int, **columns: str) -> list[dict[str, str]]:
 
 
 def reasons(found: ImportedDataset) -> dict[str, str]:
-    return {row.row_key: row.reason for row in found.aside}
+    return {row.row_key: row.reason for row in found.rejected}
 
 
 def test_a_row_becomes_a_question_two_entities_a_fact_and_popularity(tmp_path: Path) -> None:
@@ -99,7 +104,7 @@ def test_a_row_that_cannot_be_used_is_put_aside(tmp_path: Path, columns: dict[st
     assert len(found.questions) == 7
     assert found.notes["put_aside"] == 1
     assert len(found.facts) == 7
-    assert json.loads(found.aside[0].raw)["subj_id"]
+    assert json.loads(found.rejected[0].raw)["subj_id"]
 
 
 def test_control_characters_are_taken_out_and_the_original_is_kept_aside(tmp_path: Path) -> None:
@@ -124,7 +129,7 @@ def test_every_row_is_a_question_also_where_another_row_asks_the_same(tmp_path: 
         "o_uri": "http://www.wikidata.org/entity/Q90009",
     }
     found = read(tmp_path, [*ROWS, again])
-    assert found.aside == []
+    assert found.rejected == []
     first, second = found.questions["400000"], found.questions["7"]
     assert second == {**first, "question_id": "7", "object_ids": ["Q90009"], "objects": ["Answer 9"]}
     assert {object_id for subject_id, _, object_id, _ in found.facts if subject_id == "Q50000"} == {
@@ -139,7 +144,7 @@ def test_a_later_row_adds_what_an_earlier_one_lacks_and_changes_nothing_else(tmp
     again = {**ROWS[0], "id": "7", "subj": "Another name", "s_aliases": '["Other"]'}
     for rows in ([*lacking, again], [*ROWS, {**lacking[0], "id": "7"}]):
         found = read(tmp_path, rows)
-        assert found.aside == []
+        assert found.rejected == []
         subject = found.entities["Q50000"]
         assert (subject.label, subject.aliases) == ("Subject 0", ("S-0",))
         assert (subject.popularity, subject.article_title) == (10.0, "Subject 0")
@@ -159,7 +164,7 @@ def test_a_row_without_the_names_of_its_entities_is_a_question(tmp_path: Path) -
         "o_uri": "http://www.wikidata.org/entity/Q1",
     }
     found = read(tmp_path, rows)
-    assert found.aside == []
+    assert found.rejected == []
     assert (found.questions["400000"]["subject"], found.questions["400001"]["subject"]) == (None, "Nan")
     assert found.questions["400000"]["subject_id"] == "Q50000"
     assert (found.entities["Q50000"].label, found.entities["Q50000"].popularity) == ("Subject 0 (poet)", 10.0)

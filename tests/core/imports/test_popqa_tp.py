@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.popqa import read_popqa
-from dagster_project.core.imports.popqa_tp import ImportedParaphrases, read_popqa_tp
+from dagster_project.core.imports.formats.paraphrases.popqa_tp import ImportedParaphrases, read_popqa_tp
+from dagster_project.core.imports.formats.questions.popqa import read_popqa
 from dagster_project.core.imports.questions import as_template, wordings
 from tests.imported_files import popqa_rows, popqa_tp_rows, write_popqa, write_popqa_tp
 
@@ -60,7 +60,7 @@ def test_a_row_that_cannot_be_joined_is_put_aside(
     rows = popqa_tp_rows(ROWS)
     broken = {**rows.pop(1), **columns}
     found = read(tmp_path, [*rows, broken])
-    assert [(row.row_key, row.reason) for row in found.aside] == [("tp.csv row 18", reason)]
+    assert [(row.row_key, row.reason) for row in found.rejected] == [("tp.csv row 18", reason)]
     assert found.notes["paraphrase_rows"] == 17
 
 

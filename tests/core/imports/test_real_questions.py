@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.imports.entity_questions import read_entity_questions
-from dagster_project.core.lake import Lake
+from dagster_project.core.imports.formats.questions.entity_questions import read_entity_questions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.relations.sets import relation_names
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from tests.real_data import REAL_DATA, needs_real_data
@@ -75,7 +75,7 @@ def test_every_question_of_entity_questions_fits_its_relations_template() -> Non
     found = read_entity_questions(
         REAL_DATA / "entity_questions", "test", relation_names("entity_questions"), {"Hull": {"Q128147"}}
     )
-    assert (len(found.questions), found.aside) == (22_075, [])
+    assert (len(found.questions), found.rejected) == (22_075, [])
     assert len({row["relation"] for row in found.questions.values()}) == 24
     assert all(row["subject"] for row in found.questions.values())
     assert found.questions["P17-2"]["subject_id"] == "Q128147"

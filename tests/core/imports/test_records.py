@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from dagster_project.core.imports.records import (
-    Aside,
+    RejectedRows,
     file_hashes,
     header_of,
     json_texts,
@@ -36,9 +36,9 @@ def written(path: Path, content: bytes | str) -> Path:
 
 def rows(
     path: Path, required: Sequence[str] = ("a", "b"), delimiter: str = ","
-) -> tuple[list[dict[str, str]], Aside]:
-    aside = Aside(path.name)
-    return [record.fields for record in read_delimited(path, delimiter, required, aside)], aside
+) -> tuple[list[dict[str, str]], RejectedRows]:
+    rejected = RejectedRows(path.name)
+    return [record.fields for record in read_delimited(path, delimiter, required, rejected)], rejected
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_what_python_writes_comes_back(
         writer.writerows([("a", "b"), *table])
     if quoting == csv.QUOTE_MINIMAL and end == "\n":
         table = [(first, as_last_value(second, delimiter)) for first, second in table]
-    found, aside = rows(path, delimiter=delimiter)
+    found, rejected = rows(path, delimiter=delimiter)
     assert [(row["a"], row["b"]) for row in found] == table
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 def as_last_value(text: str, delimiter: str) -> str:
@@ -94,9 +94,9 @@ def as_last_value(text: str, delimiter: str) -> str:
 
 
 def test_a_carriage_return_at_the_end_of_a_row_belongs_to_the_line_end(tmp_path: Path) -> None:
-    found, aside = rows(written(tmp_path / "file", 'a,b\n1,\r\n2,"\r"\n3,4\r5\n'))
+    found, rejected = rows(written(tmp_path / "file", 'a,b\n1,\r\n2,"\r"\n3,4\r5\n'))
     assert [(row["a"], row["b"]) for row in found] == [("1", ""), ("2", "\r"), ("3", "4\r5")]
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 @settings(max_examples=150, deadline=None)
@@ -106,7 +106,7 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
 ) -> None:
     path = written(tmp_path_factory.mktemp("csv") / "file", b"a,b\n" + content)
     try:
-        found, aside = rows(path)
+        found, rejected = rows(path)
     except SourceError as error:
         refused = str(error)
     else:
@@ -117,9 +117,9 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
         return
     for row in found:
         assert not any("\0" in value or "\udc80" <= value[:1] <= "\udcff" for value in row.values())
-    assert all(row.reason for row in aside.rows)
+    assert all(row.reason for row in rejected.rows)
     if content.strip():
-        assert found or aside.rows
+        assert found or rejected.rows
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
     ],
 )
 def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: bytes, reason: str) -> None:
-    found, aside = rows(written(tmp_path / "file.csv", b"a,b\n0,first\n" + line + b"\n9,last\n"))
+    found, rejected = rows(written(tmp_path / "file.csv", b"a,b\n0,first\n" + line + b"\n9,last\n"))
     assert [row["a"] for row in found] == ["0", "9"]
-    (row,) = aside.rows
+    (row,) = rejected.rows
     assert row.row_key == "file.csv row 2"
     assert reason in row.reason
 
@@ -169,9 +169,9 @@ def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: byte
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: str) -> None:
     content = end.join(["a,b", f"{quote}one\rtwo{quote},x", "\ry,z", ""])
-    found, aside = rows(written(tmp_path / "file.csv", content))
+    found, rejected = rows(written(tmp_path / "file.csv", content))
     assert found == [{"a": "one\rtwo", "b": "x"}, {"a": "\ry", "b": "z"}]
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -183,32 +183,32 @@ def test_a_file_whose_lines_end_in_cr(
     path = tmp_path_factory.mktemp("csv") / "file"
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\r", quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
-    found, aside = rows(path)
+    found, rejected = rows(path)
     assert [(row["a"], row["b"]) for row in found] == table
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 def test_lines_ending_in_cr_are_read_in_pieces(tmp_path: Path) -> None:
     long = b"x" * (LONGEST_LINE + 5)
     path = written(tmp_path / "file.csv", b"a,b\r" + b"1,2\r" * 400_000 + b"3," + long + b"\r5,6")
-    found, aside = rows(path)
+    found, rejected = rows(path)
     assert len(found) == 400_001
     assert found[-1] == {"a": "5", "b": "6"}
-    assert len(aside.rows) == 1
+    assert len(rejected.rows) == 1
 
 
 def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path = written(tmp_path / "file.csv", b"a,b\n1," + b"x" * (LONGEST_LINE + 5) + b"\n3,4\n")
-    found, aside = rows(path)
+    found, rejected = rows(path)
     assert [row["a"] for row in found] == ["3"]
-    assert len(aside.rows) == 1
+    assert len(rejected.rows) == 1
 
 
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
     content = 'a,b\r\n"one\r\ntwo","say ""hi"""\r\n\r\n👩‍🔬,é\r\n'
-    found, aside = rows(written(tmp_path / "file.csv", content))
+    found, rejected = rows(written(tmp_path / "file.csv", content))
     assert found == [{"a": "one\r\ntwo", "b": 'say "hi"'}, {"a": "👩‍🔬", "b": "é"}]
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "[[]]", "['a']", '["a"', "null", "[" * 10_000])
@@ -223,25 +223,25 @@ def test_lists_of_texts_come_back(texts: list[str]) -> None:
 
 def test_an_overlong_json_line_is_put_aside(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", b'{"a": "' + b"x" * LONGEST_LINE + b'"}\n{"a": 1}\n')
-    aside = Aside(path.name)
-    assert list(read_json_lines(path, aside)) == [(2, {"a": 1})]
-    assert [row.reason for row in aside.rows] == ["a line of at most 16,777,216 bytes was expected"]
+    rejected = RejectedRows(path.name)
+    assert list(read_json_lines(path, rejected)) == [(2, {"a": 1})]
+    assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
 
 
 def test_json_lines_by_number(tmp_path: Path) -> None:
     path = written(
         tmp_path / "log.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\nnot json\n[1]\n{"b": "\xe9"}\n{"c": 2}'
     )
-    aside = Aside(path.name)
-    assert list(read_json_lines(path, aside)) == [(1, {"a": 1}), (6, {"c": 2})]
-    assert [row.row_key for row in aside.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
+    rejected = RejectedRows(path.name)
+    assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (6, {"c": 2})]
+    assert [row.row_key for row in rejected.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
 
 
 def test_json_lines_that_end_in_cr(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", b'{"a": 1}\r\r{"b": 2}\rbroken')
-    aside = Aside(path.name)
-    assert list(read_json_lines(path, aside)) == [(1, {"a": 1}), (3, {"b": 2})]
-    assert [row.row_key for row in aside.rows] == ["log.jsonl row 4"]
+    rejected = RejectedRows(path.name)
+    assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (3, {"b": 2})]
+    assert [row.row_key for row in rejected.rows] == ["log.jsonl row 4"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -250,14 +250,14 @@ def test_any_line_of_json_lines_is_an_object_or_put_aside(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = written(tmp_path_factory.mktemp("log") / "log.jsonl", b'{"a": 1}\n' + content.replace(b"\r", b""))
-    aside = Aside(path.name)
+    rejected = RejectedRows(path.name)
     found = []
     with contextlib.suppress(SourceError):  # many NUL bytes at the start are taken for UTF-16
-        found = list(read_json_lines(path, aside))
+        found = list(read_json_lines(path, rejected))
     n_lines = sum(
         bool(line.strip()) for line in path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
     )
-    assert len(found) + len(aside.rows) == n_lines or b"\0" in content
+    assert len(found) + len(rejected.rows) == n_lines or b"\0" in content
 
 
 def test_hashes_know_names_and_bytes(tmp_path: Path) -> None:

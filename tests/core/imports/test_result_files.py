@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import prompt_hash
-from dagster_project.core.imports.adaptive_retrieval import (
+from dagster_project.core.imports.formats.answers.adaptive_retrieval import (
     METHODS_OF_FILES,
     find_results,
     read_result_file,
     result_file,
 )
-from dagster_project.core.imports.lm_eval import LOGS, read_log
-from dagster_project.core.imports.popqa import COLUMNS, read_popqa
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.formats.answers.lm_eval import LOGS, read_log
+from dagster_project.core.imports.formats.questions.popqa import COLUMNS, read_popqa
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.results import ImportedAnswer, only_log
 from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.storage.fingerprints import prompt_hash
 from tests.imported_files import (
     choice_lines,
     log_lines,
@@ -45,11 +45,11 @@ def questions(tmp_path: Path) -> dict[str, dict[str, Any]]:
     return read_popqa(write_popqa(tmp_path / "popqa.tsv", ROWS)).questions
 
 
-def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[ImportedAnswer], Aside]:
-    aside = Aside(path.name)
+def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[ImportedAnswer], RejectedRows]:
+    rejected = RejectedRows(path.name)
     file = result_file(path)
     assert file is not None
-    return list(read_result_file(file, questions, aside)), aside
+    return list(read_result_file(file, questions, rejected)), rejected
 
 
 @given(
@@ -78,10 +78,10 @@ def test_names_say_how(
 
 def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
     rows = result_rows(ROWS, RIGHT)
-    found, aside = answers(
+    found, rejected = answers(
         write_results(tmp_path, result_name("m", "BM25", 6, 15, "_int8bit"), rows[::-1]), questions
     )
-    assert aside.rows == []
+    assert rejected.rows == []
     first = found[-1]
     assert (first.question_id, first.method, first.text, first.shots) == ("400000", "bm25", " Answer 0", 15)
     assert (first.is_correct, first.has_answer, first.passage) == (True, True, "psg0")
@@ -113,19 +113,19 @@ def test_rows_that_are_put_aside(
     tmp_path: Path, questions: dict[str, dict[str, Any]], columns: dict[str, str], reason: str
 ) -> None:
     rows = result_rows(ROWS, RIGHT)
-    found, aside = answers(
+    found, rejected = answers(
         write_results(tmp_path, result_name("m", "vanilla", 6), [{**rows[0], **columns}, *rows[1:]]),
         questions,
     )
     assert len(found) == 5
-    assert [row.reason for row in aside.rows] == [reason]
+    assert [row.reason for row in rejected.rows] == [reason]
 
 
 def test_fewer_rows_than_the_name_says_are_told(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
     path = write_results(tmp_path, result_name("m", "vanilla", 9), result_rows(ROWS, RIGHT))
-    found, aside = answers(path, questions)
+    found, rejected = answers(path, questions)
     assert len(found) == 6
-    assert [row.reason for row in aside.rows] == ["the file's name says n=9: it holds 6 whole rows"]
+    assert [row.reason for row in rejected.rows] == ["the file's name says n=9: it holds 6 whole rows"]
 
 
 def test_a_missing_column_names_file_and_column(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
@@ -182,9 +182,9 @@ def test_a_folder_without_results(tmp_path: Path) -> None:
 
 def test_log_lines_by_id(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
     path = write_log(tmp_path / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
-    aside = Aside(path.name)
-    found = read_log(only_log(tmp_path, LOGS), LOG, questions, aside)
-    assert aside.rows == []
+    rejected = RejectedRows(path.name)
+    found = read_log(only_log(tmp_path, LOGS), LOG, questions, rejected)
+    assert rejected.rows == []
     assert [(a.question_id, a.text, a.is_correct) for a in found[:2]] == [
         ("400000", " Answer 0", True), ("400001", " no", False),
     ]  # fmt: skip
@@ -200,7 +200,7 @@ def test_older_logs_and_responses_without_a_filter(
     for key in ("filtered_resps", "filter"):
         del line[key]
     path = write_log(tmp_path / "samples.jsonl", [line])
-    (found,) = read_log(path, LOG, questions, Aside(path.name))
+    (found,) = read_log(path, LOG, questions, RejectedRows(path.name))
     assert (found.text, found.prompt_hash) == (" Answer 0\nand more", prompt_hash("the prompt"))
 
 
@@ -220,9 +220,9 @@ def test_lines_that_are_put_aside(
 ) -> None:
     lines = log_lines(ROWS, RIGHT)
     path = write_log(tmp_path / "samples.jsonl", [lines[0] | keys, *lines[1:]])
-    aside = Aside(path.name)
-    assert len(read_log(path, LOG, questions, aside)) == 5
-    (row,) = aside.rows
+    rejected = RejectedRows(path.name)
+    assert len(read_log(path, LOG, questions, rejected)) == 5
+    (row,) = rejected.rows
     assert row.row_key == "samples.jsonl row 1"
     assert row.reason.startswith(reason)
 
@@ -235,13 +235,13 @@ def test_filters_and_metrics_are_chosen_not_guessed(
     with pytest.raises(
         SourceError, match="holds several filters: loose, strict; choose one by key filter of results"
     ):
-        read_log(path, LOG, questions, Aside(""))
+        read_log(path, LOG, questions, RejectedRows(""))
     chosen = results("lm_eval", filter="loose")
-    assert len(read_log(path, chosen, questions, Aside(""))) == 6
+    assert len(read_log(path, chosen, questions, RejectedRows(""))) == 6
     with pytest.raises(SourceError, match="has no filter 'other'; there are: loose, strict"):
-        read_log(path, results("lm_eval", filter="other"), questions, Aside(""))
+        read_log(path, results("lm_eval", filter="other"), questions, RejectedRows(""))
     with pytest.raises(SourceError, match="no line has metric 'f1'"):
-        read_log(path, results("lm_eval", filter="loose", metric="f1"), questions, Aside(""))
+        read_log(path, results("lm_eval", filter="loose", metric="f1"), questions, RejectedRows(""))
 
 
 def test_a_folder_of_several_logs(tmp_path: Path) -> None:
@@ -267,8 +267,10 @@ def read_choices(
 ) -> tuple[list[ImportedAnswer], list[str]]:
     path = write_log(tmp_path / "samples_arc_1.jsonl", choice_lines(rows, is_older=older))
     questions = {row["id"]: {"gold_answers": own} for row, own in zip(rows, golds, strict=True)}
-    aside = Aside(path.name)
-    return read_log(path, results("lm_eval", **options), questions, aside), [row.reason for row in aside.rows]
+    rejected = RejectedRows(path.name)
+    return read_log(path, results("lm_eval", **options), questions, rejected), [
+        row.reason for row in rejected.rows
+    ]
 
 
 @pytest.mark.parametrize(("metric", "n_right"), [("acc", 15), ("acc_norm", 25)])
@@ -283,9 +285,9 @@ def test_the_likeliest_choice_is_right_by_our_rules_exactly_where_the_log_says_s
         if lettered else row
         for row in CHOOSING
     ]  # fmt: skip
-    found, aside = read_choices(tmp_path, rows, golds, older, metric=metric)
+    found, rejected = read_choices(tmp_path, rows, golds, older, metric=metric)
     scores = [score_answer(one.text, own) for one, own in zip(found, golds, strict=True)]
-    assert aside == []
+    assert rejected == []
     assert [score.is_exact_match for score in scores] == [one.is_correct for one in found]
     assert [score.is_correct for score in scores] == [one.is_correct for one in found]
     if not lettered:
@@ -297,18 +299,21 @@ def test_the_likeliest_choice_is_right_by_our_rules_exactly_where_the_log_says_s
 def test_texts_of_choices_that_cannot_be_derived_are_told(tmp_path: Path) -> None:
     """Winogrande scores one continuation after several beginnings."""
     rows = [{"id": "1", "choices": ["is big.", "is big."], "target": 0, "likelihoods": (-1.0, -2.0)}]
-    found, aside = read_choices(tmp_path, rows, [["the trophy"]])
-    assert (found, aside) == ([], ["key arguments: the text of each choice was expected, and each only once"])
-    found, aside = read_choices(tmp_path, CHOOSING[:2], [["Elsewhere"], CHOOSING[1]["choices"][:1]])
+    found, rejected = read_choices(tmp_path, rows, [["the trophy"]])
+    assert (found, rejected) == (
+        [],
+        ["key arguments: the text of each choice was expected, and each only once"],
+    )
+    found, rejected = read_choices(tmp_path, CHOOSING[:2], [["Elsewhere"], CHOOSING[1]["choices"][:1]])
     assert [one.question_id for one in found] == ["1"]
-    assert aside[0].startswith(
+    assert rejected[0].startswith(
         "target: the log's right choice is none of the question's gold answers: 'Rome 0'"
     )
 
 
 def test_two_numbers_that_were_written_are_no_likelihoods(tmp_path: Path) -> None:
     line = {**log_lines(ROWS[:1], [True])[0], "filtered_resps": [["42", "43"]]}
-    aside = Aside("log")
+    rejected = RejectedRows("log")
     path = write_log(tmp_path / "samples_x_1.jsonl", [line])
-    (found,) = read_log(path, LOG, {"400000": {}}, aside)
-    assert (found.text, aside.rows) == ("42", [])
+    (found,) = read_log(path, LOG, {"400000": {}}, rejected)
+    assert (found.text, rejected.rows) == ("42", [])

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedDataset
 from dagster_project.core.imports.table import NO_IDS, made_id, read_questions
+from dagster_project.core.parsing.terms import LONGEST_LABEL
 from dagster_project.core.study.imports import QUESTIONS, read_import
 from dagster_project.core.study.reader import Reader
-from dagster_project.core.terms import LONGEST_LABEL
 from tests.real_data import REAL_DATA, needs_real_data
 
 HEADER = ["question", "answers", "relation", "popularity"]
@@ -57,7 +57,7 @@ def written(path: Path, content: str | bytes) -> Path:
 
 
 def reasons_of(found: ImportedDataset) -> list[str]:
-    return [row.reason for row in found.aside]
+    return [row.reason for row in found.rejected]
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], delimiter: str = ",", end: str = "\n") -> Path:
@@ -97,7 +97,7 @@ def test_every_kind_of_file_gives_the_same_questions(kind: str, is_gzip: bool, t
     assert asked(found) == [tuple(row[name] for name in HEADER) for row in ROWS]
     assert list(found.questions) == [made_id("d", row["question"], row["answers"]) for row in ROWS]
     assert list(found.rows) == [1, 2]
-    assert found.aside == []
+    assert found.rejected == []
 
 
 def test_decimals_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_what_is_written_in_any_dialect_comes_back(
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     found = read(path)
     assert asked(found) == [tuple(row[name] for name in HEADER) for row in rows]
-    assert found.aside == []
+    assert found.rejected == []
 
 
 def test_columns_of_other_names_and_a_sign_between_answers(tmp_path: Path) -> None:
@@ -255,9 +255,9 @@ def test_a_bad_row_is_put_aside_with_its_reason_and_the_others_stay(
     content = f"id,question,answer,popularity\r\n1,First?,A,1\r\n{row}\r\n9,Last?,B,2\r\n"
     found = read(written(tmp_path / "f.csv", b"\xef\xbb\xbf" + content.encode()))
     assert list(found.questions) == ["1", "9"]
-    (aside,) = found.aside
-    assert aside.row_key == "f.csv row 2"
-    assert reason in aside.reason
+    (rejected,) = found.rejected
+    assert rejected.row_key == "f.csv row 2"
+    assert reason in rejected.reason
     assert (found.notes["rows"], found.notes["put_aside"]) == (3, 1)
 
 
@@ -324,6 +324,6 @@ def test_two_files_never_share_an_entity(tmp_path: Path) -> None:
 )
 def test_real_files_are_read_whole(file: str, n: int, first: list[str] | None) -> None:
     found = read(REAL_DATA / file)
-    assert len(found.questions) + len(found.aside) == n
+    assert len(found.questions) + len(found.rejected) == n
     assert all("characters; at most" in reason for reason in reasons_of(found))
     assert first in (None, next(iter(found.questions.values()))["gold_answers"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
+from dagster_project.core.imports.formats.answers.table import read_answers
 from dagster_project.core.imports.results import ImportedAnswer
 from dagster_project.core.imports.table import made_id, read_questions
-from dagster_project.core.imports.table_answers import read_answers
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import QUESTIONS, read_import, read_results
 from dagster_project.core.study.reader import Reader
 from tests.real_data import REAL_DATA, needs_real_data
@@ -65,8 +67,8 @@ def test_other_tools_names_and_paths(tmp_path: Path, caplog: pytest.LogCaptureFi
         (older, {"prediction": "answer"}),
         ({"id": 1, "Res": "Ada"}, {}),
     ):
-        found, aside = read(written(tmp_path / "f.jsonl", [row]), columns=columns)
-        assert ([(one.question_id, one.text) for one in found], aside) == ([("1", "Ada")], [])
+        found, rejected = read(written(tmp_path / "f.jsonl", [row]), columns=columns)
+        assert ([(one.question_id, one.text) for one in found], rejected) == ([("1", "Ada")], [])
     assert "f.jsonl: column Res is read as prediction" in caplog.messages
     assert "f.jsonl: column answer is read as prediction" not in caplog.messages, "the study says so"
 
@@ -77,8 +79,8 @@ def test_null_nan_and_an_empty_field_are_an_empty_answer(tmp_path: Path) -> None
         written(tmp_path / "f.jsonl", rows),
         written(tmp_path / "f.csv", "id,prediction\n1,\n2,\n3,\n"),
     ):
-        found, aside = read(path)
-        assert ([answer.text for answer in found], aside) == ([""] * 3, [])
+        found, rejected = read(path)
+        assert ([answer.text for answer in found], rejected) == ([""] * 3, [])
 
 
 def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_path: Path) -> None:
@@ -93,11 +95,11 @@ def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
     )
     declared = read_import(Reader(path, "import", {"format": "table", "path": "f.csv"}), QUESTIONS)
     questions = read_questions(path, declared, "d").questions
-    found, aside = read(path, questions)
+    found, rejected = read(path, questions)
     assert [(answer.question_id, answer.text) for answer in found] == list(
         zip(questions, ["Bo", "Now", "Ada"], strict=True)
     )
-    assert [row.reason for row in aside] == [
+    assert [row.reason for row in rejected] == [
         "column question: no question of the dataset is this one, or stands in row 2"
     ]
 
@@ -111,8 +113,8 @@ def test_rows_in_another_order_and_of_several_methods_are_joined_by_question_and
     rows = [{"question": "Who?", "reference": "Cy", "prediction": "z", "method": "bm25"}]
     rows += [{"question": "Who?", "reference": "Bo;Ada", "prediction": p, "method": m} for p, m in methods]
     path = written(tmp_path / "f.jsonl", rows)
-    found, aside = read(path, questions, columns={"answers": "reference"}, separator=";")
-    assert aside == []
+    found, rejected = read(path, questions, columns={"answers": "reference"}, separator=";")
+    assert rejected == []
     ids = [(answer.question_id, answer.text) for answer in found]
     assert ids == [(other, "z"), (first, "a"), (first, "b"), (f"{first}-2", "c")]
 
@@ -135,9 +137,9 @@ SEVERAL = (
 def test_rows_are_chosen_by_model_method_and_prompt(
     tmp_path: Path, keys: dict[str, Any], texts: list[str]
 ) -> None:
-    found, aside = read(written(tmp_path / "f.csv", SEVERAL), columns={"prompt": "how"}, **keys)
+    found, rejected = read(written(tmp_path / "f.csv", SEVERAL), columns={"prompt": "how"}, **keys)
     assert [answer.text for answer in found] == texts
-    assert aside == []
+    assert rejected == []
 
 
 def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
@@ -176,10 +178,10 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
 )
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
     good = {"id": "1", "prediction": "a", "method": "bm25", "is_correct": 1, "new_tokens": 1, "latency_ms": 1}
-    found, aside = read(written(tmp_path / "f.jsonl", [good, {**good, "id": "2", **row}]))
+    found, rejected = read(written(tmp_path / "f.jsonl", [good, {**good, "id": "2", **row}]))
     assert [answer.question_id for answer in found] == ["1"]
-    assert [put.row_key for put in aside] == ["f.jsonl row 2"]
-    assert reason in aside[0].reason
+    assert [put.row_key for put in rejected] == ["f.jsonl row 2"]
+    assert reason in rejected[0].reason
 
 
 @pytest.mark.parametrize(
@@ -189,17 +191,17 @@ def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, A
 def test_a_value_beside_the_answer_that_cannot_be_read_is_left_out_and_named(
     tmp_path: Path, column: str, value: object
 ) -> None:
-    (answer,), aside = read(written(tmp_path / "f.jsonl", [{"id": "1", "prediction": "a", column: value}]))
-    assert (answer.unread, getattr(answer, column), answer.text, aside) == ((column,), None, "a", [])
+    (answer,), rejected = read(written(tmp_path / "f.jsonl", [{"id": "1", "prediction": "a", column: value}]))
+    assert (answer.unread, getattr(answer, column), answer.text, rejected) == ((column,), None, "a", [])
     (answer,), _ = read(tmp_path / "f.jsonl", columns={column: None})
     assert answer.unread == ()
 
 
 def test_rows_in_another_order_are_noticed_where_there_are_no_ids(tmp_path: Path) -> None:
     rows = [{"question": f"Who is {i}?", "prediction": str(i)} for i in (1, 3, 2)]
-    found, aside = read(written(tmp_path / "f.jsonl", rows))
+    found, rejected = read(written(tmp_path / "f.jsonl", rows))
     assert [answer.text for answer in found] == ["1"]
-    assert {row.reason for row in aside} == {
+    assert {row.reason for row in rejected} == {
         f"column question: question {i} of the dataset is another; rows are joined by number" for i in (2, 3)
     }
 
@@ -216,10 +218,10 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     files = [REAL_DATA / "songs" / f"{one}.jsonl.gz" for one in ("gpt_3.5_turbo", name)]
     raw = {"format": "table", "path": "x", "columns": {"answers": "reference"}}
     dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS), "d")
-    found, aside = read(
+    found, rejected = read(
         files[1], dataset.questions, columns={"is_correct": "has_answer", "answers": "reference"}
     )
-    assert (len(dataset.questions), dataset.aside, len(found), aside) == (2_157, [], 2_157, [])
+    assert (len(dataset.questions), dataset.rejected, len(found), rejected) == (2_157, [], 2_157, [])
     golds = {key: question["gold_answers"] for key, question in dataset.questions.items()}
     scores = [score_answer(kept_text(one.text, FIRST_LINE), golds[one.question_id]) for one in found]
     assert sum(bool(one.is_correct) for one in found) == right_by_file
@@ -227,3 +229,79 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     pairs = list(zip(scores, found, strict=True))
     assert not any(score.is_correct and not one.is_correct for score, one in pairs)
     assert sum(score.is_correct_normalized != one.is_correct for score, one in pairs) == differ_normalised
+
+
+def sure(path: Path, row: Mapping[str, Any], **keys: Any) -> Confidence | str | None:
+    """The confidence of a row, or why the row was put aside."""
+    found, aside = read(written(path / "f.jsonl", [{"id": "1", "prediction": "Ada", **row}]), **keys)
+    return found[0].confidence if found else aside[0].reason
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"token_probs": [0.5, 0.25, 0.75], "token_entropy": [1.0, 0.5, 0.0]},
+        {"token_probabilities": "[0.5, 0.25, 0.75]", "token_entropies": "[1, 0.5, 0]", "new_tokens": 3},
+        {
+            "token_log_probabilities": [math.log(0.5), math.log(0.25), math.log(0.75)],
+            "token_entropies": [1, 0.5, 0],
+        },
+        {
+            "confidence_tokens": 3, "sum_log_probability": -2.367124, "least_probability": 0.25,
+            "first_probability": 0.5, "mean_entropy": 0.5,
+        },
+    ],
+)  # fmt: skip
+def test_confidence_comes_from_lists_or_numbers(tmp_path: Path, row: Mapping[str, Any]) -> None:
+    assert sure(tmp_path, row) == Confidence(3, -2.367124, 0.25, 0.5, None, 0.5)
+
+
+def test_the_end_tokens_probability_does_not_count(tmp_path: Path) -> None:
+    row = {"token_probs": [0.5, 0.25, 0.001], "new_tokens": 2}
+    assert sure(tmp_path, row, end_token=True) == Confidence(2, -2.079442, 0.25, 0.5)
+    assert "3 numbers for 2 tokens; end_token: true leaves out the end token's" in str(sure(tmp_path, row))
+
+
+@pytest.mark.parametrize("row", [{}, {"token_probs": None}, {"token_probs": []}, {"token_probs": ""}])
+def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapping[str, Any]) -> None:
+    assert sure(tmp_path, row) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"token_probs": [0.5, 1.2]}, "a probability above 0, and at most 1, was expected, not 1.2"),
+        ({"token_probs": [0.5, -0.2]}, "a probability above 0, and at most 1, was expected, not -0.2"),
+        ({"token_probs": [0.5, 0]}, "a probability above 0, and at most 1, was expected, not 0"),
+        ({"token_probs": "[0.5, NaN]"}, "a probability above 0, and at most 1, was expected, not nan"),
+        ({"token_probs": [0.5, None]}, "number 2 of the list is missing"),
+        ({"token_probs": ["a"]}, "a probability above 0, and at most 1, was expected, not a"),
+        ({"token_probs": 0.5}, "a list of numbers was expected, not '0.5'"),
+        ({"token_probs": "0.5 0.4"}, "a list of numbers was expected, not '0.5 0.4'"),
+        ({"token_probs": [-0.5, -2]}, "token_log_probabilities: token_probs}"),
+        ({"token_logprobs": [-0.5, 0.2]}, "the logarithm of a probability was expected, not 0.2"),
+        ({"token_probs": [0.5], "token_entropy": [1.0, 2.0]}, "2 numbers for 1 tokens"),
+        ({"token_probs": [0.5], "new_tokens": 2}, "1 numbers for 2 tokens"),
+        ({"token_probs": [0.5], "token_entropy": [-1]}, "an entropy in nats, of at least 0, was expected"),
+        ({"sum_log_probability": -1.0}, "it is expected together with confidence_tokens"),
+        ({"least_probability": 0.5, "confidence_tokens": 2}, "expected together with confidence_tokens"),
+    ],
+)
+def test_rows_with_numbers_that_cannot_be_are_put_aside(
+    tmp_path: Path, row: Mapping[str, Any], reason: str
+) -> None:
+    assert reason in str(sure(tmp_path, row))
+
+
+@needs_real_data
+@pytest.mark.parametrize("name", ["llama_3_8b", "gpt_3.5_turbo", "qwen2.5_7b"])
+def test_every_row_of_the_real_files_has_its_confidence(name: str) -> None:
+    path = REAL_DATA / "songs_confidence" / f"{name}.jsonl.gz"
+    columns = {"answers": "reference"}
+    raw = {"format": "table", "path": str(path), "columns": columns}
+    questions = read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d").questions
+    found, aside = read(path, questions, columns=columns, end_token=name.startswith("qwen"))
+    assert (len(found), aside) == (2157, [])
+    numbers = [one.confidence for one in found if one.confidence]
+    assert len(numbers) == 2157 - sum(one.text == "" for one in found)
+    assert all((one.mean_entropy is None) == (name != "llama_3_8b") for one in numbers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.fingerprints import code_version
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
@@ -18,11 +19,12 @@ from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.imports.table import NO_IDS
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.storage.fingerprints import code_version
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study import imports
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -161,10 +163,31 @@ def test_answers_by_a_retriever_of_the_study_are_its_rows_and_unknown_methods_ar
     import_answers(study, lake, "others", LOG)
     rows = lake.read("imported_answers", "others").to_pylist()
     assert {(row["method"], row["text"]) for row in rows} == {("stemmed", "a"), ("bm25", "c")}
-    (aside,) = lake.read("quarantine", "imported_answers|others").to_pylist()
-    assert aside["row_key"] == "by.csv row 2"
-    assert aside["reason"].startswith("method 'magic' is not one of: closed_book, ")
-    assert aside["reason"].endswith(", stemmed")
+    (rejected,) = lake.read("quarantine", "imported_answers|others").to_pylist()
+    assert rejected["row_key"] == "by.csv row 2"
+    assert rejected["reason"].startswith("method 'magic' is not one of: closed_book, ")
+    assert rejected["reason"].endswith(", stemmed")
+
+
+def test_the_confidence_of_a_whole_answer_reaches_its_row(tmp_path: Path) -> None:
+    """What a file says of tokens that were cut off says nothing of the rest."""
+    rows = [("Angel", "Akon", "Akon", "[0.5, 0.25]"), ("One", "U2|Ed Sheeran", "U2\nor not", "[0.5, 0.5]")]
+    lines = [
+        {"question": f"Who sang {song}?", "answer": gold, "prediction": text, "token_probs": numbers}
+        for song, gold, text, numbers in rows
+    ]
+    (tmp_path / "sure.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    results = {"format": "table", "path": "sure.jsonl", "dataset": "songs", "separator": "|"}
+    others = {"name": "others", "backend": "imported", "results": [results]}
+    study, lake = made(tmp_path, models=[others], prompts=[{"name": "plain"}])
+    build_questions(study, lake, LOG)
+    import_answers(study, lake, "others", LOG)
+    scored(study, lake)
+    whole, cut = sorted(
+        lake.read("answers", "others|closed_book").to_pylist(), key=lambda row: row["raw_text"]
+    )
+    assert (whole["confidence_tokens"], whole["sum_log_probability"]) == (2, pytest.approx(math.log(1 / 8)))
+    assert (cut["prediction"], cut["confidence_tokens"], cut["sum_log_probability"]) == ("U2", None, None)
 
 
 def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:

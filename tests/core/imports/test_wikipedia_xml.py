@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports import wikipedia_xml
-from dagster_project.core.imports.formats import CollectedText
-from dagster_project.core.imports.left_out import DISAMBIGUATION, REDIRECT, LeftOutPage
-from dagster_project.core.imports.records import Aside
+from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
+from dagster_project.core.imports.format import CollectedText
+from dagster_project.core.imports.formats.collections import wikipedia_xml
+from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.sandbox.dumps import main, write_dump
 from dagster_project.core.sandbox.rest import ARTICLES
 from dagster_project.core.sandbox.server import SandboxServer
@@ -41,38 +41,44 @@ def page(title: str, *texts: str, namespace: int = 0, more: str = "") -> str:
 
 
 @pytest.fixture
-def pages() -> list[LeftOutPage]:
+def pages() -> list[ExcludedPage]:
     """The redirects and disambiguation pages of the dump that was read last."""
     return []
 
 
 @pytest.fixture
-def read(tmp_path: Path, pages: list[LeftOutPage]) -> Callable[..., tuple[list[CollectedText], Aside]]:
-    def read_file(content: bytes | str, accept_cut_dumps: bool = False) -> tuple[list[CollectedText], Aside]:
-        path, aside = tmp_path / "dump.xml", Aside("dump.xml", keep=pages.append)
+def read(
+    tmp_path: Path, pages: list[ExcludedPage]
+) -> Callable[..., tuple[list[CollectedText], RejectedRows]]:
+    def read_file(
+        content: bytes | str, accept_cut_dumps: bool = False
+    ) -> tuple[list[CollectedText], RejectedRows]:
+        path, rejected = tmp_path / "dump.xml", RejectedRows("dump.xml", keep=pages.append)
         pages.clear()
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(wikipedia_xml.read_articles(path, aside, accept_cut_dumps)), aside
+        return list(wikipedia_xml.read_articles(path, rejected, accept_cut_dumps)), rejected
 
     return read_file
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
 def test_the_sandbox_s_articles_are_read_back(tmp_path: Path, suffix: str) -> None:
-    world, aside = World(seed=4, facts_per_relation=30), Aside("x")
+    world, rejected = World(seed=4, facts_per_relation=30), RejectedRows("x")
     path = tmp_path / "dump"
     with SandboxServer(world) as server:
         path.write_bytes(urllib.request.urlopen(f"{server.base_url}{ARTICLES}{suffix}").read())
-    found = list(wikipedia_xml.read_articles(path, aside))
+    found = list(wikipedia_xml.read_articles(path, rejected))
     assert [(one.title, one.text) for one in found] == [(one.title, one.text) for _, one in world.articles()]
-    assert aside.rows == []
-    assert aside.left_out["redirects"] > 100
-    assert aside.left_out["pages of other namespaces"] > 0
+    assert rejected.rows == []
+    assert rejected.left_out["redirects"] > 100
+    assert rejected.left_out["pages of other namespaces"] > 0
 
 
 def test_a_page_of_the_sandbox_may_have_several_articles(tmp_path: Path) -> None:
-    world, aside = World(seed=4, facts_per_relation=8), Aside("x")
-    found = list(wikipedia_xml.read_articles(write_dump(page_lines(world, 3), tmp_path / "dump.xml"), aside))
+    world, rejected = World(seed=4, facts_per_relation=8), RejectedRows("x")
+    found = list(
+        wikipedia_xml.read_articles(write_dump(page_lines(world, 3), tmp_path / "dump.xml"), rejected)
+    )
     articles = [article for _, article in world.articles()]
     assert [one.text for one in found] == [article.text for article in articles]
     assert [one.section for one in found[:4]] == [None, articles[1].title, articles[2].title, None]
@@ -86,8 +92,8 @@ def test_dumps_are_written_by_a_command(tmp_path: Path, capsys: pytest.CaptureFi
     assert bz2.decompress(path.read_bytes()).decode() == "".join(page_lines(World(0, 8)))
 
 
-def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[LeftOutPage]) -> None:
-    found, aside = read(
+def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[ExcludedPage]) -> None:
+    found, rejected = read(
         HEAD
         + page("Łódź", "old", "'''Łódź''' [[Datei:x.png|y]]is.\n== Geschichte ==\nIt grew &amp; grew.")
         + page("Lodz", "#REDIRECT [[Łódź]]", more='<redirect title="Łódź" />')
@@ -106,19 +112,19 @@ def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[Lef
     ]
     assert (found[0].id, found[0].revision, found[0].date) == ("Łódź", "2", "2026-02-01T00:00:00Z")
     assert found[0].url == "https://de.wikipedia.org/wiki/%C5%81%C3%B3d%C5%BA"
-    assert aside.left_out == {"redirects": 2, "disambiguation pages": 3, "pages of other namespaces": 1}
-    assert aside.rows == []
+    assert rejected.left_out == {"redirects": 2, "disambiguation pages": 3, "pages of other namespaces": 1}
+    assert rejected.rows == []
     assert pages == [
-        LeftOutPage(2, "Lodz", REDIRECT, "Łódź"),
-        LeftOutPage(3, "Old", REDIRECT, "Łódź", "Old town"),
-        LeftOutPage(4, "Mercury", DISAMBIGUATION),
-        LeftOutPage(5, "Mars", DISAMBIGUATION),
-        LeftOutPage(6, "Ann (disambiguation)", DISAMBIGUATION),
+        ExcludedPage(2, "Lodz", REDIRECT, "Łódź"),
+        ExcludedPage(3, "Old", REDIRECT, "Łódź", "Old town"),
+        ExcludedPage(4, "Mercury", DISAMBIGUATION),
+        ExcludedPage(5, "Mars", DISAMBIGUATION),
+        ExcludedPage(6, "Ann (disambiguation)", DISAMBIGUATION),
     ]
 
 
 def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> None:
-    found, aside = read(
+    found, rejected = read(
         HEAD
         + page("Empty", "")
         + page("No revision")
@@ -130,7 +136,7 @@ def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> 
     assert [(one.row, one.text) for one in found] == [
         (5, "Emoji 👩‍🚀, a NUL  and {{an  template"),
     ]
-    assert [(row.row_key, row.reason) for row in aside.rows] == [
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
         ("dump.xml row 1", "page 'Empty': text: is empty"),
         ("dump.xml row 2", "page 'No revision': text: is empty"),
         ("dump.xml row 3", "page 'Only a table': text: is empty"),
@@ -138,7 +144,7 @@ def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> 
     ]
 
 
-def test_a_damaged_page_is_put_aside_and_the_others_stay(read, pages: list[LeftOutPage]) -> None:
+def test_a_damaged_page_is_put_aside_and_the_others_stay(read, pages: list[ExcludedPage]) -> None:
     damaged = [
         page("A", "an X").replace("X", "<b>"),
         page("B", "a").replace("<ns>0", "<ns>zero"),
@@ -157,11 +163,11 @@ def test_a_damaged_page_is_put_aside_and_the_others_stay(read, pages: list[LeftO
         page("Last", "Last."),
         END,
     ]
-    found, aside = read("".join(content))
+    found, rejected = read("".join(content))
     assert [(one.row, one.text) for one in found] == [(1, "First."), (8, "Last.")]
-    assert pages == [LeftOutPage(4, "Old", REDIRECT, "Whole")]
-    assert aside.left_out == {"redirects": 1, "pages of other namespaces": 1}
-    assert [(row.row_key, row.reason.partition("Error")[0]) for row in aside.rows] == [
+    assert pages == [ExcludedPage(4, "Old", REDIRECT, "Whole")]
+    assert rejected.left_out == {"redirects": 1, "pages of other namespaces": 1}
+    assert [(row.row_key, row.reason.partition("Error")[0]) for row in rejected.rows] == [
         ("dump.xml row 2", "page 'A': is damaged: Parse"),
         ("dump.xml row 3", "page 'B': is damaged: Value"),
         ("dump.xml row 6", "page '': is damaged: Attribute"),
@@ -170,9 +176,9 @@ def test_a_damaged_page_is_put_aside_and_the_others_stay(read, pages: list[LeftO
 
 
 def test_a_page_of_ten_megabytes_is_read(read) -> None:
-    found, aside = read(HEAD + page("Long", "Some words of text. " * 500_000) + page("Next", "b") + END)
+    found, rejected = read(HEAD + page("Long", "Some words of text. " * 500_000) + page("Next", "b") + END)
     assert [len(one.text) for one in found] == [9_999_999, 1]
-    assert aside.rows == []
+    assert rejected.rows == []
 
 
 def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +189,7 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     found = []
     for threads in ("1", "2"):
         monkeypatch.setenv("LONGTAIL_THREADS", threads)
-        found.append(list(wikipedia_xml.read_articles(path, Aside("x"))))
+        found.append(list(wikipedia_xml.read_articles(path, RejectedRows("x"))))
     assert active_children() == []  # none is left behind
     assert found[0] == found[1]
     assert [one.row for one in found[0]] == list(range(1, 101))

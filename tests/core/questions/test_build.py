@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions, gold_answers
-from dagster_project.core.questions.chosen import draw
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
+from dagster_project.core.questions.selection import draw
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, fill
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 TEMPLATES = [r.template for r in RELATIONS] + [t for ts in PARAPHRASES.values() for t in ts]
@@ -52,8 +52,8 @@ def test_gold_answers_are_labels_and_aliases_of_all_objects(
 
 def test_quarantine_says_why(hand_study: Study, hand_lake: Lake, log: logging.Logger) -> None:
     build_questions(hand_study, hand_lake, log)
-    aside = {r["row_key"]: r["reason"] for r in hand_lake.read_all("quarantine").to_pylist()}
-    assert aside == {
+    rejected = {r["row_key"]: r["reason"] for r in hand_lake.read_all("quarantine").to_pylist()}
+    assert rejected == {
         "Q6-P106": "no object has an English label, so there is no gold answer",
         "Q405-P19": "the subject has no English label",
     }

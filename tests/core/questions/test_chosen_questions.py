@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.questions.chosen import choice_slice, chosen_questions
+from dagster_project.core.questions.selection import choice_slice, chosen_questions
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import QUESTIONS, Import, Place
 from dagster_project.core.study.study import Study
@@ -24,8 +24,8 @@ FILE = [
 def ask(study: Study, log: logging.Logger, **keys: Any) -> tuple[list[str], list[str]]:
     """The ids that are asked, and the rows put aside."""
     dataset = Dataset("open", (), imported=Import(QUESTIONS, "table", Place("x")), **keys)
-    rows, aside = chosen_questions(study, dataset, FILE, log)
-    return [row["question_id"] for row in rows], [row.row_key for row in aside]
+    rows, rejected = chosen_questions(study, dataset, FILE, log)
+    return [row["question_id"] for row in rows], [row.row_key for row in rejected]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_ids_of_no_question_are_one_line_and_put_aside(
     with caplog.at_level(logging.WARNING):
         assert ask(hand_study, log, ids=Place("ids.txt")) == (["7"], [f"ids.txt x{n}" for n in (1, 2, 3, 4)])
     assert caplog.messages == [
-        f"dataset open: 4 of 5 ids in {path} are of no question: x1, x2, x3; they are put aside"
+        f"dataset open: 4 of 5 ids in {path} are of no question: x1, x2, x3; they go to quarantine"
     ]
     path.write_text("x1\nx2\n", encoding="utf-8")
     with pytest.raises(SourceError, match=r"2 of 2 ids in .*ids.txt are of no question: x1, x2$"):

@@ -16,18 +16,18 @@ from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.formats import QuestionFormat
+from dagster_project.core.imports.format import QuestionFormat
 from dagster_project.core.imports.questions import as_template, kept_questions
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.chosen import chosen_questions, relation_order
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
+from dagster_project.core.questions.selection import chosen_questions, relation_order
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import FORMATS, QUESTIONS, Import, Place
-from dagster_project.core.study.lake_rows import STUDY_TABLES, describe_study
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import STUDY_TABLES, describe_study
 from dagster_project.core.tables import TABLES
 from tests.lakes import LakePlan
 from tests.lakes import make_study as make_synthetic_study
@@ -36,7 +36,7 @@ OPEN_STUDY = """
 name: open
 description: Questions that have a text and answers
 datasets: [{name: open, import: {format: lines, path: questions.csv}}]
-prompts: [{name: zero_shot, asks: [questions, paraphrases]}]
+prompts: [{name: zero_shot, generations: [questions, paraphrases]}]
 models: [{name: tiny, path: nowhere, backend: fake}]
 methods: [closed_book, oracle]
 popularity: {measure: imported}
@@ -79,8 +79,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -> Counter[str | None]:
     rows = [asked(relation, number) for number, relation in enumerate(relations)]
-    kept, aside = kept_questions(rows)
-    assert {row.row_key for row in aside} == {row["question_id"] for row in rows} - {
+    kept, rejected = kept_questions(rows)
+    assert {row.row_key for row in rejected} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }
     chosen, _ = chosen_questions(study, dataset_of(limit), kept, logging.getLogger(__name__))
@@ -159,8 +159,8 @@ def test_a_format_without_a_set_of_relations_is_asked_whole_and_what_lacks_is_co
     rows = [(row["question_id"], row["relation"]) for row in open_lake.read("questions").to_pylist()]
     assert rows == [("1", "tune"), ("2", None), ("4", None)]
     assert outcome.notes["open"] == {"not_asked": 1, "without_subject": 3, "without_relation": 2}
-    (aside,) = open_lake.read_all("quarantine").to_pylist()
-    assert (aside["row_key"], aside["reason"]) == (
+    (rejected,) = open_lake.read_all("quarantine").to_pylist()
+    assert (rejected["row_key"], rejected["reason"]) == (
         "3",
         "relation 'all': a name other than that of all relations together was expected",
     )

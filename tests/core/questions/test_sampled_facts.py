@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.study import Study
-from dagster_project.core.wikimedia.asked import asked_entities, asked_facts
+from dagster_project.core.wikimedia.selected_facts import asked_entities, selected_facts
 
 BY_TEXT = "frequency: text, text: texts"
 RELATIONS = {"P106": "occupation", "P19": "place of birth", "P136": "genre"}
@@ -80,7 +80,7 @@ def test_a_question_of_one_kept_triple_has_every_object_as_answer(
     assert question["question_id"] == "Q1-P106"
     assert question["object_ids"] == sorted(f"Q{n}" for n in range(10, 22))
     assert set(asked_entities(study, lake).to_pylist()) == {"Q1", *entities}
-    assert asked_facts(study, lake, ["object_id"]).num_rows == 12
+    assert selected_facts(study, lake, ["object_id"]).num_rows == 12
 
 
 def test_counts_of_names_in_text_are_rescaled_and_kept(
@@ -172,7 +172,9 @@ def test_a_study_without_a_sample_asks_about_everything(
     assert [(o.stamp.n_rows, o.was_current) for o in first] == [(0, False), (0, False)]
     assert [o.was_current for o in run(hand_study, hand_lake, log)] == [True, True]
     assert asked_entities(hand_study, hand_lake) is None
-    assert asked_facts(hand_study, hand_lake, ["subject_id"]).num_rows == hand_lake.read("triples").num_rows
+    assert (
+        selected_facts(hand_study, hand_lake, ["subject_id"]).num_rows == hand_lake.read("triples").num_rows
+    )
 
 
 def test_a_sample_that_is_not_drawn_yet_is_named(make: Make, log: logging.Logger) -> None:

@@ -9,17 +9,17 @@ from datetime import date
 
 import pytest
 
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.relations.popqa import BY_NAME
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
@@ -32,7 +32,7 @@ name: sampled_world
 description: d
 source: {{kind: sandbox, seed: 3, facts_per_relation: {FACTS}, snapshot: "2026-10"{SAMPLE}}}
 datasets: [{{name: facts}}, {{name: fathers, relations: [father], max_questions_per_relation: 2}}]
-prompts: [{{name: zero_shot, asks: [questions, paraphrases]}}]
+prompts: [{{name: zero_shot, generations: [questions, paraphrases]}}]
 models: [{{name: tiny, path: nowhere, backend: fake}}]
 methods: [closed_book, bm25]
 popularity: {{measure: page_views, last_month: "2026-10", redirects: ignore}}

@@ -107,7 +107,7 @@ def test_files_of_a_folder_are_read_in_every_form(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["a.txt", "c.bz2", "d.json.gz", "b.txt.gz"]
     found = count_names(files, [b"Ada Quill", "lines\u00e9".encode()], LOG)
     assert found.whole_words.tolist() == [10, 1]
-    assert [row.row_key for row in found.aside.rows] == [f"d.json.gz line {n}" for n in (3, 4, 5)]
+    assert [row.row_key for row in found.rejected.rows] == [f"d.json.gz line {n}" for n in (3, 4, 5)]
 
 
 def test_what_cannot_be_counted_in_is_said(tmp_path: Path) -> None:

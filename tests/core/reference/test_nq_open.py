@@ -46,9 +46,9 @@ def test_unusable_lines_are_put_aside_with_a_reason(tmp_path: Path) -> None:
         tmp_path, question("q", "a"), b"{", [1], question("q", "b"), {"question": "no answer"},
         question("  ", "a"), {"question": "q2", "answer": "text"}, b'{"question": "\xe9", "answer": []}',
     )  # fmt: skip
-    found, aside = read_nq_open(path)
+    found, rejected = read_nq_open(path)
     assert [row["question_id"] for row in found] == ["1"]
-    assert {row.row_key.split()[-1]: row.reason.split(":")[0] for row in aside} == {
+    assert {row.row_key.split()[-1]: row.reason.split(":")[0] for row in rejected} == {
         "2": "not JSON",
         "3": "a JSON object was expected",
         "4": "repeated question",
@@ -87,6 +87,6 @@ def test_every_line_is_a_question_or_put_aside(
 ) -> None:
     lines = [question(text, *answers) for text in texts]
     path = written(tmp_path_factory.mktemp("nq"), question("first"), *lines)
-    found, aside = read_nq_open(path)
-    assert len(found) + len(aside) == 1 + len(texts)
+    found, rejected = read_nq_open(path)
+    assert len(found) + len(rejected) == 1 + len(texts)
     assert len({row["question"] for row in found}) == len(found)

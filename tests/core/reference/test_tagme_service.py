@@ -20,7 +20,7 @@ from dagster_project.core.sandbox.faults import Fault, broken_json, closed, serv
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.tagme import PATH, TOKEN
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia.transport.http import HttpClient
+from dagster_project.core.transfer.client import HttpClient
 from tests.core.reference.conftest import LOG, Make
 
 SECRET = "a/secret token"

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import yaml
 
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 MARTS = PROJECT_ROOT / "dbt" / "models" / "marts"
 _PUBLICATION = (

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
-from dagster_project.core.study.lake_rows import describe_methods
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import describe_methods
 
 TOY = Method(
     "toy",

@@ -10,11 +10,11 @@ import faiss
 import numpy as np
 import pytest
 
+from dagster_project.core.embedding.settings import Hnsw, IvfPq
 from dagster_project.core.errors import BackendError
 from dagster_project.core.retrieval import approximate, approximate_search, passage_vectors
 from dagster_project.core.retrieval.approximate import build_approximate, described
 from dagster_project.core.retrieval.approximate_search import search_approximate, searched_with
-from dagster_project.core.retriever_settings import Hnsw, IvfPq
 
 LOG = logging.getLogger("longtail-tests")
 KINDS = [IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6), Hnsw(links=8, codes="int8")]

@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 

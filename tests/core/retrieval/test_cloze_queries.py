@@ -6,13 +6,13 @@ import json
 import logging
 from collections.abc import Callable
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import describe_cloze_queries
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import read_queries, retrieve_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 STUDY = """
@@ -21,7 +21,7 @@ description: d
 datasets:
   - {name: facts, import: {format: pararel, path: facts}}
   - {name: signs, import: {format: table, path: signs.csv}}
-prompts: [{name: cloze, format: cloze_prefix, asks: [candidates]}]
+prompts: [{name: cloze, format: cloze_prefix, generations: [candidates]}]
 models: [{name: tiny, path: "fake:digest", backend: fake}]
 methods: [closed_book, bm25]
 retrieve_paraphrases: true

@@ -16,7 +16,6 @@ from urllib.parse import quote
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.preflight import needs_of_places
 from dagster_project.core.retrieval.collections import entities_by_title
 from dagster_project.core.retrieval.first_rows import FirstRows
@@ -25,6 +24,7 @@ from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.sandbox.dumps import write_dump
 from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.study import Study
 
 PSGS = [
@@ -100,8 +100,8 @@ def test_collections_are_joined_in_order(collected: Study, hand_lake: Lake, log:
     words = [word for i in range(3) for word in rows[f"leads:Long-{i}"]["text"].split()]
     assert words == LEADS[1]["text"].split()
     assert outcome.notes["collections"] == {
-        "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows put aside": 6},
-        "leads": {"passages": 5, "linked to an entity": 2, "known already": 2, "rows put aside": 0},
+        "psgs": {"passages": 3, "linked to an entity": 3, "known already": 0, "rows rejected": 6},
+        "leads": {"passages": 5, "linked to an entity": 2, "known already": 2, "rows rejected": 0},
     }
 
 
@@ -119,8 +119,8 @@ def test_a_quick_run_searches_passages_about_entities(
 
 def test_rows_left_out_say_why(collected: Study, hand_lake: Lake, log: logging.Logger) -> None:
     built(collected, hand_lake, log)
-    aside = hand_lake.read("quarantine", "passages|all").to_pylist()
-    assert sorted((row["row_key"], row["reason"]) for row in aside) == [
+    rejected = hand_lake.read("quarantine", "passages|all").to_pylist()
+    assert sorted((row["row_key"], row["reason"]) for row in rejected) == [
         ("leads.jsonl row 1", "kept once: row 9 of collection psgs has the same title and text"),
         ("leads.jsonl row 5", "kept once: row 3 of collection leads has the same title and text"),
         ("psgs.tsv row 3", "id '10': row 1 has it already; that row is kept"),
@@ -180,7 +180,7 @@ def test_a_file_that_names_entities_decides_whom_its_passages_are_about(
         "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None,
     }  # fmt: skip
     assert outcome.notes["collections"]["leads"] == {
-        "passages": 4, "linked to an entity": 3, "known already": 0, "rows put aside": 1,
+        "passages": 4, "linked to an entity": 3, "known already": 0, "rows rejected": 1,
     }  # fmt: skip
     _, quick = built(dataclasses.replace(collected, is_quick=True), hand_lake, log)
     assert "About another." in {row["text"] for row in quick.values()}

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.checksums import RECORD, differences, record
 from dagster_project.core.errors import IndexMissingError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import build_index, index_folder, searchable_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.storage.checksums import RECORD, differences, record
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.whole_files import remove
 from dagster_project.core.study.study import Study
-from dagster_project.core.whole_files import remove
 from tests.flipped_bits import flip_bit
 
 NEAR = """

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from dagster_project.core.errors import IndexMissingError
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
 from dagster_project.core.retrieval.bm25 import tokeniser
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.retrievers.bm25 import STEMMERS, STOP_WORDS, VARIANTS, Bm25Settings
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
-from dagster_project.core.retriever_settings import STEMMERS, STOP_WORDS, VARIANTS, Bm25Settings
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 LOG = logging.getLogger("longtail-tests")

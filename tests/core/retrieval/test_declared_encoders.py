@@ -15,6 +15,7 @@ import pytest
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.encoder import Encoder
+from dagster_project.core.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from dagster_project.core.errors import BackendError
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval import passage_vectors
@@ -23,7 +24,6 @@ from dagster_project.core.retrieval.dense import Dense
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
-from dagster_project.core.retriever_settings import EncoderSettings, Hnsw, IvfPq
 
 LOG = logging.getLogger("longtail-tests")
 WORDS = [

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.lake import Lake
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.retrieval.base import Context, Query, Results, Retriever
-from dagster_project.core.retrieval.fixed_passages import CohesivePassages, RelevantPassages
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.retrievers.irrelevant_cohesive import CohesivePassages
+from dagster_project.core.retrieval.retrievers.relevant import RelevantPassages
 from dagster_project.core.retrieval.stored_passages import StoredPassages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 WORDINGS = 3

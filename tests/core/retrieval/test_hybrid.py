@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Context, Query
-from dagster_project.core.retrieval.hybrid import Hybrid, fused
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.retrievers.hybrid import Hybrid, fused
 from dagster_project.core.retrieval.stored_passages import StoredPassages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 IDS = [f"Q{number}-0" for number in range(12)]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.checksums import RECORD
 from dagster_project.core.errors import IndexMissingError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval import approximate, passage_vectors
 from dagster_project.core.retrieval.base import Hit, load_retriever
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import open_context, read_queries, retrieve_passages
+from dagster_project.core.storage.checksums import RECORD
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 RETRIEVERS = """
@@ -37,7 +37,7 @@ KILLED_BUILDS = """
 import logging, os, signal, sys
 from pathlib import Path
 import faiss, torch
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.retrieval import approximate, passage_vectors
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.study.file import load_study

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dagster_project.core.generation.prompts.inputs import read_first_passages, read_wordings
-from dagster_project.core.lake import Lake
-from dagster_project.core.questions.reword import build_paraphrases
+from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.retrieval.base import Context, Query, load_retriever
 from dagster_project.core.retrieval.cited_passages import cite_passages
 from dagster_project.core.retrieval.indexes import build_index, index_folder
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 

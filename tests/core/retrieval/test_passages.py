@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake, QuarantinedRow
 from dagster_project.core.retrieval.passages import article_passages, build_passages, enumerated
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dumps.articles import ArticleText
 
@@ -58,11 +58,11 @@ def test_articles_are_keyed_by_entity_or_title_and_never_twice() -> None:
         ArticleText("One again", "Text.", "Q1", None),
         ArticleText("Two", "Text.", None, None),
     ]
-    aside: list[QuarantinedRow] = []
-    rows = article_passages(articles, "wikipedia", aside)
+    rejected: list[QuarantinedRow] = []
+    rows = article_passages(articles, "wikipedia", rejected)
     assert [row["passage_id"] for row in rows] == ["Q1-0", "Two-0", "Two-1", "Two-2"]
     assert [row["entity_id"] for row in rows] == ["Q1", None, None, None]
-    assert [row.row_key for row in aside] == ["Q1", "Two"]
+    assert [row.row_key for row in rejected] == ["Q1", "Two"]
 
 
 def test_missing_triples_say_so(rdf_study: Study, log: logging.Logger) -> None:

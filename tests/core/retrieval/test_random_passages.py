@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.base import Context, Query
-from dagster_project.core.retrieval.random_passages import RandomPassages, draws
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.retrievers.random import RandomPassages, draws
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 

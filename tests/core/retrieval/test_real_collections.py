@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.imports.facts import import_entities
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from tests.real_data import REAL_DATA, needs_real_data
 
@@ -55,11 +55,13 @@ def test_three_real_collections_are_joined(tmp_path: Path, monkeypatch: pytest.M
     rows = lake.read("passages").to_pylist()
     assert len({row["passage_id"] for row in rows}) == len(rows)
     assert Counter(row["collection"] for row in rows) == {"psgs": 7_816, "leads": 11_720, "openings": 2_914}
-    aside = lake.read("quarantine", "passages|all").to_pylist()
-    assert Counter(row["reason"].partition(" ")[0] for row in aside) == {"title:": 1, "kept": 3}
-    assert outcome.notes["collections"]["psgs"]["rows put aside"] == 1
+    rejected = lake.read("quarantine", "passages|all").to_pylist()
+    assert Counter(row["reason"].partition(" ")[0] for row in rejected) == {"title:": 1, "kept": 3}
+    assert outcome.notes["collections"]["psgs"]["rows rejected"] == 1
 
-    kept_once = {row["row_key"].rpartition(" ")[2] for row in aside if row["reason"].startswith("kept once")}
+    kept_once = {
+        row["row_key"].rpartition(" ")[2] for row in rejected if row["reason"].startswith("kept once")
+    }
     for collection, name in (
         ("leads", "wikipedia/leads.jsonl.gz"),
         ("openings", "popqa/paragraphs.jsonl.gz"),

@@ -16,22 +16,22 @@ from typing import Any
 
 import pytest
 
-from dagster_project.core.checksums import RECORD
 from dagster_project.core.errors import IndexMissingError, LakeError, StudyError
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
+from dagster_project.core.storage.checksums import RECORD
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from tests.synced import renames_on_disk
 
 SLOW_BUILD = """
 import logging, sys
 from pathlib import Path
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.indexes import build_index
@@ -227,14 +227,14 @@ def test_every_retriever_is_found_by_its_record(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     names = [name for name, method in METHODS.items() if not method.is_parametric]
-    assert names == ["bm25", "dense", "hybrid", "oracle", "random", "relevant", "irrelevant_cohesive"]
+    assert names == ["bm25", "dense", "hybrid", "irrelevant_cohesive", "oracle", "random", "relevant"]
     for name in names:
         module, _, attribute = str(METHODS[name].retriever).partition(":")
         assert isinstance(load_retriever(METHODS[name]), getattr(importlib.import_module(module), attribute))
     with pytest.raises(IndexMissingError, match="closed_book retrieves nothing"):
         load_retriever(METHODS["closed_book"])
     with pytest.raises(
-        StudyError, match=r"method 'bm52' is not one of: .*bm25, dense, hybrid, oracle, random"
+        StudyError, match=r"method 'bm52' is not one of: .*bm25, dense, hybrid, irrelevant_cohesive, oracle"
     ):
         build_index(rdf_study, searchable, "bm52", log)
     with pytest.raises(IndexMissingError, match="oracle has no index"):

@@ -10,11 +10,11 @@ import pytest
 
 from dagster_project.core.embedding.encoder import load_encoder
 from dagster_project.core.errors import IndexMissingError
-from dagster_project.core.lake import Lake
 from dagster_project.core.retrieval import search_recalls
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.search_recalls import measure_search_recalls
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 NEAR = """

@@ -17,9 +17,7 @@ import pytest
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.encoder import load_encoder
 from dagster_project.core.errors import IndexMissingError, LakeError, LongtailError
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import METHODS
-from dagster_project.core.ownership import only_one
 from dagster_project.core.retrieval import passage_vectors, stored_passages
 from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
 from dagster_project.core.retrieval.bm25 import tokens_of
@@ -27,8 +25,10 @@ from dagster_project.core.retrieval.bm25_shards import build_shards
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passage_vectors import build_vectors, read_vectors
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages, open_passages
-from dagster_project.core.retriever_settings import Bm25Settings
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.study import Study
 
 LOG = logging.getLogger("longtail-tests")
@@ -38,7 +38,7 @@ import logging, os, signal, sys
 from pathlib import Path
 from dagster_project.core.retrieval.bm25 import tokens_of
 from dagster_project.core.retrieval.bm25_shards import build_shards
-from dagster_project.core.retriever_settings import Bm25Settings
+from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from tests.core.retrieval.test_stored_passages import generated
 left = int(sys.argv[2])
 def dying(text):

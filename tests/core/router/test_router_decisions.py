@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.router import Decision, Router, RouterError, load_names, load_router
 from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.sealed import sealed
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 ALONE = """
 import sys

@@ -15,8 +15,8 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dagster_project.core.router.router_store import RouterStore
 from dagster_project.core.router.service import LARGEST_HEAD, create_app
-from dagster_project.core.router.shelf import Shelf
 from dagster_project.router import SERVED, LimitedConnection
 
 HOST = b"Host: 127.0.0.1\r\n"
@@ -56,7 +56,7 @@ def serving(app: ASGIApp, protocol: type[LimitedConnection]) -> Iterator[tuple[i
 @pytest.fixture(scope="module")
 def app() -> ASGIApp:
     """The service without the routers that none of these requests reaches."""
-    return create_app(Shelf.__new__(Shelf))
+    return create_app(RouterStore.__new__(RouterStore))
 
 
 @pytest.fixture(scope="module")

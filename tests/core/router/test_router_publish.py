@@ -20,7 +20,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.router import Candidate, Decision, load_names, load_router
 from dagster_project.core.router.documents import Marts, read_marts
 from dagster_project.core.router.publish import publish_routers
-from dagster_project.core.router.shelf import NAMES
+from dagster_project.core.router.router_store import NAMES
 from dagster_project.core.study.study import Study
 from tests.lakes import LakePlan, make_study
 from tests.synced import renames_on_disk

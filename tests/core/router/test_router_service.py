@@ -25,9 +25,9 @@ from hand_made import BM25, DENSE, write_marts
 from dagster_project.core.router import RouterError, load_router
 from dagster_project.core.router.decisions import FORMAT, VERSION
 from dagster_project.core.router.publish import publish_routers
+from dagster_project.core.router.router_store import EVERY_S, NAMES, RouterStore
 from dagster_project.core.router.sealed import sealed
 from dagster_project.core.router.service import LARGEST_BODY, MOST_QUESTIONS
-from dagster_project.core.router.shelf import EVERY_S, NAMES, Shelf
 from dagster_project.core.study.study import Study
 from dagster_project.router import SERVED, application
 from tests.journeys.commands import PROJECT, command, environment
@@ -88,7 +88,7 @@ def published(folder: Path, patch: pytest.MonkeyPatch) -> Study:
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
         study, clock = published(tmp_path_factory.mktemp("served"), patch), Clock()
-        app = application(Shelf(study.home.published_router, clock))
+        app = application(RouterStore(study.home.published_router, clock))
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             listening.listen()  # requests wait until the server accepts them
@@ -347,12 +347,12 @@ def test_without_a_good_version_the_service_does_not_start(
     path.unlink()
     path.write_bytes(b"")
     with pytest.raises(RouterError, match=f"{BM25}.json: does not begin like"):
-        Shelf(study.home.published_router)
+        RouterStore(study.home.published_router)
     shutil.rmtree(study.home.published / "routers")
     with pytest.raises(
         RouterError, match=r"no routers are published \(No such file or directory\); run `make run`"
     ):
-        Shelf(study.home.published_router)
+        RouterStore(study.home.published_router)
 
 
 def test_make_router_serves_and_ends_on_ctrl_c(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dagster_project.core.cloze import SENTINEL
 from dagster_project.core.generation.backends.base import Decoding, Generation
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
-from dagster_project.core.reference_models import reference_model_path
+from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.pararel import PATTERNS
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts, queries_of
 from dagster_project.core.sandbox.training.fusion_gates import (
@@ -28,6 +27,7 @@ from dagster_project.core.sandbox.training.matching import matching_loss, new_he
 from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.models import Model
+from dagster_project.core.study.reference_models import reference_model_path
 
 Asked = dict[str, list[list[Cloze]]]
 Read = Callable[[Sequence[Cloze]], list[str]]

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.cloze import article_before_object, prefix_of
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.entity_questions import by_name
-from dagster_project.core.imports.pararel import read_pararel
+from dagster_project.core.imports.dataset import ImportedDataset, by_name
+from dagster_project.core.imports.formats.questions.pararel import read_pararel
+from dagster_project.core.relations.cloze import article_before_object, prefix_of
 from dagster_project.core.sandbox.pararel import PATTERNS, main
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 
 FOLDER = PROJECT_ROOT / "studies" / "sandbox_pararel"
@@ -36,7 +35,7 @@ def test_the_committed_folder_is_what_the_sandbox_writes(tmp_path: Path) -> None
 
 
 def test_every_line_can_be_asked(dataset: ImportedDataset) -> None:
-    assert not dataset.aside
+    assert not dataset.rejected
     assert set(dataset.patterns) == set(PATTERNS)
     facts = Counter(row["relation"] for row in dataset.questions.values())
     assert min(facts.values()) > 100

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import LongtailError
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.sparql import has_service
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 SOME = "Q9000000001"
 

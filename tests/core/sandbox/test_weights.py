@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.reference_models import ENCODER_DECODER, SIZES, WEIGHTS, reference_model_path
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
@@ -20,6 +19,7 @@ from dagster_project.core.sandbox.training.shipping import check_sums, ship, wri
 from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa
+from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES, WEIGHTS, reference_model_path
 
 
 @pytest.fixture(scope="module")

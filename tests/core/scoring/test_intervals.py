@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dagster_project.core.home import PROJECT_ROOT
 from dagster_project.core.scoring.intervals import Z, wilson
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 MACROS = PROJECT_ROOT / "dbt"
 

@@ -74,7 +74,7 @@ def test_bootstrap_covers_the_normal_interval_and_depends_on_the_seed_alone() ->
 
 
 def test_the_mart_equals_its_recomputation(awkward: Study) -> None:
-    actual = mart(awkward, "fct_method_comparison").set_index(KEY).sort_index()
+    actual = mart(awkward, "fct_method_comparisons").set_index(KEY).sort_index()
     expected = recomputed(mart(awkward, "fct_answers")).set_index(KEY).sort_index()
     assert actual.index.equals(expected.index)
     assert {"methods", "models"} == set(actual.index.get_level_values("comparison"))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from dagster_project.core.lake_rows import content_hash
 from dagster_project.core.statistics.registry import STATISTICS
 from dagster_project.core.statistics.statistic import Statistic
+from dagster_project.core.storage.lake_rows import content_hash
 from dagster_project.core.warehouse.build import DBT_PROJECT
 from dagster_project.core.warehouse.comments import literal
 from tests.warehouses import AWKWARD, built_study

@@ -46,6 +46,26 @@ def test_the_gain_is_the_mean_over_splits_and_the_errors_come_from_questions() -
     )
 
 
+def test_the_whole_covariance_counts_where_splits_disagree_on_the_better_fixed_method() -> None:
+    """Of 100 questions, 40 gain where always is to be beaten, and 40 others where never is. The deals vary by .02."""
+    difference, spread = np.repeat([1.0, -1.0, 0.0], [40, 40, 20]), np.array([[0.1, 0.1], [-0.1, -0.1]])
+    always, never = [True], [False]
+    for baseline, variance in (
+        (np.array([always, never]), 0.02),  # 80 questions gain a half: scoring varies by (20 - 16) / 100 ** 2
+        (
+            np.array([[True] * 100, [False] * 100]),
+            (0.0004 + 0.02) / 2,
+        ),  # decisions by question are no fixed method
+        (np.array([always] * 4 + [never]), (0.00112 + 0.02) / 2),  # 40 gain .8, 40 gain .2
+        (np.array([always] * 3 + [never]), 0.02),
+    ):
+        n_splits = len(baseline)
+        decided, test = np.tile(difference > 0, (n_splits, 1)), np.ones((n_splits, 100), dtype=bool)
+        found = gain_over(decided, baseline, difference, test, spread)
+        assert found.gain == pytest.approx(0.4)
+        assert found.gain_standard_error == pytest.approx(np.sqrt(variance))
+
+
 @pytest.mark.parametrize(
     ("n_splits", "n_departing", "spread", "reason"),
     [

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.lake import Lake
 from dagster_project.core.statistics.registry import STATISTICS
 from dagster_project.core.statistics.statistic import Statistic, materialise
+from dagster_project.core.storage.lake import Lake
 from tests.lakes import LakePlan, make_study
 from tests.warehouses import AWKWARD, built_study, lake_of
 

@@ -13,7 +13,7 @@ from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 
-CLOZE = {"name": "cloze", "format": "cloze_prefix", "asks": ["candidates"]}
+CLOZE = {"name": "cloze", "format": "cloze_prefix", "generations": ["candidates"]}
 PARAREL = {"name": "pararel", "import": {"format": "pararel", "path": "x"}, "relations": ["P36"]}
 
 
@@ -44,10 +44,10 @@ def test_retrievers_need_passages_of_every_wording_and_fixed_methods_do_not(tmp_
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prompts": [{**CLOZE, "format": "qa"}]}, r"prompts\[0\].format: asks: \[candidates\] goes with"),
+        ({"prompts": [{**CLOZE, "format": "qa"}]}, r"prompts\[0\].format: generations: \[candidates\] goes with"),
         ({"prompts": [{**CLOZE, "shots": 2, "draw": "per_question"}]}, r"prompts\[0\].format: .* without shots"),
-        ({"prompts": [{**CLOZE, "asks": ["questions"]}]}, r"prompts\[0\].asks: a prompt of format cloze_prefix"),
-        ({"prompts": [{**CLOZE, "asks": ["candidates", "samples"]}]}, r"prompts\[0\].asks: a prompt of format"),
+        ({"prompts": [{**CLOZE, "generations": ["questions"]}]}, r"\[0\].generations: a prompt of format cloze"),
+        ({"prompts": [{**CLOZE, "generations": ["candidates", "samples"]}]}, r"\[0\].generations: a prompt of format"),
         (
             {"prompts": [{**CLOZE, "format": "cloze_t5"}]},
             r"prompts: none asks models\[0\] for candidates: tiny is not an encoder-decoder, and needs a prompt of"
@@ -64,10 +64,10 @@ def test_retrievers_need_passages_of_every_wording_and_fixed_methods_do_not(tmp_
         ),
         (
             {"datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "x"}}]},
-            "prompts: asks: .candidates. goes with a dataset of cloze queries, as format pararel",
+            "prompts: generations: .candidates. goes with a dataset of cloze queries, as format pararel",
         ),
         (
-            {"prompts": [{"name": "samples", "asks": ["samples"]}]},
+            {"prompts": [{"name": "samples", "generations": ["samples"]}]},
             "prompts: at least one must ask questions or candidates",
         ),
     ],

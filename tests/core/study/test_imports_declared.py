@@ -127,7 +127,7 @@ def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: lis
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("datasets.0.import.format", "popqq", "datasets[0].import.format: 'popqq' is not one of: popqa, entity_"),
+        ("datasets.0.import.format", "popqq", "datasets[0].import.format: 'popqq' is not one of: eli5, entity_"),
         ("datasets.0.import.path", ..., "datasets[0].import.path: is missing; path, path_env or url must name the file"),
         ("datasets.0.import", FILE | {"path": "../a", "path_env": "X"}, "import.path: must lie inside the folder that X"),
         ("datasets.0.import", FILE | {"path": "/a", "path_env": "X"}, "import.path: must lie inside the folder that X"),
@@ -139,6 +139,7 @@ def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: lis
         ("datasets.0.ids", {}, "datasets[0].ids.path: is missing; path, path_env or url must name the file"),
         ("datasets.0.max_questions", 0, "datasets[0].max_questions: must be a whole number of 1 to"),
         ("datasets.0.import.split", "dev", "datasets[0].import.split: unknown key"),
+        ("datasets.1.split_by", "name", "datasets[1].split_by: 'name' is not one of: question, subject"),
         ("datasets.1.import.split", "all", "datasets[1].import.split: 'all' is not one of: test, dev, train"),
         ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
         ("datasets.1.paraphrases", {"format": "popqa_tp", "path": "x"}, "datasets[1].paraphrases: goes with an import"),
@@ -156,7 +157,7 @@ def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: lis
         ("models.0.path", "x", "models[0].path: has no meaning for backend imported"),
         ("collections", [], "collections: must be a list with at least one entry"),
         ("collections.0.name", "leads", "collections: 'leads' appears twice"),
-        ("collections.0.format", "csv", "collections[0].format: 'csv' is not one of: dpr, articles"),
+        ("collections.0.format", "csv", "collections[0].format: 'csv' is not one of: articles, atlas"),
         ("collections.0.source", ..., "collections[0].source: is missing; it must be a text"),
         ("collections.0.licence", "", "collections[0].licence: must be a text"),
         ("collections.0.date", ..., "collections[0].date: must be the texts' date (2018, 2018-12 or 2018-12-20)"),

@@ -11,7 +11,7 @@ from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.entailment.classifier import model_of
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.fake_script import read_script
-from dagster_project.core.generation.backends.weights import find_weights
+from dagster_project.core.models.weights import find_weights
 from dagster_project.core.preflight import misses
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.gguf_files import find_gguf
@@ -24,7 +24,7 @@ name: paths
 description: every key that names a model
 source: {kind: sandbox, snapshot: "2026-10"}
 datasets: [{name: sandbox}]
-prompts: [{name: p, asks: [questions, samples]}]
+prompts: [{name: p, generations: [questions, samples]}]
 models: [{name: one, path: MODEL}]
 methods: [closed_book, near]
 retrievers: [{name: near, kind: dense, path: MODEL, query_path: ./questions}]

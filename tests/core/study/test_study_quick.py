@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.home import DEFAULT_STUDY_FILE
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.sweep import Sweep
 

@@ -11,18 +11,18 @@ import torch
 from safetensors.torch import save_file
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.home import DEFAULT_STUDY_FILE
-from dagster_project.core.lake import Lake
 from dagster_project.core.scoring.sentences import SPLITTER
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
-from dagster_project.core.study.lake_rows import (
+from dagster_project.core.study.parameters import count_parameters
+from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import (
     STUDY_TABLES,
     describe_datasets,
     describe_study,
 )
-from dagster_project.core.study.parameters import count_parameters
-from dagster_project.core.study.study import Study
 
 
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
@@ -50,14 +50,14 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
             "prompt": "zero_shot", "position_in_study": 0, "format": "qa", "template": "Q: {question} A:",
             "encoder_decoder_template": "Q: {question} A:",
             "shots": 0, "draw": None, "demonstrations_from": "other_relations", "reference_demos": False,
-            "max_new_tokens": 15, "asks": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
+            "max_new_tokens": 15, "generations": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
             "methods": ["closed_book", "bm25", "dense", "oracle"],
         }
     ]  # fmt: skip
     dataset = lake.read("datasets").to_pylist()[0]
     assert (dataset["dataset"], dataset["source"], dataset["snapshot"]) == ("facts", "sandbox", "2026-10")
     assert (dataset["relation_set"], len(dataset["relations"])) == ("popqa", 16)
-    assert dataset["chosen_by"] is None
+    assert (dataset["chosen_by"], dataset["split_by"]) == (None, "question")
     father = next(row for row in lake.read("relations").to_pylist() if row["relation"] == "father")
     assert father == {
         "relation_set": "popqa", "relation": "father", "property_id": "P22",
@@ -80,9 +80,9 @@ def test_tables_restate_every_kind_of_model_and_prompt(
         " {name: priced, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1',"
         " prompt_usd_per_million: 3, completion_usd_per_million: 4}}",
     ).replace(
-        "{name: zero_shot, asks: [questions, paraphrases]}",
+        "{name: zero_shot, generations: [questions, paraphrases]}",
         "{name: shots, shots: 15, draw: per_question, demonstrations_from: all_questions, reference_demos: true},"
-        " {name: bare, format: question, asks: [samples, questions]}",
+        " {name: bare, format: question, generations: [samples, questions]}",
     )
     text = (
         text.replace("closed_book, bm25", "closed_book, genread, bm25")
@@ -107,7 +107,7 @@ def test_tables_restate_every_kind_of_model_and_prompt(
     assert (shots["shots"], shots["draw"], shots["demonstrations_from"], shots["reference_demos"]) == (
         15, "per_question", "all_questions", True,
     )  # fmt: skip
-    assert (bare["template"], bare["asks"], bare["n_samples"], bare["temperature"]) == (
+    assert (bare["template"], bare["generations"], bare["n_samples"], bare["temperature"]) == (
         "{question}", ["samples", "questions"], 3, 0.7,
     )  # fmt: skip
     assert shots["max_new_tokens"] == bare["max_new_tokens"] == 20
@@ -148,7 +148,7 @@ def test_parameters_are_counted_from_the_header(
 def test_counts_equal_those_of_the_loaded_reference_models() -> None:
     from transformers import AutoModelForCausalLM
 
-    from dagster_project.core.reference_models import reference_model_path
+    from dagster_project.core.study.reference_models import reference_model_path
 
     folder = reference_model_path("s")
     assert count_parameters(folder) == AutoModelForCausalLM.from_pretrained(folder).num_parameters()
@@ -188,9 +188,10 @@ def test_default_study(tmp_path: Path) -> None:
 
 
 def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:
-    part = {"first_rows": 100, "ids": Place("ids.txt", "FOLDER"), "max_questions": 9}
+    part = {"first_rows": 100, "ids": Place("ids.txt", "FOLDER"), "max_questions": 9, "split_by": "subject"}
     study = dataclasses.replace(hand_study, datasets=(dataclasses.replace(hand_study.datasets[0], **part),))
     lake = Lake(study.home.lake)
     describe_datasets(study, lake)
     (row,) = lake.read("datasets").to_pylist()
     assert row["chosen_by"] == "first_rows: 100, ids: ids.txt, max_questions: 9"
+    assert row["split_by"] == "subject"

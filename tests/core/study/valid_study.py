@@ -9,14 +9,15 @@ VALID: dict[str, Any] = {
     "name": "fair",
     "description": "A valid study",
     "source": {"kind": "sandbox", "seed": 1, "facts_per_relation": 8, "snapshot": "2026-10"},
-    "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5}],
+    "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5,
+                  "split_by": "subject"}],
     "prompts": [
-        {"name": "plain", "format": "qa", "shots": 0, "asks": ["questions", "paraphrases"]},
+        {"name": "plain", "format": "qa", "shots": 0, "generations": ["questions", "paraphrases"]},
         {
             "name": "shots", "shots": 15, "draw": "per_relation", "demonstrations_from": "all_questions",
             "reference_demos": True, "methods": ["closed_book"],
         },
-        {"name": "bare", "format": "question", "asks": ["samples"]},
+        {"name": "bare", "format": "question", "generations": ["samples"]},
     ],
     "models": [
         {
@@ -32,6 +33,7 @@ VALID: dict[str, Any] = {
                 "base_url": "https://127.0.0.1:8000/v1/", "api": "chat", "api_key_env": "SOME_KEY",
                 "max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 9000, "max_cost_usd": 2.5,
                 "prompt_usd_per_million": 1, "completion_usd_per_million": 0.0,
+                "log_probabilities": True,
             },
         },
     ],

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import (
     BuildVerdict,

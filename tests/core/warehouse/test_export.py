@@ -18,13 +18,13 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
 from dagster_project.core.warehouse.export import ExportReport, export_marts
 from dagster_project.core.warehouse.publication import read_publication
 from dagster_project.core.warehouse.publish import publish_warehouse
-from dagster_project.core.warehouse.staging import KEPT_FOLDERS
+from dagster_project.core.warehouse.staging import KEPT_FOLDERS, staging_beside
 from tests import fork_server
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, published_study
@@ -62,6 +62,12 @@ def exported(answered: Study) -> ExportReport:
     with renames_on_disk() as names:
         report = export_marts(answered, LOG)
     assert len(names) == 2
+    sizes = [
+        os.path.getsize(Path(folder, name))
+        for folder, _, files in os.walk(f"{report.path}/")
+        for name in files
+    ]
+    assert report.n_bytes == sum(sizes) > 0
     return report
 
 
@@ -118,7 +124,7 @@ def test_what_a_column_means_stands_in_its_file(answered: Study, exported: Expor
     with duckdb.connect(str(answered.home.published_warehouse), read_only=True) as connection:
         comments = connection.execute(
             "select table_name, map(list(column_name), list(comment)) from duckdb_columns() "
-            "where schema_name = 'marts' and table_name <> 'fct_prompts' group by table_name"
+            "where schema_name = 'marts' and table_name in (select table_name from duckdb_tables()) group by table_name"
         ).fetchall()
         descriptions = dict(
             connection.execute("select table_name, description from marts.catalogue").fetchall()
@@ -256,3 +262,12 @@ def test_errors_are_one_line_and_name_what_to_do(study: Study) -> None:
     (study.home.published / "export").mkdir()
     with pytest.raises(PublishError, match="move it away"):
         export_marts(study, LOG)
+
+
+def test_what_a_killed_process_left_gives_its_room_back_before_files_are_made(tmp_path: Path) -> None:
+    left = tmp_path / ".staging-export" / "left"
+    left.mkdir(parents=True)
+    with staging_beside(tmp_path, "export") as folder:
+        assert [*folder.parent.iterdir()] == [folder]
+        assert not left.exists()
+    assert not folder.parent.exists()

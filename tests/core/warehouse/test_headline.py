@@ -8,7 +8,7 @@ import pytest
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.methods import METHODS
-from dagster_project.core.warehouse.headline import headline, render_headline
+from dagster_project.core.warehouse.headline import HeadlineRow, headline, render_headline
 from tests.warehouses import AWKWARD, UNANSWERED, mart, published_study
 
 
@@ -38,6 +38,19 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch) -> None:
         [row for row in rows if (row.dataset, row.prompt) == (rows[0].dataset, rows[0].prompt)]
     )
     assert alone.split()[:2] == ["model", "method"]
+
+
+def test_texts_are_aligned_to_the_left_and_numbers_to_the_right() -> None:
+    rows = [
+        HeadlineRow("d", "p", "small", "closed_book", 14267, 0.5, 0.45, 0.55, -0.25, None, None, None, None),
+        HeadlineRow("d", "p", "m", "bm25", 9, 0.25, 0.1, 0.5, None, 0.625, 0.25, 0.5, 0.375),
+    ]
+    assert render_headline(rows).splitlines() == [
+        "model  method            n  accuracy   95 % interval  r(popularity)  adaptive  always  never  retrieved",
+        "-------------------------------------------------------------------------------------------------------",
+        "small  closed_book  14,267     0.500  0.450 to 0.550         -0.250",
+        "m      bm25              9     0.250  0.100 to 0.500                    0.625   0.250  0.500        38%",
+    ]
 
 
 def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

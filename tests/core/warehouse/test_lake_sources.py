@@ -10,8 +10,8 @@ import duckdb
 import pytest
 import yaml
 
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.described import ModelDescription
 from dagster_project.core.warehouse.sources import (

@@ -90,3 +90,4 @@ def test_markdown_cells_are_text(connection: duckdb.DuckDBPyConnection) -> None:
     assert len(lines) == 3
     assert r"\|" in lines[2]
     assert r"\<b\>" in lines[2]
+    assert lines[2].endswith("東京 |  |")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.docs import _page_of, publish_docs
 from dagster_project.core.warehouse.publication import read_publication

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.http import Clock, RetryPolicy
-from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.http import Clock, RetryPolicy
 from dagster_project.core.wikimedia import services
-from dagster_project.core.wikimedia.transport.http import HttpClient
 
 LOG = logging.getLogger("test")
 

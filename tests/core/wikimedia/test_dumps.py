@@ -11,16 +11,16 @@ import pytest
 from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rest import DUMP
+from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.wikimedia.dumps.articles import ArticleText, read_articles
-from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 
 def test_articles_equal_the_world(world, server, client, log, tmp_path: Path) -> None:
     path = download_dump(client, server.base_url + DUMP, tmp_path / "cache" / "dump.json.gz", log)
-    aside: list[object] = []
-    found = [(a.entity_id, a.title, a.text) for a in read_articles(path, aside.append)]
+    rejected: list[object] = []
+    found = [(a.entity_id, a.title, a.text) for a in read_articles(path, rejected.append)]
     assert found == [(entity_id, article.title, article.text) for entity_id, article in world.articles()]
-    assert aside == []
+    assert rejected == []
 
 
 def test_a_download_that_breaks_off_starts_again(world, server, client, log, tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_broken_lines_are_put_aside_by_number(tmp_path: Path, is_gzip: bool) -> 
     data = "\n".join(lines).encode()
     path = tmp_path / "dump"
     path.write_bytes(gzip.compress(data) if is_gzip else data)
-    aside = []
-    found = list(read_articles(path, aside.append))
+    rejected = []
+    found = list(read_articles(path, rejected.append))
     assert found == [
         ArticleText("Ada", "Ada was a writer.", "Q7259", "2026-10-01T00:00:00Z"),
         ArticleText("Bob", "Bob is here.", None, None),
     ]
-    assert [(row.row_key, row.reason) for row in aside] == [
+    assert [(row.row_key, row.reason) for row in rejected] == [
         ("4", "line is not a JSON object"),
         ("6", "article without title or text"),
         ("7", "line is not a JSON object"),

@@ -22,8 +22,8 @@ def _ids(world) -> list[str]:
 
 
 def test_entities_equal_the_world(world, server, client, log) -> None:
-    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
-    assert aside == []
+    found, rejected, _ = fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
+    assert rejected == []
     assert [_unordered(entity) for entity in found] == [
         (e.entity_id, e.label, frozenset(e.aliases), e.description, e.article_title) for e in world.entities()
     ]
@@ -67,9 +67,11 @@ def test_an_api_error_is_reported_with_its_own_message(server, client, log) -> N
 
 def test_one_invalid_id_does_not_lose_its_batch(world, server, client, log) -> None:
     ids = _ids(world)[:20]
-    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", [*ids[:7], "Qx", *ids[7:]], log)
+    found, rejected, _ = fetch_entities(
+        client, f"{server.base_url}/w/api.php", [*ids[:7], "Qx", *ids[7:]], log
+    )
     assert [entity.entity_id for entity in found] == ids
-    assert [(row.row_key, row.reason) for row in aside] == [("Qx", "no such entity")]
+    assert [(row.row_key, row.reason) for row in rejected] == [("Qx", "no such entity")]
 
 
 def test_awkward_labels(serve_rdf, client, log) -> None:
@@ -86,7 +88,7 @@ def test_awkward_labels(serve_rdf, client, log) -> None:
         f"<{WD}Q7> {LABEL} {literal(NUL + chr(10))} .",
     )
     ids = [f"Q{number}" for number in range(1, 9)]
-    found, aside, _ = fetch_entities(client, f"{server.base_url}/w/api.php", ids, log)
+    found, rejected, _ = fetch_entities(client, f"{server.base_url}/w/api.php", ids, log)
     assert [(entity.entity_id, entity.label) for entity in found] == [
         ("Q1", "Ada Lovelace"),
         ("Q2", "\u200fנועה כהן"),
@@ -95,7 +97,7 @@ def test_awkward_labels(serve_rdf, client, log) -> None:
         ("Q6", "everywhere"),
     ]
     assert found[2].aliases == ("astronaut",)
-    assert [(row.row_key, row.reason) for row in aside] == [
+    assert [(row.row_key, row.reason) for row in rejected] == [
         ("Q1 label", "label kept, control characters removed"),
         ("Q3 alias", "alias kept, control characters removed"),
         ("Q4 label", "label kept, cut from 10,240 to 250 characters"),
@@ -104,7 +106,7 @@ def test_awkward_labels(serve_rdf, client, log) -> None:
         ("Q7", "no English label"),
         ("Q8", "no such entity"),
     ]
-    assert aside[0].raw == "Ada" + NUL + " Lovelace"
+    assert rejected[0].raw == "Ada" + NUL + " Lovelace"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +124,9 @@ def test_awkward_labels(serve_rdf, client, log) -> None:
     ],
 )
 def test_documents_without_a_label_are_put_aside(document: object) -> None:
-    aside: list[object] = []
-    assert read_entity("Q1", document, aside.append) is None
-    assert aside
+    rejected: list[object] = []
+    assert read_entity("Q1", document, rejected.append) is None
+    assert rejected
 
 
 def test_empty_mappings_written_as_lists() -> None:

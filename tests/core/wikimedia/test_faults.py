@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.http import RetryPolicy
 from dagster_project.core.relations.popqa import BY_NAME
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.faults import Fault
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.failures import SlowAnswerError
+from dagster_project.core.transfer.finished import FinishedAnswers
+from dagster_project.core.transfer.http import RetryPolicy
+from dagster_project.core.transfer.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
+from dagster_project.core.transfer.parallel import ordered_map
 from dagster_project.core.wikimedia.protocols.entities import fetch_entities
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
 from dagster_project.core.wikimedia.protocols.redirects import resolve_titles
 from dagster_project.core.wikimedia.protocols.wikidata import fetch_statements
-from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
-from dagster_project.core.wikimedia.transport.finished import FinishedAnswers
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
-from dagster_project.core.wikimedia.transport.parallel import ordered_map
 from tests.dripping import DRIPS, dripping
 
 API = "/w/api.php"
@@ -181,8 +181,8 @@ def test_json_with_another_content_type_is_read(server, client, kind: str) -> No
 def test_useless_json_is_one_clear_error(server, client, log, body: bytes) -> None:
     server.faults.add(API, Fault(200, body, "application/json"), times=9)
     if body.endswith(b"NaN}}"):
-        found, aside, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
-        assert (found, [row.reason for row in aside]) == ([], ["no such entity"])
+        found, rejected, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
+        assert (found, [row.reason for row in rejected]) == ([], ["no such entity"])
         return
     with pytest.raises(SourceError, match=r"JSON") as caught:
         fetch_entities(client, server.base_url + API, ["Q1"], log)
@@ -200,12 +200,12 @@ def test_terms_are_cleaned_before_storage_and_their_originals_kept(server, clien
         ' "sitelinks": {"enwiki": {"title": "Ada\\u0007 L"}}}}}'
     ).replace("ALIAS", "y" * 3_000)
     server.faults.add(API, Fault(200, raw.encode(), "application/json"))
-    [entity], aside, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
+    [entity], rejected, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
     assert (entity.label, entity.description, entity.article_title) == ("Ada", "two lines", "Ada L")
     assert set(entity.aliases) == {"tab here", "🚀 !", "\u200fנועה", "y" * 250}
-    originals = {row.raw for row in aside}
+    originals = {row.raw for row in rejected}
     assert {"A\0d\x1ba", "tab\there", "🚀 \ud800!", "two\nlines", "Ada\7 L", "\x01", "y" * 3_000} <= originals
-    assert all(" kept, " in row.reason for row in aside)
+    assert all(" kept, " in row.reason for row in rejected)
 
 
 @pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])

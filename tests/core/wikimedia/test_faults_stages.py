@@ -19,17 +19,17 @@ from datetime import date
 import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import Request, SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.study import Study
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.limits import ENTITY_API
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import ENTITY_API
 from tests.core.wikimedia.conftest import LIVE, empty_lake
 
 TODAY = date(2026, 11, 20)
@@ -44,7 +44,7 @@ CHILD = """
 import logging, sys
 from datetime import date
 from pathlib import Path
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.wikimedia import ingest, services
 from dagster_project.core.wikimedia import page_views as page_views
@@ -235,7 +235,7 @@ def test_a_month_ends_in_utc(make_live) -> None:
         "        there = datetime.datetime(2026, 3, 2, 23, 30, tzinfo=datetime.UTC)\n"
         "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
         "from dagster_project.core.study import file as study_file\n"
-        "from dagster_project.core.lake import Lake\n"
+        "from dagster_project.core.storage.lake import Lake\n"
         "from dagster_project.core.wikimedia import page_views\n"
         "study = study_file.load_study(Path(sys.argv[1]))\n"
         "page_views.datetime = Moment\n"

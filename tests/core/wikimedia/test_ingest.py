@@ -14,12 +14,12 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.home import PROJECT_ROOT
-from dagster_project.core.lake import Lake, Outcome
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples

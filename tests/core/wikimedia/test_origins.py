@@ -11,12 +11,12 @@ from datetime import date
 import pytest
 
 from dagster_project.core.errors import SourceError, StudyError
-from dagster_project.core.lake import Lake
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.reference.page_views import ingest_reference_page_views
 from dagster_project.core.sandbox.dumps import truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import literal, write_ntriples
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 from dagster_project.core.wikimedia import page_view_origins as views
@@ -106,8 +106,8 @@ def test_all_origins_treat_unusual_entities_alike(
         lake = empty_lake(study)
         ingest_triples(study, lake, log)
         notes = ingest_entities(study, lake, log).notes
-        aside = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
-        found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), aside)
+        rejected = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
+        found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), rejected)
         if origin == "truthy_dump":
             assert notes["redirected"] == 1
     assert found["truthy_dump"] == found["query_service"] == found["entity_api"]

@@ -9,12 +9,12 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.months import newest_complete_month
 from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.study.months import newest_complete_month
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views, per_article_url
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
@@ -99,12 +99,12 @@ def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
 
 def test_a_title_without_an_address_is_put_aside(server, client, log) -> None:
     server.faults.add(ROUTE, faults.Fault(400, b"invalid title"))
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     titles = [".", "..", "bad"]
-    found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-03"], log, aside)
+    found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-03"], log, rejected)
     assert found == [{"2026-03": None}] * 3
-    assert [row.row_key for row in aside] == titles
-    assert "answered 400 (invalid title)" in aside[2].reason
+    assert [row.row_key for row in rejected] == titles
+    assert "answered 400 (invalid title)" in rejected[2].reason
     assert len(server.requests) == 1
 
 

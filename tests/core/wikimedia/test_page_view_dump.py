@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.parsing import decompression
 from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
 from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.wikimedia.dumps import decompression
+from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.wikimedia.dumps.page_views import address, read_page_views
-from dagster_project.core.wikimedia.transport.downloads import download_dump
 
 LOG = logging.getLogger("test")
 MONTH = "2026-03"
@@ -35,7 +35,7 @@ def test_views_equal_the_world(world, tmp_path: Path, log, suffix: str) -> None:
     }
     read = read_page_views(path, list(expected), log)
     assert read.views == expected
-    assert (read.cut, read.aside.counts) == (None, Counter())
+    assert (read.cut, read.rejected.counts) == (None, Counter())
 
 
 def test_the_server_gives_the_same_file(world, server, client, tmp_path: Path, log) -> None:
@@ -156,7 +156,7 @@ def test_lines_of_real_dumps(tmp_path: Path, log) -> None:
     titles = ["!", '"Heroes" (David Bowie album)', "AC/DC", "100% Wolf", "Beyoncé", "Ada Lovelace", "Nobody"]
     read = read_page_views(path, titles, log)
     assert read.views == dict(zip(titles, [31, 100, 5, 6, 12, 12], strict=False))
-    assert read.aside.counts == {}
+    assert read.rejected.counts == {}
 
 
 def test_broken_lines_are_put_aside_by_line_number(tmp_path: Path, log) -> None:
@@ -174,14 +174,14 @@ def test_broken_lines_are_put_aside_by_line_number(tmp_path: Path, log) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     read = read_page_views(path, ["Ada", "Missing"], log)
     assert read.views == {"Ada": 7}
-    assert {(row.row_key, row.reason) for row in read.aside.rows} == {
+    assert {(row.row_key, row.reason) for row in read.rejected.rows} == {
         ("3", "line is not UTF-8"),
         ("8", "line is not UTF-8"),
         ("4", "unknown device"),
         ("5", "unknown number of views"),
         ("6", "line has 7 fields, not 6"),
     }
-    assert any("Ad\\xe4" in row.raw for row in read.aside.rows)
+    assert any("Ad\\xe4" in row.raw for row in read.rejected.rows)
 
 
 def test_a_truncated_dump_is_used_only_if_the_study_accepts_it(world, tmp_path: Path, log) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox.rdf import ABOUT, IN_LANGUAGE, NAME, PART_OF, WIKI, article_url, literal
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 
@@ -101,8 +101,8 @@ def test_ranks_and_odd_entities_are_the_same_from_every_source(lakes) -> None:
         "Q11": ("poet", None),
         "Q12": ("poet", None),
     }
-    aside = {(row["row_key"], row["reason"]) for row in first.read_all("quarantine").to_pylist()}
-    assert aside == {
+    rejected = {(row["row_key"], row["reason"]) for row in first.read_all("quarantine").to_pylist()}
+    assert rejected == {
         ("Q4 P106", "object is no item but an unknown value"),
         ("Q13", "no such entity"),
         ("Q15", "no English label"),
@@ -111,7 +111,7 @@ def test_ranks_and_odd_entities_are_the_same_from_every_source(lakes) -> None:
         assert _rows(lake, "triples") == _rows(first, "triples")
         assert _rows(lake, "entities") == _rows(first, "entities")
         found = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
-        assert found == aside
+        assert found == rejected
         assert (triples["triples"], triples["quarantined"]) == ({"occupation": 5}, 1)
         assert (entities["entities"], entities["redirected"], entities["quarantined"]) == (6, 1, 2)
         assert (entities["without_article"], entities["without_sitelinks"]) == (5, 1)

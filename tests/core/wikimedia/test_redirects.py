@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError, StudyError
-from dagster_project.core.lake import Lake
 from dagster_project.core.sandbox import faults, mediawiki
 from dagster_project.core.sandbox.dumps import page_view_lines
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months

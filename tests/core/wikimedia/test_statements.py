@@ -38,10 +38,10 @@ def _expected(world: World, property_id: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
 def test_statements_equal_the_world(world, server, client, log, relation) -> None:
-    statements, aside = fetch_statements(client, f"{server.base_url}/sparql", relation, log)
+    statements, rejected = fetch_statements(client, f"{server.base_url}/sparql", relation, log)
     found = [(s.subject_id, s.property_id, s.object_id) for s in statements]
     assert found == _expected(world, relation.property_id)
-    assert aside == []
+    assert rejected == []
 
 
 @pytest.mark.parametrize("n_slow", range(1, 9))
@@ -126,9 +126,9 @@ def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -
     )
     for slow in (0, 1):
         server.faults.add("/sparql", *([TOO_SLOW] * slow))
-        statements, aside = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
+        statements, rejected = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
         assert [(s.subject_id, s.object_id) for s in statements] == [("Q1", "Q2")]
-        assert Counter(row.reason for row in aside) == {
+        assert Counter(row.reason for row in rejected) == {
             "object is no item but an unknown value": 2,
             "object is no item but a literal": 1,
             "object is no item but another resource": 1,

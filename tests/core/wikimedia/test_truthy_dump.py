@@ -9,11 +9,11 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
 from dagster_project.core.sandbox.rdf import lines as rdf_lines
 from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms
-from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
 from dagster_project.core.wikimedia.dumps.terms import read_terms
 from dagster_project.core.wikimedia.dumps.truthy import read_statements
 
@@ -30,17 +30,17 @@ def _dump(path: Path, *lines: str | bytes) -> DumpFile:
     return DumpFile(path, last_line_ends=b".")
 
 
-def _pairs(dump: DumpFile, log, aside: Aside, *properties: str) -> list[list[tuple[str, str]]]:
-    found = read_statements(dump, properties, aside, log)
+def _pairs(dump: DumpFile, log, rejected: RejectedRows, *properties: str) -> list[list[tuple[str, str]]]:
+    found = read_statements(dump, properties, rejected, log)
     tables = [found.of(property_id).to_pylist() for property_id in properties]
     return [[(row["subject_id"], row["object_id"]) for row in rows] for rows in tables]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_statements_equal_the_world(world, tmp_path: Path, log, suffix: str) -> None:
-    aside = Aside()
+    rejected = RejectedRows()
     dump = DumpFile(write_dump(truthy_lines(world), tmp_path / f"latest-truthy.nt{suffix}"))
-    found = read_statements(dump, PROPERTIES, aside, log)
+    found = read_statements(dump, PROPERTIES, rejected, log)
     triples = {(t.subject_id, t.property_id, t.object_id) for t in world.triples()}
     rows = [tuple(row.values()) for property_id in PROPERTIES for row in found.of(property_id).to_pylist()]
     assert set(rows) == triples
@@ -48,11 +48,11 @@ def test_statements_equal_the_world(world, tmp_path: Path, log, suffix: str) -> 
     assert found.of("P19").to_pylist() == sorted(
         found.of("P19").to_pylist(), key=lambda row: tuple(row.values())
     )
-    assert aside.counts == {}
+    assert rejected.counts == {}
 
 
 def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log) -> None:
-    aside = Aside()
+    rejected = RejectedRows()
     dump = _dump(
         tmp_path / "dump",
         f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
@@ -72,10 +72,10 @@ def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log)
         b'<http://e/s> <http://e/p> "\xff" .',
         f"<{WD}Q9> <{WDT}P19> <{WD}Q10> .\r",
     )
-    occupations, births = _pairs(dump, log, aside, "P106", "P19")
+    occupations, births = _pairs(dump, log, rejected, "P106", "P19")
     assert occupations == [("Q1", "Q10"), ("Q1", "Q9")]
     assert births == [("Q9", "Q10")]
-    kinds = {row.row_key: row.reason.split(":")[0] for row in aside.rows}
+    kinds = {row.row_key: row.reason.split(":")[0] for row in rejected.rows}
     assert kinds == {
         "Q2 P106": "object is no item but an unknown value",
         "Q3 P106": "object is no item but an unknown value",
@@ -93,33 +93,33 @@ def test_a_subject_that_is_no_item_is_put_aside_among_ids_of_equal_length(
 ) -> None:
     ids = [f"Q{n}" for n in range(10 ** (len(subject) - 2), 10 ** (len(subject) - 2) + 5)]
     lines = [f"<{WD}{one}> <{WDT}P106> <{WD}Q10> ." for one in ids]
-    aside = Aside()
+    rejected = RejectedRows()
     (occupations,) = _pairs(
         _dump(tmp_path / "dump", *lines, f"<{WD}{subject}> <{WDT}P106> <{WD}Q10> .", *lines),
-        log, aside, "P106",
+        log, rejected, "P106",
     )  # fmt: skip
     if subject == "Q9\\u0031":  # Q91, written in another way
         assert sorted(occupations) == sorted([*((one, "Q10") for one in ids), ("Q91", "Q10")])
     else:
         assert [one for one, _ in occupations] == ids
-        assert [row.reason for row in aside.rows] == ["subject is no item"]
+        assert [row.reason for row in rejected.rows] == ["subject is no item"]
 
 
 @pytest.mark.parametrize("n_usual", [0, 10, 500])
 def test_lines_in_another_form_are_found_among_few_and_among_many(tmp_path: Path, log, n_usual: int) -> None:
     usual = [f'<{WD}Q{n}> {LABEL} "x"@en .' for n in range(1, n_usual + 1)]
     odd = [f"<{WD}Q{n}>  <{WDT}P19> <{WD}Q7> ." for n in (1, 2)]
-    (births,) = _pairs(_dump(tmp_path / "dump", odd[0], *usual, odd[1]), log, Aside(), "P19")
+    (births,) = _pairs(_dump(tmp_path / "dump", odd[0], *usual, odd[1]), log, RejectedRows(), "P19")
     assert births == [("Q1", "Q7"), ("Q2", "Q7")]
 
 
 @pytest.mark.parametrize("end", ['"a" .', "_:b .", f"<{WD}Q1> .", "<e:o> ."])
 def test_the_last_line_of_a_chunk_is_read_like_any_other(tmp_path: Path, log, end: str) -> None:
-    aside = Aside()
+    rejected = RejectedRows()
     dump = _dump(tmp_path / "dump", f'<{WD}Q1> {LABEL} "x"@en .', f"<{WD}Q1> <{WDT}P19> {end}")
-    (births,) = _pairs(dump, log, aside, "P19")
+    (births,) = _pairs(dump, log, rejected, "P19")
     assert births == ([("Q1", "Q1")] if WD in end else [])
-    assert [row.row_key for row in aside.rows] == ([] if births else ["Q1 P19"])
+    assert [row.row_key for row in rejected.rows] == ([] if births else ["Q1 P19"])
 
 
 def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
@@ -143,7 +143,7 @@ def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
         name = quad.predicate.value.removeprefix(WDT)
         if name in expected:
             expected[name].add((quad.subject.value.removeprefix(WD), quad.object.value.removeprefix(WD)))
-    births, occupations = _pairs(dump, log, Aside(), "P19", "P106")
+    births, occupations = _pairs(dump, log, RejectedRows(), "P19", "P106")
     assert births == sorted(expected["P19"])
     assert occupations == sorted(expected["P106"])
 
@@ -151,11 +151,11 @@ def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
 def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
     for lines in (["no triple", "here"], [], ["# comment"], [""]):
         with pytest.raises(SourceError, match="holds no triple"):
-            read_statements(_dump(tmp_path / "dump", *lines), ["P19"], Aside(), log)
+            read_statements(_dump(tmp_path / "dump", *lines), ["P19"], RejectedRows(), log)
 
 
-def _terms(dump: DumpFile, ids: list[str], log, aside: Aside | None = None) -> EntityTerms:
-    return read_terms(dump, ids, aside if aside is not None else Aside(), log)
+def _terms(dump: DumpFile, ids: list[str], log, rejected: RejectedRows | None = None) -> EntityTerms:
+    return read_terms(dump, ids, rejected if rejected is not None else RejectedRows(), log)
 
 
 def _documents(terms: EntityTerms, ids: list[str]) -> dict[str, dict]:
@@ -187,7 +187,7 @@ def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, 
 
 
 def test_unusual_terms(tmp_path: Path, log) -> None:
-    aside = Aside()
+    rejected = RejectedRows()
     data = "https://www.wikidata.org/wiki/Special:EntityData/"
     dump = _dump(
         tmp_path / "dump",
@@ -207,7 +207,7 @@ def test_unusual_terms(tmp_path: Path, log) -> None:
         f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "-1"^^<http://www.w3.org/2001/XMLSchema#integer> .',
     )
     ids = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q99"]
-    terms = _terms(dump, ids, log, aside)
+    terms = _terms(dump, ids, log, rejected)
     documents = _documents(terms, ids)
     ada = documents["Q1"]
     assert ada["labels"] == {"en": {"value": 'Adä "x" 😀'}}
@@ -218,7 +218,7 @@ def test_unusual_terms(tmp_path: Path, log) -> None:
     assert terms.redirects == {"Q4": "Q1"}
     assert _sitelinks(terms, ids) == {"Q2": 12}
     assert not {"Q99", "Q5", "Q6"} & set(documents)
-    assert [(row.row_key, row.reason.split(":")[0]) for row in aside.rows] == [("11", "not N-Triples")]
+    assert [(row.row_key, row.reason.split(":")[0]) for row in rejected.rows] == [("11", "not N-Triples")]
 
 
 def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
@@ -252,11 +252,11 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
         f"<{WD}Q4242> <http://www.w3.org/2002/07/owl#sameAs> <{WD}Q31> .",
         f"<{WD}P36> <{WDT}P31> <{WD}Q18610173> .",
     ]
-    dump, aside = _dump(tmp_path / "truthy", *lines), Aside()
-    assert _pairs(dump, log, aside, "P36") == [[("Q31", "Q239")]]
-    assert aside.counts == {"object is no item but an unknown value": 1}
+    dump, rejected = _dump(tmp_path / "truthy", *lines), RejectedRows()
+    assert _pairs(dump, log, rejected, "P36") == [[("Q31", "Q239")]]
+    assert rejected.counts == {"object is no item but an unknown value": 1}
     ids = ["Q31", "Q239", "Q4242"]
-    terms = _terms(dump, ids, log, aside)
+    terms = _terms(dump, ids, log, rejected)
     told = dict(terms.of(ids))["Q31"]
     assert told is not None
     assert told.document == {
@@ -295,6 +295,6 @@ def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, lines: list[str]
     """Also if the file is long: the reader does not wait for the end of a wrong file."""
     dump = _dump(tmp_path / "dump", *lines)
     with pytest.raises(SourceError, match="holds no triple"):
-        read_statements(dump, ["P19"], Aside(), log)
+        read_statements(dump, ["P19"], RejectedRows(), log)
     with pytest.raises(SourceError, match="holds no triple"):
         _terms(dump, ["Q1"], log)

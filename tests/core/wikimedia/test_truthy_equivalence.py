@@ -13,8 +13,8 @@ import pyoxigraph as ox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.wikimedia.dumps import decompression
-from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
+from dagster_project.core.parsing import decompression
+from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.wikimedia.dumps.terms import read_terms
 from dagster_project.core.wikimedia.dumps.truthy import read_statements
 
@@ -103,9 +103,9 @@ def _written(folder: Path, lines: list[bytes]) -> Path:
 @given(lines=_dumps, block=_blocks, margin=_part([8, 64 << 10]))
 def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: int) -> None:
     lines = [*lines, f"<{WD}Q2> <{WDT}P31> <{WD}Q5> .".encode()]
-    path, aside = _written(tmp_path_factory.mktemp("facts"), lines), Aside()
+    path, rejected = _written(tmp_path_factory.mktemp("facts"), lines), RejectedRows()
     with mock.patch.multiple(decompression, BLOCK=block, MARGIN=margin):
-        found = read_statements(DumpFile(path), PROPERTIES, aside, LOG)
+        found = read_statements(DumpFile(path), PROPERTIES, rejected, LOG)
     expected: dict[str, set[tuple[str, str]]] = {p: set() for p in PROPERTIES}
     reasons: Counter[str] = Counter()
     for triple in filter(None, map(_strictly, lines)):
@@ -120,11 +120,11 @@ def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: in
     for name in PROPERTIES:
         rows = [(row["subject_id"], row["object_id"]) for row in found.of(name).to_pylist()]
         assert rows == sorted(expected[name])
-    said = Counter(row.reason.split(" ")[0] for row in aside.rows)
+    said = Counter(row.reason.split(" ")[0] for row in rejected.rows)
     assert {kind: said[kind] for kind in ("object", "subject")} == {
         k: reasons[k] for k in ("object", "subject")
     }
-    broken = [int(row.row_key) for row in aside.rows if row.reason.startswith("not N-Triples")]
+    broken = [int(row.row_key) for row in rejected.rows if row.reason.startswith("not N-Triples")]
     assert len(set(broken)) == len(broken)
     assert all(_strictly(lines[number - 1]) is None for number in broken)
 
@@ -133,9 +133,9 @@ def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: in
 @given(lines=_dumps, block=_blocks)
 def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f'<{WD}Q2> <{LABEL}> "somebody"@en .'.encode()]
-    path, aside = _written(tmp_path_factory.mktemp("terms"), lines), Aside()
+    path, rejected = _written(tmp_path_factory.mktemp("terms"), lines), RejectedRows()
     with mock.patch.object(decompression, "BLOCK", block):
-        terms = read_terms(DumpFile(path), IDS, aside, LOG)
+        terms = read_terms(DumpFile(path), IDS, rejected, LOG)
     expected: dict[str, dict] = {}
     redirects, sitelinks = {}, {}
     for triple in filter(None, map(_strictly, lines)):
@@ -147,7 +147,7 @@ def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     assert {i: told.sitelinks for i, told in found.items() if told.sitelinks is not None} == sitelinks
     assert terms.redirects == redirects
     assert terms.tells_of(IDS) == [entity_id in expected for entity_id in IDS]
-    assert all(_strictly(lines[int(row.row_key) - 1]) is None for row in aside.rows)
+    assert all(_strictly(lines[int(row.row_key) - 1]) is None for row in rejected.rows)
 
 
 def _sorted(document: dict) -> dict:

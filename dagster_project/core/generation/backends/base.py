@@ -9,6 +9,7 @@ A backend declares its capabilities. A study that asks for a missing one fails b
 - `SAMPLE`: several texts per prompt. Each follows from its own seed, whatever else is in the batch.
 - `SCORE`: the log-likelihood of each of several given continuations of a prompt.
 - `STREAM`: results come one by one, as a service delivers and bills them, so that each can be kept at once.
+- `MEASURE`: each text comes with its `Confidence`.
 - `PASSAGES`: the model reads passages that stand apart from the prompt's text (as Fusion-in-Decoder does). The methods
   that take prompts also take the keyword `passages` then: a list of texts for each prompt.
 """
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dagster_project.core.generation.prompts.endings import FIRST_LINE
+from dagster_project.core.scoring.confidence import Confidence
 
 Secret = Callable[[str], str | None]
 """The value of an environment variable that holds a key; None where it is not set."""
@@ -98,9 +100,11 @@ class Accounts:
 
 @dataclass(frozen=True)
 class Generation(Accounts):
-    """One generated text, uncut."""
+    """One generated text, uncut. The confidence is that of the part that its decoding's `end` keeps; None where that is
+    empty, or where the backend cannot say."""
 
     text: str
+    confidence: Confidence | None = None
 
 
 @dataclass(frozen=True)

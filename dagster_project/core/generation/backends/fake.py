@@ -34,6 +34,8 @@ from dagster_project.core.generation.backends.fake_script import (
     read_script,
     text_of,
 )
+from dagster_project.core.generation.prompts.endings import kept_text
+from dagster_project.core.scoring.confidence import confidence_of
 from dagster_project.core.study.backends import CAPABILITIES, PASSAGES, STREAM
 from dagster_project.core.study.models import Model
 
@@ -180,7 +182,10 @@ class FakeBackend:
         self, prompt: str, seed: int | None, decoding: Decoding, shared: int, accounts: Mapping[str, Any]
     ) -> Generation:
         words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
-        return Generation(text=" ".join(words), new_tokens=len(words) - 1, shared_tokens=shared, **accounts)
+        text = " ".join(words)
+        kept = kept_text(text, decoding.end)
+        own = confidence_of([-digest(f"{kept}\n{n}")[0] / 256 for n in range(len(kept.split()))])
+        return Generation(text, own, new_tokens=len(words) - 1, shared_tokens=shared, **accounts)
 
     def _call(self, n_prompts: int) -> float:
         """Take the time of one call; its seconds."""

@@ -24,7 +24,7 @@ from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local.accounts import Tokens
 from dagster_project.core.generation.backends.local.fusion import joined, parts_of
 from dagster_project.core.generation.backends.local.loading import LoadedModel
-from dagster_project.core.generation.backends.weights import check_folder
+from dagster_project.core.models.weights import check_folder
 from dagster_project.core.study.backends import PASSAGES
 from dagster_project.core.study.models import Model
 

@@ -24,9 +24,9 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.backends.local.accounts import (
     Candidates,
+    OfPrompt,
     Row,
     Tokens,
-    Written,
     accounted_scores,
     accounted_texts,
 )
@@ -45,8 +45,8 @@ from dagster_project.core.generation.backends.local.stepper import Stepper
 from dagster_project.core.generation.backends.local.texts import Texts
 from dagster_project.core.generation.backends.local.usage import Gauge
 from dagster_project.core.generation.backends.settings import read_settings
-from dagster_project.core.generation.backends.weights import find_weights
-from dagster_project.core.study.backends import GENERATE, SAMPLE, SCORE
+from dagster_project.core.models.weights import find_weights
+from dagster_project.core.study.backends import GENERATE, MEASURE, SAMPLE, SCORE
 from dagster_project.core.study.models import Model
 from dagster_project.core.threads import thread_count
 
@@ -57,7 +57,7 @@ _GREEDY = (0,)
 class TransformersBackend:
     """A causal or encoder-decoder language model in memory."""
 
-    capabilities = frozenset({GENERATE, SAMPLE, SCORE})
+    capabilities = frozenset({GENERATE, SAMPLE, SCORE, MEASURE})
     no_tokens = Failure("the prompt has no tokens")
 
     def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
@@ -181,7 +181,7 @@ class TransformersBackend:
         wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
-        def work(stepper: Stepper, batch: Sequence[int]) -> list[Written]:
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
             adjust = self._rules.adjust(
                 [tokens_of(distinct[index]) for index in batch], decoding.max_new_tokens
             )
@@ -189,7 +189,7 @@ class TransformersBackend:
                 drawn = [wanted[index] for index in batch]
                 return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
-            return [None if tokens is None else [tokens] for tokens in written]
+            return [None if one is None else [one] for one in written]
 
         results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
         new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
@@ -197,9 +197,9 @@ class TransformersBackend:
         for done in self._running().run(distinct, new_tokens, work):
             self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
-            for i, found in accounted_texts(
-                done, asked, [wanted[index] for index in done.rows], self._texts, len(self._loaded.devices)
-            ):
+            seeds_of = [wanted[index] for index in done.rows]
+            n_devices = len(self._loaded.devices)
+            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding.end, n_devices):
                 results[i] = found
         return results
 

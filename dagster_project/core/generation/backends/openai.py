@@ -29,7 +29,6 @@ from datetime import date
 from fractions import Fraction
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.backends.base import (
     Decoding,
     Failure,
@@ -47,10 +46,11 @@ from dagster_project.core.generation.backends.service.quota import MinuteQuota
 from dagster_project.core.generation.backends.service.redaction import Redactor
 from dagster_project.core.generation.backends.service.replies import Interpreter
 from dagster_project.core.generation.backends.service.wire import PATHS
-from dagster_project.core.http import Clock, RetryPolicy
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.study.backends import GENERATE, SAMPLE, STREAM
 from dagster_project.core.study.models import Model, Service
 from dagster_project.core.study.prices import price_on
+from dagster_project.core.transfer.http import Clock, RetryPolicy
 
 _API_VERSION = "v1"
 _POLICY = RetryPolicy(attempts=8, read_s=120.0, answer_s=180.0)
@@ -89,6 +89,7 @@ class OpenAIBackend:
             clock=clock,
             model_path=model.path,
             api=service.api,
+            log_probabilities=service.log_probabilities,
             jitter=jitter,
         )
         self._pool = ThreadPoolExecutor(service.max_concurrency, thread_name_prefix=f"ask-{model.name}")

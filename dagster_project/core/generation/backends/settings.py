@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from dagster_project.core.generation.backends.model_files import CONFIG, GENERATION, ModelFiles
+from dagster_project.core.models.model_files import CONFIG, GENERATION, ModelFiles
 
 FOLLOWED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "sequence_bias": (),

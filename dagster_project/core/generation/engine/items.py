@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.backends.base import Decoding, Identity
 from dagster_project.core.generation.prompts.endings import FIRST_LINE
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.study.backends import GENERATE, SAMPLE, SCORE
 
 _SCORING = "v1 score"

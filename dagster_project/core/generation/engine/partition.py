@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import fingerprint
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.accounts import accounts, notes
 from dagster_project.core.generation.engine.items import Item, how
@@ -30,8 +29,10 @@ from dagster_project.core.generation.engine.resume import complete
 from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession, model_lock
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
-from dagster_project.core.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.backends import BACKENDS, MEASURE
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
@@ -121,12 +122,14 @@ def _fingerprint(p: _Partition) -> str:
 def _compute(p: _Partition, stamp: str) -> Computed:
     started = time.monotonic()
     plan, model, log = p.task.plan(p.scope), p.scope.model, p.scope.log
-    with RowCache(p.scope.study.home.row_cache, p.session.identity(model), log) as cache:
+    measures = MEASURE in BACKENDS[model.backend].capabilities
+    identity = p.session.identity(model)
+    with RowCache(p.scope.study.home.row_cache, identity, log, measures=measures) as cache:
         done = complete(Job(model, cache, p.session, stamp, p.label, log), plan.items)
-    aside = _quarantined(p, plan, done)
+    rejected = _quarantined(p, plan, done)
     table = _table(p, plan, done, stamp)
-    told = {**notes(table, done), "failed": len(aside), "without_passage": plan.n_without_passage}
-    return Computed(table, aside, {**told, "seconds": round(time.monotonic() - started, 3)})
+    told = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
+    return Computed(table, rejected, {**told, "seconds": round(time.monotonic() - started, 3)})
 
 
 def _quarantined(p: _Partition, plan: Plan[Item], done: Completed) -> list[QuarantinedRow]:

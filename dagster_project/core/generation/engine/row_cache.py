@@ -7,8 +7,8 @@ damaged files (`core.sqlite_file`).
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
 leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
-earlier version wrote with other accounts. A lock of another process is waited for without end: until it is gone, nothing
-more is computed or paid for.
+earlier version wrote with other accounts, or without the confidence that the backend measures now. A lock of another
+process is waited for without end: until it is gone, nothing more is computed or paid for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from dagster_project.core.generation.backends.base import (
     Scored,
 )
 from dagster_project.core.generation.engine.items import Request, how
-from dagster_project.core.sqlite_file import SqliteFile, transaction
+from dagster_project.core.scoring.confidence import Confidence
+from dagster_project.core.storage.sqlite_file import SqliteFile, transaction
 
 _KEYS_PER_QUERY = 500
 _SETUP = (
@@ -59,6 +60,7 @@ _SETUP = (
 )
 _ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) | {"engine"}
 _SCORES = "scores"
+_CONFIDENCE = "confidence"
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,15 @@ def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed:
 
 
 class RowCache:
-    """The cache of one model identity, `<folder>/<its hash>.sqlite`; several processes may share it."""
+    """The cache of one model identity, `<folder>/<its hash>.sqlite`; several processes may share it.
 
-    def __init__(self, folder: Path, identity: Identity, log: logging.Logger) -> None:
+    If it `measures`, a text from an earlier version, which kept no confidence, counts as missing.
+    """
+
+    def __init__(
+        self, folder: Path, identity: Identity, log: logging.Logger, *, measures: bool = False
+    ) -> None:
+        self._measures = measures
         self.path = folder / f"{identity.weights[:32]}.sqlite"
         self._file = SqliteFile(self.path, _SETUP, log, waits_on=True)
 
@@ -96,7 +104,7 @@ class RowCache:
     def find(self, keys: Iterable[bytes]) -> dict[bytes, CachedRow]:
         """The rows that are there and whole, by key."""
         wanted = list(keys)
-        return self._file.run(lambda connection: _select(connection, wanted))
+        return self._file.run(lambda connection: _select(connection, wanted, self._measures))
 
     def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
         """Store one batch, all or nothing, and give it back as the cache now has it.
@@ -104,7 +112,7 @@ class RowCache:
         Where another process was first, its row stays, so that all readers see one result. Errors:
         `LakeError` where the disk is full or cannot be written.
         """
-        return self._file.run(lambda connection: _insert(connection, rows))
+        return self._file.run(lambda connection: _insert(connection, rows, self._measures))
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
@@ -117,22 +125,25 @@ class RowCache:
         self._file.run(lambda connection: connection.execute(statement, [origin, run, usd]))
 
 
-def _select(connection: sqlite3.Connection, keys: list[bytes]) -> dict[bytes, CachedRow]:
+def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
     found: dict[bytes, CachedRow] = {}
     for start in range(0, len(keys), _KEYS_PER_QUERY):
         some = keys[start : start + _KEYS_PER_QUERY]
         marks = ",".join("?" * len(some))
         query = f"select key, text, accounts, origin, checksum from generations where key in ({marks})"  # noqa: S608
         for key, text, accounts, origin, checksum in connection.execute(query, some):
-            row = _row(text, accounts, origin) if checksum == _checksum(key, text, accounts, origin) else None
-            if row is not None:
-                found[key] = row
+            if checksum == _checksum(key, text, accounts, origin):
+                row = _row(text, accounts, origin, measures)
+                if row is not None:
+                    found[key] = row
     return found
 
 
-def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
+def _insert(
+    connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow], measures: bool
+) -> dict[bytes, CachedRow]:
     with transaction(connection):
-        there = _select(connection, list(rows))
+        there = _select(connection, list(rows), measures)
         connection.executemany(
             "insert or replace into generations values (?, ?, ?, ?, ?)",
             [_values(key, row) for key, row in rows.items() if key not in there],
@@ -141,23 +152,26 @@ def _insert(connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow]) -> 
 
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
-    """The columns of a row; scores stand among the accounts."""
+    """The columns of a row; scores and confidence stand among the accounts."""
     kept = {**dataclasses.asdict(row.result), "engine": row.engine}
     text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
     accounts, origin = json.dumps(kept).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
-def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
-    """The row; None where an earlier version of this program kept other accounts of it."""
+def _row(text: bytes, accounts: bytes, origin: bytes, measures: bool) -> CachedRow | None:
+    """The row; None where an earlier version of this program kept less or more of it."""
     kept = json.loads(accounts)
     scores = kept.pop(_SCORES, None)
-    if kept.keys() != _ACCOUNTS:
+    is_measured = scores is not None or _CONFIDENCE in kept
+    confidence = kept.pop(_CONFIDENCE, None)
+    if kept.keys() != _ACCOUNTS or (measures and not is_measured):
         return None
     engine = sys.intern(kept.pop("engine"))
     result: Result
     if scores is None:
-        result = Generation(text.decode("utf-8", "surrogatepass"), **kept)
+        own_confidence = Confidence(**confidence) if confidence else None
+        result = Generation(text.decode("utf-8", "surrogatepass"), own_confidence, **kept)
     else:
         own = tuple(CandidateScore(**score) for score in scores)
         result = Scored(scores=own, text=text.decode("utf-8", "surrogatepass"), **kept)

@@ -1,4 +1,4 @@
-"""What the engine asks of a generated lake table: a task.
+"""The interface between the engine and a generated lake table: a task.
 
 What belongs here: the contract, and what it is given. What does not: the tasks themselves (`tasks`), and making a
 partition from one (`partition`).
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.engine.items import Item
-from dagster_project.core.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import GENERATE, IMPORTED
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study

@@ -33,9 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.blob_store import BlobStore, remove_store
 from dagster_project.core.errors import BackendError
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.items import passages_of
@@ -53,9 +51,11 @@ from dagster_project.core.generation.latency.rounds import (
     choose_rounds,
 )
 from dagster_project.core.generation.tasks.answers import Answers, AskedQuestion
-from dagster_project.core.lake import Computed, Lake, Outcome
 from dagster_project.core.methods import BACKGROUND, MEMORY
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.blob_store import BlobStore, remove_store
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import GENERATE
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import CANDIDATES
@@ -89,10 +89,10 @@ class _Calibration:
             return self.study
         prompts = tuple(
             prompt
-            if prompt.asks == ("questions",)
-            else dataclasses.replace(prompt, asks=("questions",), methods=())
+            if prompt.generations == ("questions",)
+            else dataclasses.replace(prompt, generations=("questions",), methods=())
             for prompt in self.study.prompts
-            if CANDIDATES not in prompt.asks
+            if CANDIDATES not in prompt.generations
         )
         return dataclasses.replace(self.study, prompts=prompts)
 

@@ -18,15 +18,21 @@ _BLANK_LINE = "\n\n"
 
 def cut_answer(raw_text: str) -> str:
     """The first line of a generation, after one empty line if it begins with one (SPEC §3)."""
-    return raw_text.removeprefix(_BLANK_LINE).split("\n", maxsplit=1)[0]
+    return kept_text(raw_text, FIRST_LINE)
 
 
 def kept_text(raw_text: str, end: str) -> str:
     """The part of a generation that is kept where its decoding stops at `end`."""
+    return raw_text[slice(*kept_part(raw_text, end))]
+
+
+def kept_part(raw_text: str, end: str) -> tuple[int, int]:
+    """Where that part starts and stops, in characters."""
     if end == END:
-        return raw_text
-    line = cut_answer(raw_text)
-    return first_sentence(line) if end == SENTENCE else line
+        return 0, len(raw_text)
+    start = len(_BLANK_LINE) if raw_text.startswith(_BLANK_LINE) else 0
+    line = raw_text[start:].split("\n", maxsplit=1)[0]
+    return start, start + len(first_sentence(line) if end == SENTENCE else line)
 
 
 def is_complete(raw_text: str, end: str) -> bool:

@@ -1,4 +1,4 @@
-"""What prompts are made from, read out of the lake: questions, wordings and passages.
+"""The inputs of prompts, read from the lake: questions, wordings and passages.
 
 What belongs here: reading them as records that many items share. What does not: which items there are (`tasks`), and
 putting a prompt together (`build`).
@@ -20,8 +20,8 @@ from dagster_project.core.generation.prompts.build import (
     text_apart,
     text_as_read,
 )
-from dagster_project.core.lake import Lake
 from dagster_project.core.methods import Method
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
 _BATCH_ROWS = 8192

@@ -34,10 +34,10 @@ from dagster_project.core.generation.tasks.questions import (
     n_apart,
     template_of,
 )
-from dagster_project.core.generation.tasks.rows import answer_columns
-from dagster_project.core.lake import Outcome
+from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
 from dagster_project.core.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
@@ -112,7 +112,7 @@ class Answers(Task):
                     dataset,
                     prompt.name,
                     template_of(prompt, scope.model),
-                    Generate(study.max_new_tokens),
+                    Generate(study.max_new_tokens, asked_end(scope.model)),
                     _passages_of(prompt, questions, found, are_apart=n_apart(scope) > 0),
                 )
                 for question in asked:
@@ -123,7 +123,7 @@ class Answers(Task):
         return Plan(items, n_without)
 
     def row(self, scope: Scope, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        columns = generated_columns(result, item.question.gold_answers, scope.model)
         return item.ingredients() | columns
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.generation.tasks.answers import Answers
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 
 _QUESTION = ["dataset", "question_id"]
 _TABLE = Answers.table

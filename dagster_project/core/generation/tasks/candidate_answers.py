@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_project.core.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
 from dagster_project.core.generation.backends.base import CandidateScore, Decoding, Scored
 from dagster_project.core.generation.engine.items import ModelInput, Score
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
@@ -48,6 +47,7 @@ from dagster_project.core.generation.tasks.questions import (
 from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.methods import RETRIEVAL
 from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
+from dagster_project.core.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
 from dagster_project.core.scoring.match import normalized
 from dagster_project.core.study.backends import SCORE
 from dagster_project.core.study.prompts import Prompt

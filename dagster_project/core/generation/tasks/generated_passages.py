@@ -15,8 +15,8 @@ from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.imported import import_passages
 from dagster_project.core.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from dagster_project.core.generation.tasks.rows import background_columns
-from dagster_project.core.lake import Outcome
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
+from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.study import Study
 
 

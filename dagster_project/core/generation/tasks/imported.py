@@ -2,7 +2,8 @@
 
 What belongs here: from a row of imported_answers to a row of those tables, and how often the file's own judgement
 differs. What does not: reading files (`imports`), and the columns that a text decides (`rows`). No model is loaded.
-What a file does not say (tokens, times, demonstrations) is null, never zero.
+What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which a
+part is cut off: a file does not say which tokens the rest has.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.fingerprints import code_version, fingerprint
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts.build import background_passage_id
 from dagster_project.core.generation.tasks.rows import answer_columns, background_columns
 from dagster_project.core.imports.results import questions_by_dataset
-from dagster_project.core.lake import Computed, Outcome
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Outcome
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
 
@@ -104,7 +106,9 @@ def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, An
     asked = {
         name: row[name] for name in ("prompt", "prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
     }
-    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns}
+    is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
+    sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
+    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
 
 
 def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 In its prompts, a wording stands behind the demonstrations of its question: they are the same for all its wordings.
 
-What belongs here: the table's task. What does not: where wordings come from (`questions.reword`).
+What belongs here: the table's task. What does not: where wordings come from (`questions.paraphrases`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dagster_project.core.generation.tasks.questions import (
     decisive_prompt,
     template_of,
 )
-from dagster_project.core.generation.tasks.rows import answer_columns
+from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
 from dagster_project.core.study.study import Study
 
 
@@ -66,7 +66,7 @@ class ParaphraseAnswers(Task):
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
-        request = Generate(scope.study.max_new_tokens)
+        request = Generate(scope.study.max_new_tokens, asked_end(scope.model))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
@@ -79,5 +79,5 @@ class ParaphraseAnswers(Task):
         ])  # fmt: skip
 
     def row(self, scope: Scope, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        columns = generated_columns(result, item.question.gold_answers, scope.model)
         return {"demonstration_ids": item.demonstration_ids(), **columns}

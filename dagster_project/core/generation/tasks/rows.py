@@ -10,16 +10,41 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.prompts.build import background_passage_id
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, SENTENCE, kept_text
+from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
 from dagster_project.core.study.models import Model
+
+
+def kept_end(model: Model) -> str:
+    """What is kept of a model's answer: a rambling model's first sentence, else the first line."""
+    return SENTENCE if model.rambles else FIRST_LINE
+
+
+def asked_end(model: Model) -> str:
+    """Where a request for an answer may stop. A service stops at lines alone, and its paid answers keep that key unless
+    their confidence is asked for, which is that of the part kept."""
+    if model.service is not None and not model.service.log_probabilities:
+        return FIRST_LINE
+    return kept_end(model)
+
+
+def generated_columns(generation: Generation, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
+    """A generated answer: its text's columns, and how sure the model was of it."""
+    return answer_columns(generation.text, gold_answers, model) | confidence_columns(generation.confidence)
+
+
+def confidence_columns(confidence: Confidence | None) -> dict[str, Any]:
+    """The columns of a confidence; none, which makes them null, where it is not known."""
+    return {} if confidence is None else dataclasses.asdict(confidence)
 
 
 def answer_columns(text: str, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
     """An answer's text, what is kept of it (a rambling model's first sentence), and its scores."""
     raw_text = storable(text)
-    prediction = kept_text(raw_text, SENTENCE if model.rambles else FIRST_LINE)
+    prediction = kept_text(raw_text, kept_end(model))
     scores = dataclasses.asdict(score_answer(prediction, gold_answers))
     return {"raw_text": raw_text, "prediction": prediction, **scores}
 

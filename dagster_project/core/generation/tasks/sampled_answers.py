@@ -23,7 +23,7 @@ from dagster_project.core.generation.tasks.questions import (
     decisive_prompt,
     template_of,
 )
-from dagster_project.core.generation.tasks.rows import answer_columns
+from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
 from dagster_project.core.study.backends import SAMPLE
 from dagster_project.core.study.study import Study
 
@@ -66,7 +66,13 @@ class SampledAnswers(Task):
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
         study = scope.study
-        request = Sample(study.sampling.n, study.sampling.temperature, study.max_new_tokens, (study.seed,))
+        request = Sample(
+            study.sampling.n,
+            study.sampling.temperature,
+            study.max_new_tokens,
+            (study.seed,),
+            asked_end(scope.model),
+        )
         return Plan([
             SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
             for dataset, questions in read_questions(study, scope.lake).items()
@@ -77,7 +83,7 @@ class SampledAnswers(Task):
         ])  # fmt: skip
 
     def row(self, scope: Scope, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = answer_columns(result.text, item.question.gold_answers, scope.model)
+        columns = generated_columns(result, item.question.gold_answers, scope.model)
         drawn = {
             "demonstration_ids": item.demonstration_ids(),
             "temperature": scope.study.sampling.temperature,

@@ -14,13 +14,13 @@ COMPARISON = Figure(
     "(10,000 resamples of questions). The p value is from McNemar's exact test, with Holm's adjustment within the "
     "dataset. Hollow points are not significant at 0.05 after the adjustment.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
-    tables=("fct_method_comparison",),
+    tables=("fct_method_comparisons",),
     sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
     n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, undefined,
     coalesce(p_holm < 0.05, false) as is_significant
-from marts.fct_method_comparison
+from marts.fct_method_comparisons
 order by dataset, prompt, comparison, within, difference desc""",
     columns=(
         *KEY[:2],
@@ -86,7 +86,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         step=24,
     ),
     choose=("comparison", "within"),
-    plot_on="fct_method_comparison",
+    plot_on="fct_method_comparisons",
 )
 
 FIGURES = (COMPARISON,)

@@ -1,4 +1,4 @@
-"""Figures of grounding: how much of what models write stands in the corpus (According-to prompting)."""
+"""Figures of grounding: how much of what models write is quoted from the corpus (According-to prompting)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ EXAMPLES_EACH = 3
 TEXT_CHARACTERS = 900
 
 # The background texts of a study are shared by all its prompts: their rows are shown with each.
-_OF_PROMPTS = """inner join (select distinct dataset, prompt from marts.fct_quip where prompt is not null) as prompts
+_OF_PROMPTS = """inner join (
+        select distinct dataset, prompt from marts.fct_mean_quip_scores where prompt is not null
+    ) as prompts
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
 QUIP_COLUMN = Column("quip", "mean QUIP", "share", ("quip_ci_low", "quip_ci_high"))
@@ -91,10 +93,10 @@ QUIP = Figure(
     shows=f"{MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
     f"not show that they answer the question. Each text has the same weight. {INTERVALS}",
     source="According-to prompting, section 3",
-    tables=("fct_quip",),
+    tables=("fct_mean_quip_scores",),
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     scores.n, scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
-from marts.fct_quip as scores
+from marts.fct_mean_quip_scores as scores
 {_OF_PROMPTS}
 where scores.mean_quip is not null and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
@@ -115,7 +117,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
         step=46,
         axis=110,
     ),
-    plot_on="fct_quip",
+    plot_on="fct_mean_quip_scores",
 )
 
 BY_POPULARITY = Figure(

@@ -203,10 +203,10 @@ RECALL_BY_POPULARITY = Figure(
     "popularity of their subject. A question without a passage counts as a miss. Bars are Wilson 95 % intervals. The "
     "table also has the first five passages.",
     source="PopQA, section 5.2",
-    tables=("fct_retrieval_recall_by_popularity",),
+    tables=("fct_retrieval_recall_by_popularity_third",),
     sql=f"""select dataset, retriever, ['{"', '".join(_THIRDS)}'][third] as part, popularity_low, popularity_high, n,
     recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high, recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
-from marts.fct_retrieval_recall_by_popularity
+from marts.fct_retrieval_recall_by_popularity_third
 order by dataset, retriever, third""",  # noqa: S608
     columns=(
         KEY[0],
@@ -236,7 +236,7 @@ order by dataset, retriever, third""",  # noqa: S608
         ),
         height=300,
     ),
-    plot_on="fct_retrieval_recall_by_popularity",
+    plot_on="fct_retrieval_recall_by_popularity_third",
 )
 
 FIGURES = (BY_METHOD, RELATIVE, QUADRANTS, RECALL, RECALL_BY_POPULARITY)

@@ -1,10 +1,20 @@
-"""The figure of signals: adaptive retrieval by popularity, by a predicted right answer, or by both."""
+"""Figures of signals: how well each tells right answers from wrong ones, and what deciding by one gains."""
 
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import difference_x, estimate, fixed, names, panels, points, tooltip
+from dagster_project.core.report.marks import (
+    difference_x,
+    estimate,
+    fixed,
+    names,
+    panels,
+    points,
+    series,
+    tooltip,
+    value_x,
+)
 
 _SIGNALS = ["popularity", "popularity_relation", "consistency", "all"]
 _OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_relation"
@@ -76,4 +86,62 @@ order by dataset, prompt, model, retrieval_method, threshold_scope,
     ),
     choose=("parametric_method", "threshold_scope"),
     plot_on="fct_adaptive_signals",
+)
+
+_MEASURED = ["popularity", "site_links", "confidence", "least_probability", "first_probability", "first_margin",
+             "mean_entropy", "scons", "cert", "popularity_confidence"]  # fmt: skip
+
+QUALITY = Figure(
+    key="signal_quality",
+    section="adaptive",
+    title="Which signal tells right answers from wrong ones?",
+    shows="AUROC of each signal: the share of pairs of a right and a wrong answer in which the right one has the "
+    "higher signal. A signal that says nothing has one half. `confidence` is the mean probability that the "
+    "model gave the tokens of its own answer; `scons` and `cert` compare its answers to paraphrases and "
+    "samples. `popularity_confidence` combines popularity, confidence and relation, fitted on other subjects. "
+    "Bars are 95 % intervals over whole subjects. The table has the AUROC within relations, where knowing "
+    "which relations are easy does not help.",
+    source="SPEC §11",
+    tables=("fct_signal_quality",),
+    sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
+    auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, auroc_undefined
+from marts.fct_signal_quality
+order by dataset, prompt, model, method, list_position({_MEASURED}, signal)""",  # noqa: S608
+    columns=(
+        Column("model", "model"),
+        Column("method", "method"),
+        Column("signal", "signal"),
+        Column("n", "n", "count"),
+        Column("accuracy", "accuracy", "share"),
+        Column("auroc", "AUROC", "share", ("auroc_ci_low", "auroc_ci_high")),
+        Column("auroc_within", "within relations", "share"),
+        Column("average_precision", "average precision", "share"),
+        Column("brier", "Brier score", "number"),
+        Column("calibration_error", "calibration error", "number"),
+        Column("auroc_undefined", "why undefined"),
+    ),
+    spec=panels(
+        "method",
+        points(
+            value_x("auroc"),
+            names("signal"),
+            series("model"),
+            tooltip(
+                ("model", "model"),
+                ("method", "method"),
+                ("signal", "signal"),
+                *estimate("auroc", "AUROC", ".1%", of="auroc"),
+                ("auroc_within", "within relations", ".1%"),
+                ("n", "answers", ","),
+            ),
+            low="auroc_ci_low",
+            high="auroc_ci_high",
+            offset="model",
+        ),
+        least=330,
+        rows="signal",
+        step=60,
+        axis=140,
+    ),
+    plot_on="fct_signal_quality",
 )

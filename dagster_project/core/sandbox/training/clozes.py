@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from dagster_project.core.cloze import article_before_object, filled, with_sentinel
-from dagster_project.core.sandbox.pararel import PATTERNS, asked_facts
+from dagster_project.core.relations.cloze import article_before_object, filled, with_sentinel
+from dagster_project.core.sandbox.pararel import PATTERNS, selected_facts
 from dagster_project.core.sandbox.training.samples import EXPOSURE_EXPONENT
 from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
 from dagster_project.core.sandbox.world import World
@@ -59,7 +59,7 @@ def cloze_facts(world: World) -> list[ClozeFact]:
             passages.get(fact.subject_id),
             subject.popularity,
         )
-        for fact in asked_facts(world)
+        for fact in selected_facts(world)
         for subject in (world.entity(fact.subject_id),)
     ]
 

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.cloze import SENTINEL
+from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts
 from dagster_project.core.sandbox.training.encoder_decoder import new_optimizer, rates
 from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
@@ -69,7 +69,7 @@ def start_from(folder: Path, tokenizer: PreTrainedTokenizerFast) -> T5ForConditi
 
 
 @dataclass(frozen=True)
-class _Learner:
+class _Trainer:
     """What changes while the model learns; `head` says of each encoded passage whether it is the right one."""
 
     model: T5ForConditionalGeneration
@@ -81,7 +81,7 @@ class _Learner:
         return [*self.model.parameters(), *self.head.parameters()]
 
 
-def _learner(start: Path, device: str) -> _Learner:
+def _learner(start: Path, device: str) -> _Trainer:
     import torch
 
     tokenizer = load_fusion_tokenizer()
@@ -91,7 +91,7 @@ def _learner(start: Path, device: str) -> _Learner:
         torch.nn.Module.to(part, device)
     optimizer = new_optimizer(model)
     optimizer.add_param_group({"params": list(head.parameters()), "factor": 1.0, "weight_decay": 0.0})
-    return _Learner(model, tokenizer, head, optimizer)
+    return _Trainer(model, tokenizer, head, optimizer)
 
 
 def train(start: Path, out: Path, device: str, say: Callable[[str], None]) -> None:
@@ -106,7 +106,7 @@ def train(start: Path, out: Path, device: str, say: Callable[[str], None]) -> No
 
 
 def _run_phase(
-    learner: _Learner,
+    learner: _Trainer,
     sampler: ClozeSampler,
     phase: FusionPhase,
     all_rates: Iterator[float],
@@ -153,7 +153,7 @@ def fused(
     return {"encoder_outputs": BaseModelOutput(last_hidden_state=joined), "attention_mask": mask}
 
 
-def _titles_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
+def _titles_loss(learner: _Trainer, samples: Sequence[Cloze]) -> torch.Tensor:
     """The loss of telling the right title."""
     import torch
 
@@ -163,7 +163,7 @@ def _titles_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
     return _matching_loss(learner, samples, states)
 
 
-def _reading_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
+def _reading_loss(learner: _Trainer, samples: Sequence[Cloze]) -> torch.Tensor:
     """Mean cross-entropy of the targets' tokens, and with passages the loss of telling the right one."""
     import torch
 
@@ -183,7 +183,7 @@ def _reading_loss(learner: _Learner, samples: Sequence[Cloze]) -> torch.Tensor:
     return loss + _matching_loss(learner, samples, states) if samples[0].passages else loss
 
 
-def _matching_loss(learner: _Learner, samples: Sequence[Cloze], fused: dict[str, Any]) -> torch.Tensor:
+def _matching_loss(learner: _Trainer, samples: Sequence[Cloze], fused: dict[str, Any]) -> torch.Tensor:
     states, mask = fused["encoder_outputs"].last_hidden_state, fused["attention_mask"]
     apart = mask.reshape(len(samples), len(samples[0].passages), -1)
     right = [one.right for one in samples if one.right is not None]

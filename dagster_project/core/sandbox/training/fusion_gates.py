@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.reference_models import FUSION
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeFact, cloze_facts, queries_of
 from dagster_project.core.sandbox.training.gates import SEEDS, Gate
 from dagster_project.core.sandbox.training.search import Search
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.study.reference_models import FUSION
 
 N_PASSAGES = 4
 """How many passages the model reads under each condition but closed book."""

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dagster_project.core.reference_models import ENCODER_DECODER, SIZES
 from dagster_project.core.sandbox.training.evaluate import (
     Question,
     Reader,
@@ -26,6 +25,7 @@ from dagster_project.core.sandbox.training.evaluate import (
 )
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa
+from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES
 
 SEEDS = (0, 1, 2)
 SPLITS_PER_SEED = 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dagster_project.core.cloze import SENTINEL
+from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.world import World
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_project.core.cloze import SENTINEL
+from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.training.forms import FORMS, fill
 from dagster_project.core.sandbox.world import World
 

@@ -1,6 +1,6 @@
 """Articles from a CirrusSearch content dump: pairs of lines, the first names a page, the second holds it.
 
-What belongs here: reading such a dump. What does not: downloading it (`transport.downloads`), cutting articles into
+What belongs here: reading such a dump. What does not: downloading it (`transfer.downloads`), cutting articles into
 passages (`retrieval.passages`).
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
-from dagster_project.core.rdf import open_decompressed
-from dagster_project.core.terms import clean_term
+from dagster_project.core.parsing.rdf import open_decompressed
+from dagster_project.core.parsing.terms import clean_term
+from dagster_project.core.storage.lake import QuarantinedRow
 
 _LONGEST_LINE = 1 << 27
 _LONGEST_TITLE = 255

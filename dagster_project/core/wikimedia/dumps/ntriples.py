@@ -1,7 +1,7 @@
 """Lines of N-Triples as arrays: tests many lines at once for the bytes at a position, without a Python loop.
 
 What belongs here: beginnings, ends, texts and numbers of lines at given positions. What does not: which triples count
-(`dumps.truthy`, `dumps.terms`), files (`dumps.files`).
+(`dumps.truthy`, `dumps.terms`), files (`parsing.line_files`).
 
 Eight bytes are compared at once, as one number. Eight digits are parsed at once, by arithmetic on the number that
 their bytes form (the first digit in the lowest byte).
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dagster_project.core.wikimedia.dumps.files import Chunk
+from dagster_project.core.parsing.line_files import Chunk
 
 ENTITY = "http://www.wikidata.org/entity/"
 ITEM = f"<{ENTITY}Q".encode()

@@ -1,7 +1,7 @@
 """Monthly page views of articles, from the `pageview_complete` dumps of Wikimedia.
 
 What belongs here: the lines of such a dump, and which of them count. What does not: opening and cutting it
-(`dumps.files`), the API (`protocols.page_views`), where rows go (`ingest`).
+(`parsing.line_files`), the API (`protocols.page_views`), where rows go (`ingest`).
 
 A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
 id may be `null`. The days (one character per day, A to _, and its views) are not read. Some files leave out the page id
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.dumps.files import Aside, Chunk, DumpFile
+from dagster_project.core.parsing.line_files import Chunk, DumpFile, RejectedRows
 from dagster_project.core.wikimedia.dumps.title_index import TitleIndex
 
 PROJECT = b"en.wikipedia"
@@ -33,7 +33,7 @@ class DumpViews:
     ended."""
 
     views: dict[str, int]
-    aside: Aside
+    rejected: RejectedRows
     n_lines: int
     cut: str | None
 
@@ -55,7 +55,7 @@ def read_page_views(
     wanted = {form: title for title in titles for form in _forms(title)}
     index = TitleIndex(_START, wanted)
     dump = DumpFile(path, accept_cut)
-    aside = Aside()
+    rejected = RejectedRows()
     found: dict[str, int] = {}
     is_empty = True
     for chunk in dump.chunks(log):
@@ -63,13 +63,13 @@ def read_page_views(
         if region is None:
             continue
         is_empty = False
-        unreadable = set(_unreadable(region, aside))
+        unreadable = set(_unreadable(region, rejected))
         spans = [span for span in index.lines(region.data) if span[0] not in unreadable]
-        for title, views in _rows(region, spans, wanted, aside):
+        for title, views in _rows(region, spans, wanted, rejected):
             found[title] = found.get(title, 0) + views
     if is_empty and not dump.cut:
         raise SourceError(f"{path}: holds no line of {PROJECT.decode()}; it is no pageview_complete dump")
-    return DumpViews(found, aside, dump.n_lines, dump.cut)
+    return DumpViews(found, rejected, dump.n_lines, dump.cut)
 
 
 def _forms(title: str) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ def _region(chunk: Chunk) -> Chunk | None:
     return Chunk(memoryview(data)[first:end], chunk.line_at(first))
 
 
-def _unreadable(region: Chunk, aside: Aside) -> Iterator[int]:
+def _unreadable(region: Chunk, rejected: RejectedRows) -> Iterator[int]:
     """The starts of lines that are not UTF-8; lines of the project are put aside."""
     data, at = region.data, 0
     while True:
@@ -102,14 +102,14 @@ def _unreadable(region: Chunk, aside: Aside) -> Iterator[int]:
             start = data.rfind(b"\n", 0, at + error.start) + 1
             at = data.find(b"\n", at + error.start) + 1
             if data.startswith(_START, start):
-                aside.add(str(region.line_at(start)), "line is not UTF-8", data[start:at])
+                rejected.add(str(region.line_at(start)), "line is not UTF-8", data[start:at])
                 yield start
         else:
             return
 
 
 def _rows(
-    region: Chunk, spans: Sequence[tuple[int, int]], wanted: Mapping[bytes, str], aside: Aside
+    region: Chunk, spans: Sequence[tuple[int, int]], wanted: Mapping[bytes, str], rejected: RejectedRows
 ) -> Iterator[tuple[str, int]]:
     """(title, views) of the lines in `spans` that have wanted titles; unreadable lines are put aside."""
     for start, end in spans:
@@ -127,6 +127,6 @@ def _rows(
         elif not (fields[4].isdigit() and len(fields[4]) <= 12):
             reason = "unknown number of views"
         if reason:
-            aside.add(str(region.line_at(start)), reason, line)
+            rejected.add(str(region.line_at(start)), reason, line)
         else:
             yield wanted[fields[1]], int(fields[4])

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 import numpy as np
 import pyoxigraph as ox
 
+from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms, Kind, number_of
-from dagster_project.core.wikimedia.dumps.files import Aside, DumpFile
 from dagster_project.core.wikimedia.dumps.ntriples import ENTITY, ITEM, Lines
 from dagster_project.core.wikimedia.dumps.truthy import Checked, checked, strictly_read
 
@@ -51,18 +51,20 @@ _HEAD = re.compile(
 _NOT_PLAIN = (b"\\", b'"', b"\r")
 
 
-def read_terms(dump: DumpFile, ids: Sequence[str], aside: Aside, log: logging.Logger) -> EntityTerms:
-    """What the dump says about the entities `ids`. Their unreadable lines are put aside. Errors: `SourceError`."""
+def read_terms(
+    dump: DumpFile, ids: Sequence[str], rejected: RejectedRows, log: logging.Logger
+) -> EntityTerms:
+    """What the dump says about the entities `ids`. Unreadable lines are rejected. Errors: `SourceError`."""
     wanted = frozenset(entity_id.encode() for entity_id in ids)
     terms = EntityTerms(ids)
-    unchecked = Aside()  # odd lines: the facts' reader has put them aside already
+    unchecked = RejectedRows()  # odd lines: the facts' reader has put them aside already
     for part in checked(dump, unchecked, log):
         is_odd = np.zeros(len(part.lines.starts), dtype=bool)
         is_odd[part.odd] = True
         strict = [*_read_terms_of(part, terms, is_odd), *_linked(part.lines, is_odd)]
         candidates = np.concatenate([np.array(sorted(strict), np.int64), part.odd])
         ours = [index for index, line in part.each(candidates) if _tells_of(line, wanted)]
-        for _, triple in strictly_read(part, np.array(ours, np.int64), aside):
+        for _, triple in strictly_read(part, np.array(ours, np.int64), rejected):
             _add(terms, triple)
     return terms
 

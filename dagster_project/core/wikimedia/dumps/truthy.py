@@ -1,6 +1,6 @@
 """Facts from Wikidata's truthy dump (`latest-truthy.nt`), or any N-Triples file of its form.
 
-What belongs here: which lines count, and what they say. What does not: opening the file (`dumps.files`), terms
+What belongs here: which lines count, and what they say. What does not: opening the file (`parsing.line_files`), terms
 (`dumps.terms`), which entities are wanted (`ingest`).
 
 A dump has thousands of millions of lines, of which few count. Lines in the form that Wikidata writes are recognised by
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyoxigraph as ox
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.wikimedia.dumps.files import Aside, Chunk, DumpFile
+from dagster_project.core.parsing.line_files import Chunk, DumpFile, RejectedRows
 from dagster_project.core.wikimedia.dumps.ntriples import ENTITY, ITEM, Lines
 
 DIRECT = "http://www.wikidata.org/prop/direct/"
@@ -79,7 +79,7 @@ def _ids(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def read_statements(
-    dump: DumpFile, property_ids: Sequence[str], aside: Aside, log: logging.Logger
+    dump: DumpFile, property_ids: Sequence[str], rejected: RejectedRows, log: logging.Logger
 ) -> Statements:
     """The truthy statements of `property_ids` between two items; their other statements are put aside with the reason.
 
@@ -89,13 +89,13 @@ def read_statements(
     numbers = np.array(sorted(int(one[1:]) for one in wanted), dtype=np.int64)
     anywhere = re.compile(rf"/prop/direct/P(?:{'|'.join(one[1:] for one in wanted)})>".encode())
     found = Statements()
-    for part in checked(dump, aside, log):
+    for part in checked(dump, rejected, log):
         direct, unusual = _direct_statements(part)
         rows, odd = _plain_statements(part.lines, direct, numbers)
         found.parts.append(rows)
         strict = np.sort(np.concatenate([odd, _named(part, unusual, anywhere)]))
-        triples = [*part.triples, *strictly_read(part, strict, aside)]
-        statements = (_statement(part.line(i), triple, wanted, aside) for i, triple in triples)
+        triples = [*part.triples, *strictly_read(part, strict, rejected)]
+        statements = (_statement(part.line(i), triple, wanted, rejected) for i, triple in triples)
         if few := [row for row in statements if row]:
             found.parts.append(np.array(few, dtype=np.int64))
     return found
@@ -151,7 +151,7 @@ def _plain_statements(lines: Lines, which: np.ndarray, wanted: np.ndarray) -> tu
     return np.stack([*columns, objects], axis=1)[is_plain], which[~is_plain]
 
 
-def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tuple[int, ox.Quad]]:
+def strictly_read(part: Checked, which: np.ndarray, rejected: RejectedRows) -> Iterator[tuple[int, ox.Quad]]:
     """(index, triple) of lines; lines that are not triples are put aside."""
     lines = [part.line(index) for index in which.tolist()]
     try:
@@ -160,14 +160,14 @@ def strictly_read(part: Checked, which: np.ndarray, aside: Aside) -> Iterator[tu
         triples = []
     if len(triples) != len(lines):  # some line is not a triple: find out which
         numbers = part.chunk.first_line + which
-        triples = [parse_line(*one, aside) for one in zip(lines, numbers.tolist(), strict=True)]
+        triples = [parse_line(*one, rejected) for one in zip(lines, numbers.tolist(), strict=True)]
     for index, triple in zip(which.tolist(), triples, strict=True):
         if triple is not None:
             yield index, triple
 
 
 def _statement(
-    line: bytes, triple: ox.Quad, wanted: frozenset[str], aside: Aside
+    line: bytes, triple: ox.Quad, wanted: frozenset[str], rejected: RejectedRows
 ) -> tuple[int, int, int] | None:
     """A triple's statement between two items; put aside if only the property is wanted."""
     predicate = _PROPERTY_ID.fullmatch(triple.predicate.value)
@@ -179,7 +179,7 @@ def _statement(
     node = triple.subject
     name = node.value.removeprefix(ENTITY) if isinstance(node, ox.NamedNode) else str(node)
     reason = f"object is no item but {_what(triple.object)}" if subject else "subject is no item"
-    aside.add(f"{name} {predicate[1]}", reason, line)
+    rejected.add(f"{name} {predicate[1]}", reason, line)
     return None
 
 
@@ -194,7 +194,7 @@ def _what(term: object) -> str:
     return "a literal" if isinstance(term, ox.Literal) else "another resource"
 
 
-def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
+def parse_line(line: bytes, number: int, rejected: RejectedRows) -> ox.Quad | None:
     """The triple of line `number`, strictly parsed; None, and the line put aside, if it is not a triple."""
     try:
         triples = list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
@@ -202,11 +202,11 @@ def parse_line(line: bytes, number: int, aside: Aside) -> ox.Quad | None:
     except SyntaxError as error:
         text = str(error.msg or error)
         reason = text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text
-        aside.add(str(number), f"not N-Triples: {reason}", line)
+        rejected.add(str(number), f"not N-Triples: {reason}", line)
         return None
 
 
-def checked(dump: DumpFile, aside: Aside, log: logging.Logger) -> Iterator[Checked]:
+def checked(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) -> Iterator[Checked]:
     """The chunks. Lines that do not begin and end like triples are parsed, and put aside if they are not triples.
 
     Errors: `SourceError` where the file cannot be read or has no triple.
@@ -215,7 +215,7 @@ def checked(dump: DumpFile, aside: Aside, log: logging.Logger) -> Iterator[Check
     for chunk in dump.chunks(log):
         lines = Lines(chunk)
         part = Checked(chunk, lines, lines.odd(), [])
-        part.triples.extend(strictly_read(part, part.odd, aside))
+        part.triples.extend(strictly_read(part, part.odd, rejected))
         n_without += len(part.odd) - len(part.triples)
         if dump.n_lines == n_without > _SURELY_NO_DUMP:
             break

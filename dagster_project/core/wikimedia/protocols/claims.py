@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.source import Source
+from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.wikimedia.protocols.entities import fetch_documents
 from dagster_project.core.wikimedia.protocols.wikidata import Statement
-from dagster_project.core.wikimedia.transport.http import HttpClient
 
 _ID = re.compile(r"Q[1-9]\d{0,18}")
 _RANKS = ("preferred", "normal")
@@ -67,12 +67,12 @@ def fetch_claims(
     Errors: `SourceError`.
     """
     found: set[Statement] = set()
-    aside: dict[tuple[str, str], QuarantinedRow] = {}
+    rejected: dict[tuple[str, str], QuarantinedRow] = {}
     counts: Counter[str] = Counter()
     told: set[str] = set()  # the list may contain an entity and a redirect to it
     for entity_id, document in fetch_documents(client, url, ids, log, props="claims"):
         if not isinstance(document, dict) or "missing" in document:
-            aside[entity_id, ""] = QuarantinedRow(entity_id, "no such entity", str(document or ""))
+            rejected[entity_id, ""] = QuarantinedRow(entity_id, "no such entity", str(document or ""))
             continue
         subject_id = _target(entity_id, document)
         counts["redirected"] += subject_id != entity_id
@@ -89,8 +89,8 @@ def fetch_claims(
                 else:
                     raw = f"{subject_id} {property_id}"
                     row = QuarantinedRow(raw, f"object is no item but {reason}", raw)
-                    aside[raw, reason] = row
-    return sorted(found), list(aside.values()), {name: n for name, n in counts.items() if n}
+                    rejected[raw, reason] = row
+    return sorted(found), list(rejected.values()), {name: n for name, n in counts.items() if n}
 
 
 def _target(entity_id: str, document: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
 
-What belongs here: requests for 50 entities each, and what their JSON means. What does not: sending (`transport.http`),
+What belongs here: requests for 50 entities each, and what their JSON means. What does not: sending (`transfer.client`),
 what a term may contain (`core.terms`), lake tables (`ingest`).
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
+from dagster_project.core.parsing.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
 from dagster_project.core.progress import Progress
-from dagster_project.core.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.limits import ENTITY_API
+from dagster_project.core.transfer.parallel import ordered_map
 from dagster_project.core.wikimedia.protocols.mediawiki import busy
 from dagster_project.core.wikimedia.protocols.wikidata import batches
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import ENTITY_API
-from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
 IDS_A_CALL = 50  # the entity API's own limit
 
@@ -44,13 +44,13 @@ def fetch_entities(
     """
     n_redirected = 0
     entities: list[Entity] = []
-    aside: list[QuarantinedRow] = []
+    rejected: list[QuarantinedRow] = []
     for entity_id, document in fetch_documents(client, entities_url, ids, log):
-        entity = read_entity(entity_id, document, aside.append)
+        entity = read_entity(entity_id, document, rejected.append)
         n_redirected += isinstance(document, dict) and "redirects" in document
         if entity:
             entities.append(entity)
-    return entities, aside, n_redirected
+    return entities, rejected, n_redirected
 
 
 def fetch_documents(

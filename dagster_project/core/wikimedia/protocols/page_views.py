@@ -1,7 +1,7 @@
 """Monthly page views of articles, from the Pageviews REST API.
 
 What belongs here: the months, the spelling of titles for the API, and what a missing row means. What does not: sending
-(`transport.http`), which articles are requested and where the rows go (`page_views`).
+(`transfer.client`), which articles are requested and where the rows go (`page_views`).
 
 Missing is not zero: views are missing for a month without a row, and for an article that the API does not know.
 """
@@ -16,12 +16,12 @@ from typing import Any
 from urllib.parse import quote
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.progress import Progress
-from dagster_project.core.wikimedia.transport.failures import RefusedRequestError
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import PAGE_VIEW_API
-from dagster_project.core.wikimedia.transport.parallel import ordered_map
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.failures import RefusedRequestError
+from dagster_project.core.transfer.limits import PAGE_VIEW_API
+from dagster_project.core.transfer.parallel import ordered_map
 
 _MOST_VIEWS = 10**12  # per article and month; all of Wikipedia has fewer
 _NO_TITLES = (".", "..")  # in an address they mean a folder
@@ -34,12 +34,12 @@ def fetch_page_views(
     titles: Sequence[str],
     months: Sequence[str],
     log: logging.Logger,
-    aside: list[QuarantinedRow] | None = None,
+    rejected: list[QuarantinedRow] | None = None,
 ) -> list[dict[str, int | None]]:
     """For each title, month → views of its English article (agent user, all access); None = missing.
 
     One request per title covers all months. A title that has no valid address, or that the API refuses (400), is
-    missing and goes to `aside`. Errors: `SourceError`.
+    missing and goes to `rejected`. Errors: `SourceError`.
     """
     wanted = sorted(months)
     span = wanted[0] if len(wanted) == 1 else f"{wanted[0]} to {wanted[-1]}"
@@ -53,16 +53,16 @@ def fetch_page_views(
                 raise RefusedRequestError("no address can be made of it", 400)
             views = _views(url, client.get_json(PAGE_VIEW_API, url, missing_ok=True))
         except RefusedRequestError as error:
-            if error.status != 400 or aside is None:
+            if error.status != 400 or rejected is None:
                 raise
-            aside.append(QuarantinedRow(title, f"title refused: {error}", title))
+            rejected.append(QuarantinedRow(title, f"title refused: {error}", title))
         progress.add(1)
         return {month: views.get(month) for month in wanted}
 
     found = list(ordered_map(fetch, titles, PAGE_VIEW_API.max_parallel))
     progress.done()
-    if aside:
-        aside.sort(key=lambda row: row.row_key)
+    if rejected:
+        rejected.sort(key=lambda row: row.row_key)
     return found
 
 

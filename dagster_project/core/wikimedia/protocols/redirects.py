@@ -1,7 +1,7 @@
 """Where articles are now: titles resolved through redirects and moves, and the redirects that lead to them.
 
 What belongs here: MediaWiki's action=query with 50 titles per request, and what its JSON means. What does not: sending
-(`transport.http`), views (`protocols.page_views`), which titles are requested (`page_view_origins`).
+(`transfer.client`), views (`protocols.page_views`), which titles are requested (`page_view_origins`).
 
 Views are stored under the title that a page had when they were counted. If an article was moved within the window of
 months, `resolve` (SPEC §2: titles are resolved first) misses the views before the move. `sum` has them if a redirect
@@ -21,10 +21,10 @@ from urllib.parse import quote, unquote
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.progress import Progress
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.limits import TITLE_API
+from dagster_project.core.transfer.parallel import ordered_map
 from dagster_project.core.wikimedia.protocols.mediawiki import busy
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import TITLE_API
-from dagster_project.core.wikimedia.transport.parallel import ordered_map
 
 TITLES_A_CALL = 50  # the API's own limit
 _LONGEST_QUERY = 6_000  # bytes: servers refuse addresses of more than about 8,000

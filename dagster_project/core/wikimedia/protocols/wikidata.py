@@ -1,7 +1,7 @@
 """Facts from a Wikibase, by SPARQL: statements and numbers of site links.
 
 What belongs here: the queries for the service, and what their rows mean. What does not: sending a request
-(`transport.http`), dividing a relation (`protocols.slices`), labels (`protocols.entities`), lake tables (`ingest`).
+(`transfer.client`), dividing a relation (`protocols.slices`), labels (`protocols.entities`), lake tables (`ingest`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.lake import QuarantinedRow
 from dagster_project.core.progress import Progress
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.transfer.client import HttpClient
+from dagster_project.core.transfer.failures import SlowAnswerError
+from dagster_project.core.transfer.limits import QUERY_SERVICE
 from dagster_project.core.wikimedia.protocols.slices import Slice
-from dagster_project.core.wikimedia.transport.failures import SlowAnswerError
-from dagster_project.core.wikimedia.transport.http import HttpClient
-from dagster_project.core.wikimedia.transport.limits import QUERY_SERVICE
 
 ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
@@ -56,7 +56,7 @@ def fetch_statements(
     """
     progress = Progress(log, f"statements of {relation.name}")
     found: set[Statement] = set()
-    aside: dict[str, QuarantinedRow] = {}
+    rejected: dict[str, QuarantinedRow] = {}
     for row in _rows_of(client, sparql_url, Slice(DIRECT + relation.property_id), progress):
         subject, obj = row["subject"], row["object"]
         subject_id, object_id = (
@@ -68,9 +68,9 @@ def fetch_statements(
             key = f"{subject_id or subject['value']} {relation.property_id}"
             reason = f"object is no item but {_what(obj)}" if subject_id else "subject is no item"
             raw = f"{subject['value']} {relation.property_id} {obj['value']}"
-            aside[raw] = QuarantinedRow(key, reason, raw)
+            rejected[raw] = QuarantinedRow(key, reason, raw)
     progress.done()
-    return sorted(found), [aside[raw] for raw in sorted(aside)]
+    return sorted(found), [rejected[raw] for raw in sorted(rejected)]
 
 
 def _what(term: Mapping[str, str]) -> str:

@@ -4,26 +4,35 @@ with questions as (
 
 ),
 
-numbered as (
+datasets as (
 
-    select
-        dataset,
-        question_id,
-        unnest(range({{ var('adaptive_splits') }}))::integer as split
-    from questions
-    where subject_popularity is not null
+    select * from {{ ref('stg_study__datasets') }}
 
 ),
 
+numbered as (
+
+    select
+        questions.dataset,
+        questions.question_id,
+        coalesce(case when datasets.split_by = 'subject' then questions.subject_id end, questions.question_id) as unit,
+        unnest(range({{ var('adaptive_splits') }}))::integer as split
+    from questions
+    left join datasets on questions.dataset = datasets.dataset
+    where questions.subject_popularity is not null
+
+),
+
+-- Questions of one unit share their rank: one more than the number of questions in the units before it.
 ordered as (
 
     select
         dataset,
         question_id,
         split,
-        row_number() over (
+        rank() over (
             partition by dataset, split
-            order by {{ split_order('split', 'question_id') }}, question_id
+            order by {{ split_order('split', 'unit') }}, unit
         ) as position,
         count(*) over (partition by dataset, split) as n_questions
     from numbered

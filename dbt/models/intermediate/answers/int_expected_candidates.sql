@@ -11,7 +11,7 @@ with variants as (
         unnest(prompts.methods) as method
     from {{ ref('stg_study__models') }} as models
     cross join {{ ref('stg_study__prompts') }} as prompts
-    where models.backend != 'imported' and list_contains(prompts.asks, 'candidates')
+    where models.backend != 'imported' and list_contains(prompts.generations, 'candidates')
 
 ),
 

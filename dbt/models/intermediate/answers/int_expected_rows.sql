@@ -29,7 +29,7 @@ final as (
         asked.method,
         paraphrases.paraphrase_id as number
     from {{ ref('stg_questions__paraphrases') }} as paraphrases
-    inner join asked on list_contains(asked.asks, 'paraphrases')
+    inner join asked on list_contains(asked.generations, 'paraphrases')
     union all
     select
         'sampled_answers' as table_name,
@@ -40,7 +40,7 @@ final as (
         asked.method,
         unnest(range(asked.n_samples)) as number
     from {{ ref('stg_questions__questions') }} as questions
-    inner join asked on list_contains(asked.asks, 'samples')
+    inner join asked on list_contains(asked.generations, 'samples')
     union all
     select
         'candidate_answers' as table_name,

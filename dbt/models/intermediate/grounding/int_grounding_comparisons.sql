@@ -8,7 +8,7 @@ with gains as (
 
 tested as (
 
-    select * from {{ ref('stg_study__grounding_intervals') }}
+    select * from {{ ref('stg_statistics__grounding_intervals') }}
 
 ),
 

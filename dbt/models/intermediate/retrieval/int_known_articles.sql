@@ -4,7 +4,7 @@ with redirects as (
         collection,
         title,
         target_title
-    from {{ ref('stg_retrieval__left_out_pages') }}
+    from {{ ref('stg_retrieval__excluded_pages') }}
     where kind = 'redirect'
 
 ),

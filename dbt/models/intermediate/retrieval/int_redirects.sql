@@ -6,7 +6,7 @@ with redirects as (
         title,
         target_title,
         target_section
-    from {{ ref('stg_retrieval__left_out_pages') }}
+    from {{ ref('stg_retrieval__excluded_pages') }}
     where kind = 'redirect'
 
 ),

@@ -21,6 +21,7 @@ final as (
         model,
         method,
         {{ scored_columns() }},
+        {{ confidence_columns() }},
         passage_id,
         passage_ids,
         has_answer,

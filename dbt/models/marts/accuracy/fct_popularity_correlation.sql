@@ -14,7 +14,7 @@ within_relations as (
 
 intervals as (
 
-    select * rename (n_answers as n) from {{ ref('stg_study__correlation_intervals') }}
+    select * rename (n_answers as n) from {{ ref('stg_statistics__correlation_intervals') }}
 
 ),
 

@@ -18,7 +18,7 @@ method_pairs as (
 
 adaptive_gains as (
 
-    select * from {{ ref('stg_study__adaptive_gains') }}
+    select * from {{ ref('stg_statistics__adaptive_gains') }}
 
 ),
 

@@ -1,6 +1,6 @@
 with gains as (
 
-    select * from {{ ref('stg_study__adaptive_signal_gains') }}
+    select * from {{ ref('stg_statistics__adaptive_signal_gains') }}
 
 ),
 

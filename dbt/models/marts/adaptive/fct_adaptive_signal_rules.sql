@@ -1,6 +1,6 @@
 with rules as (
 
-    select * from {{ ref('stg_study__adaptive_signal_rules') }}
+    select * from {{ ref('stg_statistics__adaptive_signal_rules') }}
 
 ),
 

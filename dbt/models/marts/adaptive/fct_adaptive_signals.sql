@@ -5,7 +5,7 @@
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
 with policies as (
 
-    select * from {{ ref('stg_study__adaptive_signals') }}
+    select * from {{ ref('stg_statistics__adaptive_signals') }}
 
 ),
 

@@ -25,7 +25,7 @@ failed as (
             if(table_name = 'generated_passages', {{ method_of('background') }}, {{ method_of('memory') }})
         ) as method,
         count(*) as n
-    from {{ ref('stg_study__quarantine') }}
+    from {{ ref('stg_audit__quarantine') }}
     group by all
 
 ),

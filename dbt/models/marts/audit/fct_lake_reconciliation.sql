@@ -9,7 +9,7 @@
 } -%}
 with lake_rows as (
 
-    select * from {{ ref('stg_study__lake_rows') }}
+    select * from {{ ref('stg_audit__lake_rows') }}
 
 ),
 

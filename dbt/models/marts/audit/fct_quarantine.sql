@@ -1,6 +1,6 @@
 with quarantine as (
 
-    select * from {{ ref('stg_study__quarantine') }}
+    select * from {{ ref('stg_audit__quarantine') }}
 
 ),
 

@@ -17,6 +17,7 @@ final as (
         model,
         demonstration_ids,
         {{ scored_columns() }},
+        {{ confidence_columns() }},
         single_latency_ms,
         {{ account_columns(attributed=true) }}
     from answers

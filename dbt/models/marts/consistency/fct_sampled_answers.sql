@@ -18,6 +18,7 @@ final as (
         temperature,
         demonstration_ids,
         {{ scored_columns() }},
+        {{ confidence_columns() }},
         single_latency_ms,
         {{ account_columns(attributed=true) }}
     from answers

@@ -40,6 +40,7 @@ final as (
         datasets.relations,
         datasets.snapshot,
         datasets.chosen_by,
+        datasets.split_by,
         popularity_window.measure,
         coalesce(counted.n_questions, 0) as n_questions,
         coalesce(counted.n_questions_with_popularity, 0) as n_questions_with_popularity,

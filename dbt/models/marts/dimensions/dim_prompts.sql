@@ -17,7 +17,8 @@ final as (
         demonstrations_from,
         reference_demos,
         max_new_tokens,
-        asks,
+        generations,
+        generations as asks,
         methods,
         n_samples,
         temperature

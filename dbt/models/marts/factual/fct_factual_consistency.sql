@@ -29,7 +29,7 @@ together as (
 
 intervals as (
 
-    select * from {{ ref('stg_study__factual_consistency_intervals') }}
+    select * from {{ ref('stg_statistics__factual_consistency_intervals') }}
     where bin is null
 
 ),

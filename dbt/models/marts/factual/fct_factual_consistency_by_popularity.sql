@@ -33,7 +33,7 @@ final as (
         intervals.value_high as ci_high,
         intervals.undefined as ci_undefined
     from counted
-    left join {{ ref('stg_study__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
+    left join {{ ref('stg_statistics__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
 
 )
 

@@ -1,6 +1,6 @@
 with coefficients as (
 
-    select * from {{ ref('stg_study__prediction_coefficients') }}
+    select * from {{ ref('stg_statistics__prediction_coefficients') }}
 
 ),
 

@@ -1,6 +1,6 @@
 with models as (
 
-    select * from {{ ref('stg_study__prediction_models') }}
+    select * from {{ ref('stg_statistics__prediction_models') }}
 
 ),
 

@@ -1,6 +1,6 @@
 with terms as (
 
-    select * from {{ ref('stg_study__prediction_terms') }}
+    select * from {{ ref('stg_statistics__prediction_terms') }}
 
 ),
 

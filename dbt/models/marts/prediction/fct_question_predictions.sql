@@ -1,6 +1,6 @@
 with predictions as (
 
-    select * from {{ ref('stg_study__question_predictions') }}
+    select * from {{ ref('stg_statistics__question_predictions') }}
 
 ),
 

@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'answers') }}
-    where {{ is_declared(['dataset', 'model', 'method', 'prompt'], asks='questions') }}
+    where {{ is_declared(['dataset', 'model', 'method', 'prompt'], generations='questions') }}
 
 ),
 

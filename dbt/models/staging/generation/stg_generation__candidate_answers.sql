@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'candidate_answers') }}
-    where {{ is_declared(['dataset', 'model', 'method', 'prompt'], asks='candidates') }}
+    where {{ is_declared(['dataset', 'model', 'method', 'prompt'], generations='candidates') }}
 
 ),
 

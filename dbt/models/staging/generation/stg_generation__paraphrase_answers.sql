@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'paraphrase_answers') }}
-    where {{ is_declared(['dataset', 'model', 'prompt'], asks='paraphrases') }}
+    where {{ is_declared(['dataset', 'model', 'prompt'], generations='paraphrases') }}
 
 ),
 

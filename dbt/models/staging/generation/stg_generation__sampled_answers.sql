@@ -1,7 +1,7 @@
 with source as (
 
     select * from {{ source('lake', 'sampled_answers') }}
-    where {{ is_declared(['dataset', 'model', 'prompt'], asks='samples') }}
+    where {{ is_declared(['dataset', 'model', 'prompt'], generations='samples') }}
 
 ),
 

@@ -13,7 +13,8 @@ final as (
         relation_set,
         relations,
         snapshot,
-        chosen_by
+        chosen_by,
+        split_by
     from source
 
 )

@@ -17,7 +17,7 @@ final as (
         demonstrations_from,
         reference_demos,
         max_new_tokens,
-        asks,
+        generations,
         methods,
         n_samples,
         temperature

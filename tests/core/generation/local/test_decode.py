@@ -56,7 +56,8 @@ def ending(n: int) -> Ending:
 
 
 def sampled(prompts: list[int], seeds: list[list[int]], n: int = 5) -> list[list[list[int]] | None]:
-    return decode_samples(TableStepper(prompts), ending(n), 0.7, seeds)
+    found = decode_samples(TableStepper(prompts), ending(n), 0.7, seeds)
+    return [None if texts is None else [one.tokens for one in texts] for texts in found]
 
 
 @settings(deadline=None, max_examples=40)
@@ -101,10 +102,24 @@ def test_samples_that_agree_share_their_steps() -> None:
     stepper = TableStepper([2, 3])
     texts = decode_samples(stepper, ending(4), 0.7, [list(range(50)), [5, 5, 5]])
     assert texts[0] is not None
-    beginnings = {tuple(text[:n]) for text in texts[0] for n in range(len(text) + 1)}
+    beginnings = {tuple(text.tokens[:n]) for text in texts[0] for n in range(len(text.tokens) + 1)}
     assert stepper.n_states <= len(beginnings) + 1 + 4
     assert texts[1] is not None
     assert texts[1][0] == texts[1][1] == texts[1][2]
+
+
+def test_each_token_has_its_score_at_temperature_1() -> None:
+    (texts,) = decode_samples(TableStepper([4]), ending(4), 0.7, [list(range(50))])
+    assert texts is not None
+    for text in texts:
+        assert len(text.scores) == len(text.tokens)
+        last = 4
+        for token, score in zip(text.tokens, text.scores, strict=True):
+            p = TABLE[last % len(TABLE)].double().softmax(0)
+            first, second = p.sort(descending=True).values[:2].tolist()
+            wanted = (p[token].log().item(), -(p * p.log()).sum().item(), first - second)
+            assert score == pytest.approx(wanted, abs=1e-6)
+            last = 4 + token
 
 
 def test_near_zero_temperature_is_greedy() -> None:

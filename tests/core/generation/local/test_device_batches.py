@@ -17,7 +17,7 @@ from dagster_project.core.generation.backends.base import Decoding, Failure, Gen
 from dagster_project.core.generation.backends.hf import TransformersBackend
 from dagster_project.core.generation.backends.local import device_batches
 from dagster_project.core.generation.backends.local.device_batches import Budget, DeviceBatches
-from dagster_project.core.generation.backends.local.failures import is_out_of_memory
+from dagster_project.core.models.failures import is_out_of_memory
 from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]

@@ -18,9 +18,9 @@ from other_models import LENGTH, save_other_model
 from tiny_models import save_tiny_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.local import placement
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify
+from dagster_project.core.models import placement
 from dagster_project.core.needs import install_command
 from dagster_project.core.study.models import Model
 

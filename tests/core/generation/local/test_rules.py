@@ -202,8 +202,7 @@ def test_idle_settings_and_ways_to_search_leave_texts_and_keys_alone(
         assert answers(folder) == answers(folders["gpt2"])
     assert identify(tiny(folder)).rules == ""
     assert (
-        "tiny: its settings do_sample, num_beams are left aside: a study decides how it decodes"
-        in caplog.text
+        "tiny: its settings do_sample, num_beams are ignored: a study decides how it decodes" in caplog.text
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +15,8 @@ PIECES = ("\n", "\n\n", " ", "a", "b\n", "\nc", "é", ". ", " He", "!")
 
 class Pieces:
     """A tokenizer of few pieces."""
+
+    added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 
     def batch_decode(self, written: list[list[int]], **options: Any) -> list[str]:
         return ["".join(PIECES[token] for token in tokens) for tokens in written]

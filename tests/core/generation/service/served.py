@@ -8,8 +8,8 @@ from typing import Any
 
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.openai import OpenAIBackend
-from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study.models import Model, Service
+from dagster_project.core.transfer.http import Clock, RetryPolicy
 
 QUICK = RetryPolicy(attempts=8, base_s=0.01, cap_s=0.05, longest_wait_s=10.0, connect_s=2.0, read_s=5.0)
 GREEDY = Decoding(15)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from served import GREEDY, WARM
 
-from dagster_project.core.fingerprints import prompt_hash
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.generation.engine.items import Generate, Sample
 from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
-from dagster_project.core.http import RetryPolicy
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.study.models import Model, Service
+from dagster_project.core.transfer.http import RetryPolicy
 
 PRICES = {"prompt_usd_per_million": 1.5, "completion_usd_per_million": 2.0}
 

@@ -9,7 +9,7 @@ import yaml
 from flaky_server import REFUSE, FlakyServer
 from small_study import fill_lake
 
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from tests.journeys.commands import run_python
 

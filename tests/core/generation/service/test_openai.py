@@ -12,7 +12,9 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Failure, Generation
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.generation.prompts.endings import cut_answer
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, cut_answer, kept_part
+from dagster_project.core.scoring.confidence import Confidence
+from dagster_project.core.scoring.log_probabilities import confidence_of_part, read_tokens
 from dagster_project.core.study.backends import BACKENDS
 
 
@@ -44,6 +46,45 @@ def test_greedy_answers_in_order_with_their_accounts(open_backend: Open, api: st
         "model": "some-model", **asked, "max_tokens": 15, "temperature": 0, "top_p": 1, "n": 1, "stop": ["\n\n\n"],
     }  # fmt: skip
     assert backend.spent_usd == pytest.approx(server.usd(1.5, 2.0))
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_log_probabilities_give_the_confidence_of_greedy_answers(open_backend: Open, api: str) -> None:
+    with FlakyServer() as server:
+        backend = open_backend(server.base_url, api=api, log_probabilities=True)
+        greedy = backend.generate(PROMPTS[:3], GREEDY)
+        drawn = backend.sample(PROMPTS[:1], WARM, [[1, 2]])
+        bare = open_backend(server.base_url, api=api).generate(PROMPTS[3:4], GREEDY)
+    for result in greedy:
+        assert isinstance(result, Generation)
+        n = len(cut_answer(result.text).split())
+        total = -math.log(math.factorial(n + 1))
+        wanted = Confidence(n, pytest.approx(total), pytest.approx(1 / (n + 1)), 0.5, 0.25)  # type: ignore[arg-type]
+        assert result.confidence == wanted
+    others = [*drawn[0], *bare] if isinstance(drawn[0], list) else []
+    assert [isinstance(one, Generation) and one.confidence for one in others] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None, [], {}, {"content": [{"token": "a"}]}, {"content": "a"}, {"tokens": ["a"]},
+        {"tokens": ["a"], "token_logprobs": [0.5], "top_logprobs": [{}]},
+        {"tokens": ["a"], "token_logprobs": [math.nan], "top_logprobs": [{}]},
+        {"tokens": ["a", "b"], "token_logprobs": [-1], "top_logprobs": [{}]},
+        {"tokens": ["x"], "token_logprobs": [-1], "top_logprobs": [{}]},
+    ],
+)  # fmt: skip
+def test_log_probabilities_that_do_not_fit_are_not_known(given: object) -> None:
+    assert confidence_of_part("a", read_tokens({"logprobs": given}), 0, 1) is None
+
+
+def test_only_tokens_of_the_kept_line_count() -> None:
+    given = {"tokens": ["\n\n", " A", "da", "\n", "B"], "token_logprobs": [-1, -2, -3, -4, -5]}
+    tokens = read_tokens({"logprobs": given | {"top_logprobs": [None] * 5}})
+    text = "\n\n Ada\nB"
+    found = confidence_of_part(text, tokens, *kept_part(text, FIRST_LINE))
+    assert found == Confidence(2, -5.0, 0.04978707, 0.1353353)
 
 
 def test_samples_come_in_one_request_by_their_first_seed(open_backend: Open) -> None:

@@ -11,7 +11,7 @@ from served import GREEDY, NAMES, PRICES, PROMPTS, Open
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Failure, Generation
-from dagster_project.core.http import RetryPolicy
+from dagster_project.core.transfer.http import RetryPolicy
 from tests.dripping import DRIPS, Drip, dripping
 
 

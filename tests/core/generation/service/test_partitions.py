@@ -11,7 +11,7 @@ from flaky_server import REFUSE, WITHHOLD, FlakyServer
 from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.lake import Lake
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
 from dagster_project.core.study.study import Study
 

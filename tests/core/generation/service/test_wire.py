@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -25,7 +26,9 @@ from dagster_project.core.generation.backends.service.wire import (
     read_answer,
     read_error,
 )
-from dagster_project.core.generation.prompts.endings import cut_answer
+from dagster_project.core.generation.prompts.endings import FIRST_LINE, SENTENCE, cut_answer
+from dagster_project.core.generation.tasks.rows import asked_end
+from dagster_project.core.study.models import Model, Service
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -221,3 +224,10 @@ def test_tokens_are_spread_whole_and_by_length(texts: list[str], total: int) -> 
     sizes = [len(text.encode()) + 1 for text in texts]
     for count, size in zip(counts, sizes, strict=True):
         assert abs(count - total * size / sum(sizes)) < 1
+
+
+def test_paid_answers_of_a_rambling_model_keep_their_key_unless_confidence_is_asked_for() -> None:
+    rambling = Model("paid", "m", "openai", rambles=True, service=Service("http://127.0.0.1"))
+    measured = dataclasses.replace(rambling, service=Service("http://127.0.0.1", log_probabilities=True))
+    local = dataclasses.replace(rambling, backend="transformers", service=None)
+    assert [asked_end(model) for model in (rambling, measured, local)] == [FIRST_LINE, SENTENCE, SENTENCE]

@@ -14,15 +14,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dagster_project.core.generation.backends.base import CandidateScore, Failure, Generation, Scored
+from dagster_project.core.generation.backends.base import (
+    CandidateScore,
+    Failure,
+    Generation,
+    Scored,
+)
+from dagster_project.core.generation.backends.local.confidence import confidence_of_text
+from dagster_project.core.generation.backends.local.decode import Written
 from dagster_project.core.generation.backends.local.device_batches import Finished
 from dagster_project.core.generation.backends.local.fusion import tokens_of
 from dagster_project.core.generation.backends.local.scoring import Continuation
 from dagster_project.core.generation.backends.local.texts import Texts
+from dagster_project.core.scoring.confidence import Confidence
 
 Tokens = tuple[int, ...]
-Written = list[list[int]] | None
-"""Tokens of each text of a prompt; None where the model's scores were not finite."""
+OfPrompt = list[Written] | None
+"""The texts of a prompt; None where the model's scores were not finite."""
 _NOT_FINITE = Failure("the model's scores are not finite numbers")
 
 
@@ -49,18 +57,20 @@ class Candidates:
 
 
 def accounted_texts(
-    done: Finished[Written],
+    done: Finished[OfPrompt],
     asked: Sequence[Sequence[tuple[int, Row]]],
     seeds: Sequence[Sequence[int]],
     texts: Texts,
+    end: str,
     n_devices: int,
 ) -> Iterator[tuple[int, list[Generation] | Failure]]:
     """The texts of one device batch: for each of its prompts, those of the rows that asked for it.
 
-    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by.
+    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by; `end`:
+    where their decoding stops.
     """
     n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
-    text_of = _text_of(done.results or [], texts)
+    read = _read(done.results or [], texts, end)
     share = done.seconds / n_texts
     for place, rows in enumerate(asked):
         written = done.results[place] if done.results else None
@@ -71,12 +81,14 @@ def accounted_texts(
                 continue
             own = []
             for seed in row.seeds:
-                tokens = written[seeds[place].index(seed)]
+                one = written[seeds[place].index(seed)]
+                text, confidence = read[id(one)]
                 own.append(
                     Generation(
-                        text=text_of[id(tokens)],
+                        text=text,
+                        confidence=confidence,
                         prompt_tokens=row.n_tokens,
-                        new_tokens=len(tokens),
+                        new_tokens=len(one.tokens),
                         n_truncated_tokens=row.n_truncated,
                         latency_ms=1000 * share,
                         batch_size=n_texts,
@@ -122,10 +134,14 @@ def accounted_scores(
             shared = n_tokens
 
 
-def _text_of(written: Sequence[Written], texts: Texts) -> dict[int, str]:
-    """Texts by the identity of their lists of tokens: equal samples share one list."""
-    distinct = {id(tokens): tokens for own in written for tokens in own or ()}
-    return dict(zip(distinct, texts.decode(list(distinct.values())), strict=True))
+def _read(written: Sequence[OfPrompt], texts: Texts, end: str) -> dict[int, tuple[str, Confidence | None]]:
+    """Texts and their confidence by the identity of what was written: equal samples share it."""
+    distinct = {id(one): one for own in written for one in own or ()}
+    found = texts.decode([one.tokens for one in distinct.values()])
+    return {
+        key: (text, confidence_of_text(one.tokens, one.scores, text, end, texts))
+        for (key, one), text in zip(distinct.items(), found, strict=True)
+    }
 
 
 def _reason(done: Finished[Any], tokens: Tokens) -> Failure:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.checks import find_difference
-from dagster_project.core.generation.backends.local.failures import is_out_of_memory
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.prefixes import (
     GROUP_COST,
@@ -29,7 +28,8 @@ from dagster_project.core.generation.backends.local.prefixes import (
     common_length,
     group_by_prefix,
 )
-from dagster_project.core.generation.backends.local.stepper import padded_batches
+from dagster_project.core.models.batches import padded_batches
+from dagster_project.core.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     import torch

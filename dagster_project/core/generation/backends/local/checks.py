@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.generation.backends.local.failures import first_line, is_out_of_memory
 from dagster_project.core.generation.backends.local.stepper import Stepper
+from dagster_project.core.models.failures import first_line, is_out_of_memory
 
 if TYPE_CHECKING:
     import torch

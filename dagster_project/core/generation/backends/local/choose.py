@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.backends.local.attention import UnsupportedAttentionError
 from dagster_project.core.generation.backends.local.checks import allowed_distance
-from dagster_project.core.generation.backends.local.failures import first_line, is_out_of_memory
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.packed import PackedSteppers
 from dagster_project.core.generation.backends.local.stepper import Steppers
+from dagster_project.core.models.failures import first_line, is_out_of_memory
 from dagster_project.core.progress import Progress
 
 if TYPE_CHECKING:

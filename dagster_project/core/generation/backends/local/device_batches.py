@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.local.failures import first_line, is_out_of_memory
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.stepper import Stepper, Steppers
+from dagster_project.core.models.failures import first_line, is_out_of_memory
 
 _LOG = logging.getLogger(__name__)
 _GROWTH = 1.25

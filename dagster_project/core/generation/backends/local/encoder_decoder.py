@@ -14,14 +14,14 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.cloze import SENTINEL, WORD_START
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local import cross_attention, fusion
 from dagster_project.core.generation.backends.local.checks import find_difference
 from dagster_project.core.generation.backends.local.cross_attention import Groups, grouped
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.scoring import Continuation
-from dagster_project.core.generation.backends.local.stepper import padded_batches
+from dagster_project.core.models.batches import padded_batches
+from dagster_project.core.relations.cloze import SENTINEL, WORD_START
 
 if TYPE_CHECKING:
     import torch

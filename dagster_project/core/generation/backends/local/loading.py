@@ -17,24 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.local.devices import Lease
-from dagster_project.core.generation.backends.local.failures import first_line, is_out_of_memory
-from dagster_project.core.generation.backends.local.limits import (
+from dagster_project.core.generation.backends.settings import Settings, read_settings
+from dagster_project.core.models.devices import Lease
+from dagster_project.core.models.failures import first_line, is_out_of_memory
+from dagster_project.core.models.limits import (
     decoder_length,
     end_ids,
     input_length,
     is_encoder_decoder,
 )
-from dagster_project.core.generation.backends.local.placement import (
+from dagster_project.core.models.linear_layers import use_fastest
+from dagster_project.core.models.model_files import ModelFiles
+from dagster_project.core.models.placement import (
     check_spread,
     find_device,
     lease_device,
     placement,
 )
-from dagster_project.core.generation.backends.model_files import ModelFiles
-from dagster_project.core.generation.backends.settings import Settings, read_settings
-from dagster_project.core.generation.backends.weights import find_weights, has_tokenizer
-from dagster_project.core.linear_layers import use_fastest
+from dagster_project.core.models.weights import find_weights, has_tokenizer
 from dagster_project.core.study.models import Model
 
 _LOG = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def _tell(model: Model, settings: Settings) -> None:
         _LOG.info("%s: decoding follows its own settings %s", model.name, settings.text)
     if settings.left_aside:
         named = ", ".join(settings.left_aside)
-        _LOG.info("%s: its settings %s are left aside: a study decides how it decodes", model.name, named)
+        _LOG.info("%s: its settings %s are ignored: a study decides how it decodes", model.name, named)
 
 
 def _tokenizer(files: ModelFiles, folder: Path) -> Any:

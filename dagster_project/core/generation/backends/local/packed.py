@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
-from dagster_project.core.generation.backends.local.failures import is_out_of_memory
 from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.passes import Fill, Span, Step
 from dagster_project.core.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
 from dagster_project.core.generation.backends.local.shared import SharedPrefixes
+from dagster_project.core.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,63 +28,81 @@ class Group:
     n_shared: int
 
 
-@dataclass
-class _Node:
-    """Neighbours among the sorted prompts that agree in some number of tokens, grouped as well as can be.
+@dataclass(eq=False)
+class _Beginning:
+    """A node of the tree of beginnings: `depth` tokens with which neighbours among the sorted prompts begin.
 
-    `groups` save `saved` tokens; `loose` rows are in none of them.
+    `rows` are in no longer beginning; `longer` are its children. The most that all rows below it save is a function of
+    x, the tokens that a group around it shares with those of them that join it: `saved`, and for each (start, n) of
+    `joins` n tokens more for each token of x beyond `start`. A group of its own saves more than that while x is less
+    than `worth_below`.
     """
 
-    rows: list[int]
-    loose: list[int]
-    saved: int = 0
-    groups: list[Group] = field(default_factory=list)
+    depth: int
+    rows: list[int] = field(default_factory=list)
+    longer: list[_Beginning] = field(default_factory=list)
+    saved: float = 0.0
+    joins: list[tuple[float, int]] = field(default_factory=list)
+    worth_below: float = 0.0
+
+    def close(self, group_cost: int) -> None:
+        """Find `saved`, `joins` and `worth_below`, once those of all longer beginnings are known."""
+        below = [join for child in self.longer for join in child.joins if join[0] < self.depth]
+        alone = len(self.rows) + sum(n for start, n in below if not start)
+        self.saved = sum(child.saved for child in self.longer)
+        self.joins = [(0.0, alone), *sorted(join for join in below if join[0])]
+        own = self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
+        if own <= self.saved:
+            return
+        at, value, slope, n_passed = 0.0, self.saved, 0, 0
+        for start, n in self.joins:
+            if value + slope * (start - at) >= own:
+                break
+            at, value, slope, n_passed = start, value + slope * (start - at), slope + n, n_passed + 1
+        self.saved, self.worth_below = own, at + (own - value) / slope
+        self.joins = [(self.worth_below, slope), *self.joins[n_passed:]]
 
 
 def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[Group]:
-    """A grouping, with one prefix per row, that saves many tokens; every prompt keeps at least one own token.
+    """The grouping, with one prefix per row, that saves most tokens; every prompt keeps at least one own token.
 
     A group of n rows saves (n - 1) times its prefix, less `group_cost`. Groups come in the order of their
-    prompts' tokens, each row without one as a group of its own. Walks the tree of common beginnings bottom up. The rows
-    of a longer beginning leave their groups for a shorter one all together or not at all. So another grouping may save
-    a little more, but no choice of whole beginnings does: groups of all prompts that begin alike.
+    prompts' tokens, each row without one as a group of its own. A row is best in the longest of the chosen beginnings
+    that it has. Which ones to choose is decided on the tree of beginnings: bottom up, each one finds what it saves by
+    what a group around it shares; top down, it is chosen if that is little enough. What it saves is a convex function
+    of these tokens, with a bend for each chosen beginning, so that sums and maxima of such functions are short lists.
     """
+    if not prompts:
+        return []
     order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
-    opened: list[tuple[int, list[_Node]]] = [(0, [])]
-    for before, row in pairwise(order):
-        shorter = min(len(prompts[before]), len(prompts[row]))
-        depth = min(common_length(prompts[before], prompts[row]), shorter - 1)
-        node = _Node([before], [before])
-        while opened[-1][0] > depth:
-            node = _close(opened, node, group_cost)
-        if opened[-1][0] < depth:
-            opened.append((depth, []))
-        opened[-1][1].append(node)
-    node = _Node(order[-1:], order[-1:])
-    while opened:
-        node = _close(opened, node, group_cost)
-    alone = [Group((row,), 0) for row in node.loose]
-    return sorted([*node.groups, *alone], key=lambda group: tuple(prompts[group.rows[0]]))
+    depths = [_shared(prompts[row], prompts[other]) for row, other in pairwise(order)]
+    opened = [_Beginning(0)]
+    for row, depth in zip(order, [*depths, 0], strict=True):
+        if opened[-1].depth < depth:
+            opened.append(_Beginning(depth))
+        opened[-1].rows.append(row)
+        while opened[-1].depth > depth:
+            closed = opened.pop()
+            closed.close(group_cost)
+            if opened[-1].depth < depth:
+                opened.append(_Beginning(depth))
+            opened[-1].longer.append(closed)
+    chosen: dict[int, _Beginning] = {}
+    waiting = [(opened[0], opened[0])]
+    while waiting:
+        beginning, around = waiting.pop()
+        around = beginning if around.depth < beginning.worth_below else around
+        chosen |= dict.fromkeys(beginning.rows, around)
+        waiting += [(longer, around) for longer in beginning.longer]
+    groups: dict[object, list[int]] = {}
+    for row in order:
+        groups.setdefault(chosen[row] if chosen[row].depth else row, []).append(row)
+    return [Group(tuple(rows), chosen[rows[0]].depth) for rows in groups.values()]
 
 
-def _close(opened: list[tuple[int, list[_Node]]], last: _Node, group_cost: int) -> _Node:
-    """The better of two: the children's own groups, or one group of this depth for whatever gains by it."""
-    depth, children = opened.pop()
-    children.append(last)
-    rows = [row for child in children for row in child.rows]
-    joining = [len(child.rows) * depth > child.saved + len(child.loose) * depth for child in children]
-    joined: list[int] = []
-    together = -depth - group_cost
-    for child, joins in zip(children, joining, strict=True):
-        taken = child.rows if joins else child.loose
-        joined += taken
-        together += len(taken) * depth + (0 if joins else child.saved)
-    apart = sum(child.saved for child in children)
-    if len(joined) > 1 and together > apart:
-        kept = [g for child, joins in zip(children, joining, strict=True) if not joins for g in child.groups]
-        return _Node(rows, [], together, [*kept, Group(tuple(joined), depth)])
-    groups = [group for child in children for group in child.groups]
-    return _Node(rows, [row for child in children for row in child.loose], apart, groups)
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens with which both begin, so that each has one behind them."""
+    return min(common_length(one, other), len(one) - 1, len(other) - 1)
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:

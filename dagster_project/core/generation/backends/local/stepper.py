@@ -1,7 +1,7 @@
 """What the decoding loop asks of a model in memory: logits after prompts, then after one more token each.
 
-What belongs here: the protocols, and batches of padded rows, which two of the three kinds share. What does
-not: a forward pass (`packed`, `cached`, `encoder_decoder`), choosing tokens (`decode`), text.
+What belongs here: the protocols. What does not: a forward pass (`packed`, `cached`, `encoder_decoder`), choosing tokens
+(`decode`), text.
 
 A *state* is one distinct (prompt, tokens generated so far). Samples or candidates of a prompt that agree so
 far share one state, and with it the step.
@@ -57,16 +57,3 @@ class Steppers(Protocol):
     def forget(self) -> None:
         """Drop what is kept for later batches."""
         ...
-
-
-def padded_batches(
-    prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-) -> list[list[int]]:
-    """Rows of similar cost together, where each costs as much as the batch's longest: for padded steppers."""
-    cost = [len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True)]
-    planned: list[list[int]] = []
-    for row in sorted(range(len(cost)), key=cost.__getitem__):
-        if not planned or (len(planned[-1]) + 1) * cost[row] > budget:
-            planned.append([])
-        planned[-1].append(row)
-    return planned

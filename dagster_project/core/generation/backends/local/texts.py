@@ -19,7 +19,9 @@ class Texts:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[int, frozenset[str]] = {}
+        self._alone: dict[int, str] = {}
+        added = tokenizer.added_tokens_decoder.items()
+        self.special_ids = frozenset(number for number, token in added if token.special)
 
     def is_done(self, end: str) -> Callable[[list[int]], bool]:
         """Tells of the tokens of a text whether the text is complete up to `end`.
@@ -38,14 +40,15 @@ class Texts:
 
     def _any(self, tokens: Sequence[int], marks: frozenset[str]) -> bool:
         """Whether some token holds one of the marks."""
-        return any(self._marks(token) & marks for token in tokens)
+        return any(not marks.isdisjoint(self.alone(token)) for token in tokens)
 
-    def _marks(self, token: int) -> frozenset[str]:
-        if token not in self._known:
-            self._known[token] = _SENTENCE_END.intersection(self.decode([[token]])[0])
-        return self._known[token]
+    def alone(self, token: int) -> str:
+        """The text of one token without others around it."""
+        if token not in self._alone:
+            self._alone[token] = self.decode([[token]])[0]
+        return self._alone[token]
 
-    def decode(self, written: Sequence[list[int]]) -> list[str]:
+    def decode(self, written: Sequence[Sequence[int]]) -> list[str]:
         """The text of each list of tokens."""
         if not written:
             return []

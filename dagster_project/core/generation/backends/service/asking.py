@@ -36,8 +36,8 @@ from dagster_project.core.generation.backends.service.replies import (
     Refused,
 )
 from dagster_project.core.generation.backends.service.wire import Answer, Post, idempotency_key
-from dagster_project.core.http import Clock, RetryPolicy
 from dagster_project.core.study.prices import Price
+from dagster_project.core.transfer.http import Clock, RetryPolicy
 
 _LOG = logging.getLogger(__name__)
 _MOST_REFUSED = 20
@@ -80,13 +80,14 @@ class Asker:
         clock: Clock,
         model_path: str,
         api: str,
+        log_probabilities: bool = False,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.who = who
         self._connection, self._interpreter = connection, interpreter
         self._quota, self._redactor = quota, redactor
         self._policy, self._clock, self._jitter = policy, clock, jitter
-        self._path, self._api = model_path, api
+        self._path, self._api, self._log_probabilities = model_path, api, log_probabilities
         self._lock = threading.Lock()
         self._refused = 0
         self._unanswered = 0
@@ -114,7 +115,8 @@ class Asker:
         texts: list[Generation] = []
         while len(texts) < wanted:
             first = len(texts)
-            post = Post(prompt, call.decoding, wanted - first, None if seeds is None else seeds[first])
+            seed = None if seeds is None else seeds[first]
+            post = Post(prompt, call.decoding, wanted - first, seed, self._log_probabilities)
             key = f"{name} {first}"
             outcome = self._answer(post, key, call, self.purchase(post, call) if first else purchase)
             if not isinstance(outcome, list):
@@ -140,7 +142,7 @@ class Asker:
             if isinstance(meaning, Answered):
                 billed = self._learn(meaning.answer, most, call.price)
                 purchase.settle(billed, is_replayed=meaning.is_replayed)
-                return generations(meaning, most, call.price, self._redactor)
+                return generations(meaning, most, call.price, self._redactor, call.decoding.end)
             if isinstance(meaning, Again) and meaning.may_be_billed:
                 purchase.leave_open()
             if not self._is_worth_another(meaning, number):

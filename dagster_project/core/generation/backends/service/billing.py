@@ -12,6 +12,8 @@ from dagster_project.core.generation.backends.base import Failure, Generation
 from dagster_project.core.generation.backends.service.redaction import Redactor
 from dagster_project.core.generation.backends.service.replies import Answered
 from dagster_project.core.generation.backends.service.wire import Answer, Post
+from dagster_project.core.generation.prompts.endings import kept_part
+from dagster_project.core.scoring.log_probabilities import confidence_of_part
 from dagster_project.core.study.prices import Price
 
 
@@ -50,9 +52,12 @@ def exact_usd(price: Price | None, prompt_tokens: int, new_tokens: int) -> Fract
 
 
 def generations(
-    answered: Answered, most: Bound, price: Price | None, redactor: Redactor
+    answered: Answered, most: Bound, price: Price | None, redactor: Redactor, end: str
 ) -> list[Generation] | Failure:
-    """The rows of one answer. The first bears the prompt, which the others share, and the surplus choices."""
+    """The rows of one answer, whose decoding stops at `end`.
+
+    The first bears the prompt, which the others share, and the surplus choices.
+    """
     answer, kept = answered.answer, answered.answer.choices[: most.n]
     withheld = next((choice.withheld for choice in kept if choice.withheld), None)
     if withheld:
@@ -63,6 +68,7 @@ def generations(
     return [
         Generation(
             text=redactor.answer(choice.text),
+            confidence=confidence_of_part(choice.text, choice.tokens, *kept_part(choice.text, end)),
             prompt_tokens=prompt_tokens,
             new_tokens=counts[i],
             n_truncated_tokens=0,  # a service refuses what is too long

@@ -13,9 +13,9 @@ import requests
 import urllib3
 from requests.auth import AuthBase
 
-from dagster_project.core.deadlines import OverdueError, body_parts, deadline, timed_session
 from dagster_project.core.generation.backends.service.redaction import Redactor
-from dagster_project.core.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
+from dagster_project.core.transfer.deadlines import OverdueError, body_parts, deadline, timed_session
+from dagster_project.core.transfer.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 
 _CHUNK_BYTES = 1024
 _MOST_BYTES = 64 * 2**20

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from dagster_project.core.http import Clock
+from dagster_project.core.transfer.http import Clock
 
 WINDOW_S = 60.0
 _LONGEST_NAP_S = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from dagster_project.core.http import snippet
+from dagster_project.core.transfer.http import snippet
 
 _MARK = "[key]"
 _SHORTEST_SECRET = 8

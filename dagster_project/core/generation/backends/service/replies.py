@@ -24,8 +24,8 @@ from dagster_project.core.generation.backends.service.wire import (
     read_answer,
     read_error,
 )
-from dagster_project.core.http import retry_after_seconds, unix_seconds
 from dagster_project.core.study.models import Model, Service
+from dagster_project.core.transfer.http import retry_after_seconds, unix_seconds
 
 _ROW_STATUSES = frozenset({400, 413, 414, 422, 431})
 _AGAIN_STATUSES = frozenset({408, 409, 425, 429})

@@ -24,6 +24,7 @@ from typing import Any
 
 from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.prompts.endings import END
+from dagster_project.core.scoring.log_probabilities import Token, read_tokens
 
 STOP = "\n\n\n"
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
@@ -37,12 +38,16 @@ _MOST_TOKENS = 2**31
 
 @dataclass(frozen=True)
 class Post:
-    """One request's content: `n` texts for a prompt; `seed` None is greedy."""
+    """One request's content: `n` texts for a prompt; `seed` None is greedy.
+
+    `log_probabilities` are asked for with greedy texts alone: services differ in whether a temperature changes them.
+    """
 
     prompt: str
     decoding: Decoding
     n: int = 1
     seed: int | None = None
+    log_probabilities: bool = False
 
     def body(self, model_path: str, api: str) -> bytes:
         """The JSON to send; lone surrogates go as escapes."""
@@ -57,6 +62,8 @@ class Post:
         fields["top_p"] = 1
         if self.seed is None:
             fields["temperature"] = 0
+            if self.log_probabilities:
+                fields |= {"logprobs": True, "top_logprobs": 2} if api == "chat" else {"logprobs": 2}
         else:
             fields |= {"temperature": self.decoding.temperature, "seed": self.seed % _SEED_RANGE}
         return json.dumps(fields).encode("ascii")
@@ -76,10 +83,11 @@ class Post:
 
 @dataclass(frozen=True)
 class Choice:
-    """One text. `withheld` says why there is none."""
+    """One text, and its tokens where the service gives their log-probabilities. `withheld` says why there is none."""
 
     text: str
     withheld: str | None = None
+    tokens: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,7 +204,7 @@ def _choice(choice: Mapping[str, Any], api: str) -> Choice:
         )
     if text is not None and not isinstance(text, str):
         raise MalformedError(f"a choice whose {field} is no text")
-    return Choice(text or "")
+    return Choice(text or "", tokens=read_tokens(choice))
 
 
 def _count(value: object) -> int | None:

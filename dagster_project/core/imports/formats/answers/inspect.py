@@ -1,0 +1,241 @@
+"""Logs of Inspect (`.eval`, or `.json`), read by its own package, inspect_ai (extra `inspect`).
+
+What belongs here: the log's fields (sample id, epoch, output, scores, choices, error) and which samples cannot be used.
+What does not: under which prompt of the study they stand, and scoring (`answers`).
+
+The package only reads the file: nothing is evaluated and nothing is sent. A log of a cancelled, failed or still running
+evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`. Tokens and time are those of the
+call that gave the answer. Where a provider answers in batches (`hf`), the time is that of the whole batch. From
+log-probabilities of its tokens follows the confidence of a written answer, at the log's own temperature.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.choices import chosen_text, numbers_of
+from dagster_project.core.imports.format import AnswerFormat, optional_text
+from dagster_project.core.imports.records import RejectedRows
+from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log
+from dagster_project.core.methods import memory_method
+from dagster_project.core.needs import check_package
+from dagster_project.core.scoring.log_probabilities import confidence_of_part, read_tokens
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.study.imports import Results
+
+PACKAGE = ("inspect_ai", "[inspect]")
+VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
+"""Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1)
+is neither right nor wrong: the log then has no verdict."""
+_UNREAD = {"messages", "events", "store", "attachments", "timelines"}
+"""Parts of a sample that can be large, and have nothing that is read here."""
+_CHOICE = "choice"
+"""The scorer of solver `multiple_choice`."""
+_SAID = re.compile(r"ANSWER\s*:[\s*$(]*([A-Z\d]+(?:\s*,\s*[A-Z\d]+)*)\b", re.IGNORECASE)
+"""What that solver asks models to write, for logs with another scorer."""
+
+
+def read_log(
+    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
+) -> list[ImportedAnswer]:
+    """The samples of a log whose id is in `questions`; the others go to `rejected`. Samples of other epochs are neither.
+
+    Errors: `SourceError` if the file is no whole log, if its evaluation did not finish, or if
+    it has several epochs, scorers or metrics and the declaration chooses none, or one that is not there.
+    """
+    log = _load(path)
+    if log.status != "success":
+        unfinished = f"its evaluation did not finish (status {log.status}), so samples are missing"
+        if not declared.option("accept_unfinished"):
+            raise SourceError(
+                f"{path}: {unfinished}; finish it by inspect eval-retry, or take what is there by"
+                " accept_unfinished: true in results"
+            )
+        rejected.put("all", f"{unfinished}: it has {len(log.samples or [])} of {log.eval.dataset.samples}")
+    samples = _of_epoch(path, declared.option("epoch"), log.samples or [])
+    scorer = _chosen(path, "scorer", declared, (name for one in samples for name in one.scores or {}))
+    values = [sample.scores[scorer].value if scorer in (sample.scores or {}) else None for sample in samples]
+    metric = _chosen(path, "metric", declared, (name for one in values for name in _metrics(one)))
+    answers = []
+    for sample, value in zip(samples, values, strict=True):
+        graded = value if metric is None else _metrics(value).get(metric)
+        try:
+            answers.append(_answer(path, sample, graded, scorer, log.eval.model, declared, questions))
+        except ValueError as refused:
+            rejected.put(str(sample.id), str(refused), sample.output.completion)
+    return answers
+
+
+def _load(path: Path) -> Any:
+    """The log, without the parts of samples that are not read."""
+    from inspect_ai.log import read_eval_log
+
+    try:
+        return read_eval_log(path, exclude_fields=_UNREAD)
+    except Exception as error:  # whatever its readers of zip, JSON and fields raise
+        reason = " ".join(str(error).split())[:200]
+        raise SourceError(
+            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason}); it may be cut off or another"
+            " kind of file"
+        ) from None
+
+
+def _of_epoch(path: Path, wanted: int | None, samples: list[Any]) -> list[Any]:
+    """The samples of one epoch: of a repeated question one answer counts."""
+    there = sorted({sample.epoch for sample in samples})
+    shown = ", ".join(map(str, there)) or "none"
+    if wanted is None and len(there) > 1:
+        raise SourceError(f"{path}: holds several epochs: {shown}; choose one by key epoch of results")
+    if wanted is not None and wanted not in there:
+        raise SourceError(f"{path}: has no epoch {wanted}; there are: {shown}")
+    return [sample for sample in samples if wanted in (None, sample.epoch)]
+
+
+def _chosen(path: Path, key: str, declared: Results, names: Iterable[str]) -> str | None:
+    """The scorer, or the metric of a scorer with several, that is the log's own verdict; None if the log has none."""
+    wanted, there = declared.option(key), sorted(set(names))
+    shown = ", ".join(there) or "none"
+    if wanted is None and len(there) > 1:
+        raise SourceError(f"{path}: holds several: {shown}; choose one by key {key} of results")
+    if wanted is not None and wanted not in there:
+        raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
+    return wanted or next(iter(there), None)
+
+
+def _metrics(value: Any) -> dict[str, Any]:
+    """The values of a scorer that gives several; empty for a single value."""
+    return value if isinstance(value, dict) else {}
+
+
+def _answer(
+    path: Path,
+    sample: Any,
+    value: Any,
+    scorer: str | None,
+    model: str,
+    declared: Results,
+    questions: Questions,
+) -> ImportedAnswer:
+    """Errors: `ValueError` with the reason why the sample cannot be used."""
+    if sample.error is not None:
+        raise ValueError(f"the sample ended in an error: {' '.join(sample.error.message.split())[:200]}")
+    if sample.invalidation is not None:
+        raise ValueError("the sample was marked as invalid")
+    if not sample.output.choices:
+        raise ValueError("output: the model wrote nothing")
+    usage = sample.output.usage
+    unread: tuple[str, ...] = ()
+    try:
+        is_correct = verdict(value)
+    except ValueError:
+        is_correct, unread = None, ("score",)
+    question_id = _question_id(sample, declared.option("id_field"), questions)
+    text = sample.output.completion
+    given = sample.output.choices[0].logprobs
+    tokens = read_tokens({"logprobs": given.model_dump()}) if given and not sample.choices else ()
+    if sample.choices and (chosen := _chosen_choices(sample, scorer)) is not None:
+        text = chosen_text(sample.choices, chosen, _right_choices(sample), questions[question_id])
+        unread = unread if chosen else (*unread, _CHOICE)
+    of_prompt = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
+    return ImportedAnswer(
+        question_id=question_id,
+        method=declared.option("method"),
+        text=text,
+        place=f"{path.name} sample {sample.id}",
+        is_correct=is_correct,
+        made_by=model,
+        prompt_tokens=usage and sum(getattr(usage, name) or 0 for name in of_prompt),
+        new_tokens=usage and usage.output_tokens,
+        latency_ms=None if sample.output.time is None else 1000 * sample.output.time,
+        confidence=confidence_of_part(text, tokens, 0, len(text)),
+        unread=unread,
+    )
+
+
+def _chosen_choices(sample: Any, scorer: str | None) -> list[int] | None:
+    """The choices that the model chose, by their numbers in the sample's own order, as its scorer or its text says.
+
+    Empty: none that the log's scorer of choices could read; None: the sample is scored by something else.
+    """
+    said = sample.scores[scorer].answer if scorer in (sample.scores or {}) else None
+    found = numbers_of(said or "", len(sample.choices))
+    if found is None and scorer != _CHOICE:
+        written = _SAID.findall(sample.output.completion)
+        return numbers_of(written[-1], len(sample.choices)) if written else None
+    return found or []
+
+
+def _right_choices(sample: Any) -> list[list[int]]:
+    """The set of choices that is right: `B`, or all of `A, C`; empty where the target is something else."""
+    target = [sample.target] if isinstance(sample.target, str) else sample.target
+    tokens = [token for value in target for token in value.replace(",", " ").split()]
+    letters = ",".join(token if token.isnumeric() else ",".join(token) for token in tokens)
+    numbers = numbers_of(letters, len(sample.choices))
+    return [] if numbers is None else [numbers]
+
+
+def _question_id(sample: Any, id_field: str | None, questions: Questions) -> str:
+    if id_field is not None and id_field not in sample.metadata:
+        raise ValueError(f"metadata: key {id_field!r} was expected")
+    question_id = str(sample.id if id_field is None else sample.metadata[id_field]).strip()
+    if question_id not in questions:
+        raise ValueError(f"{'id' if id_field is None else id_field}: no question of the dataset has it")
+    return question_id
+
+
+def verdict(value: Any) -> bool | None:
+    """Right or wrong, as a scorer of Inspect grades; None for a part of a point or no score. Errors: `ValueError`."""
+    if isinstance(value, str):
+        text = value.strip().upper()
+        if text in VERDICTS:
+            return VERDICTS[text]
+        value = None if text == "P" else _number(text)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool | int | float) and 0 <= value <= 1:
+        return bool(value) if value in (0, 1) else None
+    raise ValueError(f"score: C, I, P, N or a number from 0 to 1 was expected, not {str(value)[:40]!r}")
+
+
+def _number(text: str) -> float | str:
+    """The number that a text is; the text itself if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _files(place: Path, _: Results) -> list[Path]:
+    check_package(*PACKAGE)
+    return [only_log(place, "*.eval", "*.json")]
+
+
+def _read(
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    (log,) = _files(place, declared)
+    rejected = RejectedRows(log.name)
+    return read_log(log, declared, questions, rejected), rejected.rows
+
+
+FORMAT = AnswerFormat(
+    read=_read,
+    files=_files,
+    package=PACKAGE,
+    keys={
+        "method": lambda read, key: read.text(key, memory_method().name),
+        "id_field": optional_text,
+        "epoch": lambda read, key: read.optional(key, read.count),
+        "scorer": optional_text,
+        "metric": optional_text,
+        "accept_unfinished": lambda read, key: read.flag(key),
+    },
+)
+"""`method` says how the model was asked, `id_field` which key of the samples' metadata holds the question's id (without
+it, their own id is meant). `epoch`, `scorer` and `metric` (of a scorer that gives several values) choose where a log has
+several."""

@@ -1,0 +1,75 @@
+"""PopQA-TP's CSV: one wording of a question a row, joined to a popqa dataset by `id` (SPEC §1).
+
+What belongs here: columns `id`, `template_id` (0 = the question itself) and `paraphrase`. What does not: the
+questions (`popqa`). The other columns of the file repeat PopQA's; column `prop`, if it is there, must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.column_checks import delimited
+from dagster_project.core.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
+from dagster_project.core.imports.format import ParaphraseFormat
+from dagster_project.core.imports.records import Record, RejectedRows, read_delimited
+
+COLUMNS = ("id", "template_id", "paraphrase")
+_MOST_TEMPLATES = 1_000
+
+
+def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedParaphrases:
+    """Read a PopQA-TP CSV over `questions` (by id, as the popqa file has them).
+
+    Errors: `SourceError` naming file and column if it is no such file, or if no row fits any question.
+    """
+    rejected = RejectedRows(path.name)
+    found = ImportedParaphrases()
+    for record in read_delimited(path, ",", COLUMNS, rejected):
+        reason = _add(found, record, questions)
+        if reason:
+            rejected.put(record.row, reason, record.fields)
+    if not found.wordings:
+        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
+        raise SourceError(f"{path}: holds no paraphrase of a question of the dataset{first}")
+    found.rejected.extend(rejected.rows)
+    found.notes.update(
+        paraphrase_rows=sum(map(len, found.wordings.values())),
+        paraphrases_put_aside=len(rejected.rows),
+        paraphrase_reasons=reasons(rejected.rows),
+        questions_without_paraphrases=len(questions) - len(found.wordings),
+    )
+    return found
+
+
+def _add(
+    found: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Add a row, or say why not."""
+    question_id = record.get("id").strip()
+    if question_id not in questions:
+        return f"column id: no question of the dataset has it: {clean(question_id)[:60]!r}"
+    try:
+        template_id = int(record.get("template_id"))
+    except ValueError:
+        return "column template_id: a whole number was expected"
+    if not 0 <= template_id <= _MOST_TEMPLATES:
+        return f"column template_id: a number of 0 to {_MOST_TEMPLATES} was expected"
+    wording = clean(record.get("paraphrase"), LONGEST_QUESTION)
+    if not wording:
+        return "column paraphrase: a text was expected"
+    relation = record.get("prop").strip()
+    if relation and relation != questions[question_id]["relation"]:
+        return f"columns id and prop disagree: question {question_id} is about {questions[question_id]['relation']}"
+    if template_id == 0 and wording != questions[question_id]["question"]:
+        return f"columns id and paraphrase disagree: template 0 is not the wording of question {question_id}"
+    known = found.wordings.setdefault(question_id, {})
+    if template_id in known:
+        return f"columns id and template_id: question {question_id} has wording {template_id} already; the first is kept"
+    known[template_id] = wording
+    return None
+
+
+FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=delimited(",", COLUMNS))

@@ -1,0 +1,21 @@
+"""ELI5, questions that want long answers: KILT's lines, or lines with q_id, title and answers.
+
+What belongs here: the keys of its own form, and how long an answer may be. What does not: KILT's form (`kilt`).
+"""
+
+from __future__ import annotations
+
+from dagster_project.core.imports.column_checks import having
+from dagster_project.core.imports.format import QuestionFormat
+from dagster_project.core.imports.kilt import read_objects
+from dagster_project.core.study.imports import ROUGE_L
+
+LONGEST_ANSWER = 40_000
+"""Characters: Reddit's own limit."""
+_OWN = {"id": "q_id", "question": "title", "answers": "answers"}
+
+FORMAT = QuestionFormat(
+    read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_ANSWER),
+    end_task=ROUGE_L,
+    check=having("title|input", "answers|output"),
+)

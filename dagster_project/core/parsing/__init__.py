@@ -1,0 +1,1 @@
+"""Reads files and texts: decompression, lines, RDF, terms, names."""

@@ -1,0 +1,124 @@
+"""Which of a dataset's questions are asked: its keys first_rows, ids, relations and the two limits, in this order.
+
+What belongs here: the choice, and the seeded draws. What does not: where questions come from (`questions.build`,
+`imports.questions`).
+
+`first_rows` takes the first questions of the file, and `ids` those that a file of ids names. Then at most
+`max_questions_per_relation` are drawn from each of the `relations`, and from these at most `max_questions` in all. A
+draw is a function of (seed, dataset, question_id) alone, so a larger limit keeps the questions of a smaller one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.data_files import find_file
+from dagster_project.core.imports.records import file_hashes, read_lines
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.study import Study
+
+RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
+_SHOWN = 3
+_LONGEST = 60
+_WHOLE = "all relations"
+
+Question = Mapping[str, Any]
+
+
+def chosen_questions(
+    study: Study, dataset: Dataset, questions: Iterable[Question], log: logging.Logger
+) -> tuple[list[Question], list[QuarantinedRow]]:
+    """The questions that the dataset asks, of `questions` in their file's order; ids of none of them are put aside.
+
+    A dataset that names no relations asks about all. Questions without a relation are drawn like those of one relation.
+    Errors: `SourceError` where the file of ids cannot be read, or a file has no question to ask.
+    """
+    there = list(questions)
+    wanted, rejected = _wanted(study, dataset, there, log)
+    by_relation: dict[str | None, list[Question]] = defaultdict(list)
+    for question in islice(there, dataset.first_rows):
+        if wanted is None or question["question_id"] in wanted:
+            by_relation[question["relation"]].append(question)
+    known = sorted(by_relation, key=relation_order)
+    limit = dataset.max_questions_per_relation
+    asked = [
+        question
+        for relation in dataset.relations or known
+        for question in draw(by_relation[relation], limit, study.seed, dataset.name)
+    ]
+    if not asked and dataset.imported:
+        names = ", ".join("questions without a relation" if name is None else name for name in known)
+        among = " among those that first_rows and ids leave" if dataset.first_rows or dataset.ids else ""
+        raise SourceError(
+            f"{study.path}: dataset {dataset.name}: its file has no question of"
+            f" {', '.join(dataset.relations) or 'any relation'}{among}; it has: {names or 'none'}"
+        )
+    return draw(asked, dataset.max_questions, study.seed, dataset.name, _WHOLE), rejected
+
+
+def choice_slice(study: Study) -> list[Any]:
+    """What decides the choice, for a fingerprint. The seed counts only where something is drawn."""
+    limits = [
+        [d.name, d.relations, d.first_rows, d.max_questions_per_relation, d.max_questions]
+        for d in study.datasets
+    ]
+    ids = [file_hashes([find_file(d.ids, study)])[0][1] if d.ids else None for d in study.datasets]
+    is_drawn = any(d.max_questions_per_relation or d.max_questions for d in study.datasets)
+    return [limits, ids, study.seed if is_drawn else None]
+
+
+def draw(
+    rows: Iterable[Question], limit: int | None, seed: int, dataset: str, *purpose: str
+) -> list[Question]:
+    """The `limit` rows with the smallest hash of (seed, dataset, question_id). Their order does not matter.
+
+    A draw for another `purpose` is independent of this one.
+    """
+    if limit is None:
+        return list(rows)
+
+    def place(row: Question) -> tuple[str, str]:
+        key = json.dumps([seed, dataset, row["question_id"], *purpose])
+        return hashlib.sha256(key.encode()).hexdigest(), row["question_id"]
+
+    return sorted(rows, key=place)[:limit]
+
+
+def relation_order(relation: str | None) -> tuple[int, str]:
+    """The key that sorts relations: PopQA's in their order, then the others by name, then questions without one."""
+    place = len(RELATION_ORDER) + (relation is None)
+    return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
+
+
+def _wanted(
+    study: Study, dataset: Dataset, questions: Sequence[Question], log: logging.Logger
+) -> tuple[frozenset[str] | None, list[QuarantinedRow]]:
+    """The ids of the dataset's file of ids (None without one), and those that no question has."""
+    if dataset.ids is None:
+        return None, []
+    path = find_file(dataset.ids, study)
+    listed = dict.fromkeys(line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
+    known = {question["question_id"] for question in questions}
+    unknown = [name for name in listed if name not in known]
+    if not unknown and listed:
+        return frozenset(listed), []
+    said = (
+        f"dataset {dataset.name}: {len(unknown):,} of {len(listed):,} ids in {path} are of no question:"
+        f" {', '.join(name[:_LONGEST] for name in unknown[:_SHOWN])}"
+    )
+    if len(unknown) == len(listed):
+        raise SourceError(
+            f"{study.path}: {said if listed else f'dataset {dataset.name}: {path} holds no id'}"
+        )
+    log.warning("%s; they go to quarantine", said)
+    reason = "key ids: no question of the dataset has this id"
+    return frozenset(listed), [QuarantinedRow(f"{path.name} {name}"[:200], reason, name) for name in unknown]

@@ -1,0 +1,232 @@
+"""How well does a signal tell right answers from wrong ones, whatever is decided by it?
+
+What belongs here: lake table signal_quality (SPEC §11): AUROC with an interval, AUROC within relations, average
+precision, and Brier score and calibration error after cross-fitting. What does not: what deciding by a signal gains
+(`adaptive_signals`), and the signals themselves, which are columns of int_signal_values.
+
+A signal is a number that should be higher for right answers. It is compared on the answers for which it is known. An
+interval draws whole subjects again, since questions about one subject are not independent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dagster_project.core.progress import Progress
+from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
+from dagster_project.core.statistics.signal_fit import Features, probabilities
+from dagster_project.core.statistics.statistic import Statistic
+
+N_RESAMPLES = 1_000
+N_FOLDS = 5
+N_BINS = 15
+LEAST_ANSWERS = 50
+"""With fewer answers nothing is computed."""
+SIGNALS = (
+    *("popularity", "site_links", "confidence", "least_probability", "first_probability", "first_margin"),
+    *("mean_entropy", "scons", "cert"),
+)
+COMBINED = "popularity_confidence"
+"""The cross-fitted probability from popularity, confidence and relation."""
+_NEGATED = ("mean_entropy",)
+_LOG = ("confidence", "least_probability", "first_probability")
+_LOG1P = ("popularity", "site_links")
+_LEAST_LOG = 1e-30
+_CHUNK = 400_000
+"""Answers times draws that are weighted at once: few enough for the processor's cache."""
+_KEY = ("dataset", "prompt", "model", "method")
+_LISTS = ("subject", "relation", "is_correct", *SIGNALS)
+_QUERY = (
+    f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)}"  # noqa: S608
+    " from intermediate.int_signal_values group by all order by all"
+)
+
+Values = npt.NDArray[Any]
+
+
+def measure_signals(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table signal_quality. `tables`: the groups of answers, each with lists of its answers."""
+    found: list[dict[str, Any]] = []
+    with Progress(log, "quality of signals: groups of answers", len(tables[0])) as progress:
+        for number in range(len(tables[0])):
+            group = tables[0].slice(number, 1).to_pylist()[0]
+            found += _rows(group, seed)
+            progress.add(1)
+    return {"signal_quality": found}
+
+
+def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+    """One row per signal that is known for some answer of the group."""
+    columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
+    subject = np.array(group["subject"])
+    relation = np.array([name or "" for name in group["relation"]])
+    key = {name: group[name] for name in _KEY}
+    for signal in (*SIGNALS, COMBINED):
+        parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
+        known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
+        if known.any():
+            predictors = np.column_stack([_scaled(name, columns[name][known]) for name in parts])
+            rows = _Answers(columns["is_correct"][known], subject[known], relation[known])
+            yield {
+                **key,
+                "measured_signal": signal,
+                **rows.quality(signal, predictors, seed_of(seed, key.values())),
+            }
+
+
+def _scaled(name: str, values: Values) -> Values:
+    """A rising function of the signal: the scale on which the logistic regression is linear."""
+    if name in _LOG1P:
+        return np.asarray(np.log1p(np.maximum(values, 0)))
+    if name in _LOG:
+        return np.asarray(np.log(np.maximum(values, _LEAST_LOG)))
+    return -values if name in _NEGATED else values
+
+
+class _Answers:
+    """n answers of a group: whether they are right, their subjects and their relations ('' = none)."""
+
+    def __init__(self, correct: Values, subject: Values, relation: Values) -> None:
+        self.correct, self.relation = correct, relation
+        self.subjects, self.subject = np.unique(subject, return_inverse=True)
+
+    def quality(self, signal: str, predictors: Values, seed: int) -> dict[str, Any]:
+        """The measures of a signal; all None with a reason where they are not defined."""
+        n, n_correct = len(self.correct), int(self.correct.sum())
+        counts = {
+            "n_known": n,
+            "n_known_correct": n_correct,
+            "n_subjects": len(self.subjects),
+            "n_draws": N_RESAMPLES,
+        }
+        reason = (
+            "all answers are wrong" if n_correct == 0
+            else "all answers are right" if n_correct == n
+            else f"fewer than {LEAST_ANSWERS} answers" if n < LEAST_ANSWERS
+            else None
+        )  # fmt: skip
+        if reason:
+            names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
+            return {**counts, **dict.fromkeys((*names, "brier", "calibration_error")), "undefined": reason}
+        fitted = self._cross_fitted(predictors, with_relations=signal == COMBINED)
+        score = fitted if signal == COMBINED else predictors[:, 0]
+        return {
+            **counts, **self._auroc(score, seed),
+            "auroc_within": within_relations(score, self.correct, self.relation),
+            "average_precision": average_precision(score, self.correct),
+            "brier": float(((fitted - self.correct) ** 2).mean()),
+            "calibration_error": calibration_error(fitted, self.correct),
+            "undefined": None,
+        }  # fmt: skip
+
+    def _auroc(self, score: Values, seed: int) -> dict[str, float | None]:
+        low_and_high = percentiles(self._resampled(score, np.random.default_rng(seed)))
+        low, high = low_and_high or (None, None)
+        return {"auroc": auroc(score, self.correct), "auroc_ci_low": low, "auroc_ci_high": high}
+
+    def _resampled(self, score: Values, rng: np.random.Generator) -> Values:
+        """The AUROC in each draw of subjects; nan where a draw has one outcome."""
+        pairs = Pairs(score, self.correct)
+        size = max(1, _CHUNK // len(score))
+        found = []
+        for start in range(0, N_RESAMPLES, size):
+            drawn = draws(len(self.subjects), min(size, N_RESAMPLES - start), rng)
+            found.append(pairs.aurocs(drawn, self.subject))
+        return np.concatenate(found)
+
+    def _cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
+        """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
+        order = np.argsort(self.relation, kind="stable")
+        names, number = np.unique(self.relation[order], return_inverse=True)
+        fold = folds(self.subjects)[self.subject][order]
+        weights = (fold != np.arange(N_FOLDS)[:, None]).astype(float)
+        features = Features(
+            predictors[order], number if with_relations else None, len(names) if with_relations else 0
+        )
+        fitted = probabilities(features, self.correct[order], weights)
+        found = np.empty(len(order))
+        found[order] = fitted[fold, np.arange(len(order))]
+        return found
+
+
+def folds(subjects: Values) -> Values:
+    """The fold of each of the distinct subjects, by the order of their md5."""
+    digests = [hashlib.md5(str(one).encode(), usedforsecurity=False).hexdigest() for one in subjects]
+    found = np.empty(len(subjects), dtype=int)
+    found[np.argsort(digests)] = np.arange(len(subjects)) % N_FOLDS
+    return found
+
+
+class Pairs:
+    """The pairs of a right and a wrong answer: how many wrong answers score below each right one, and at most as high."""
+
+    def __init__(self, score: Values, correct: Values) -> None:
+        wrong = np.flatnonzero(correct == 0)
+        self.right = np.flatnonzero(correct)
+        self.wrong = wrong[np.argsort(score[wrong], kind="stable")]
+        self.below = np.searchsorted(score[self.wrong], score[self.right], side="left")
+        self.at_most = np.searchsorted(score[self.wrong], score[self.right], side="right")
+
+    def aurocs(self, drawn: Values, unit: Values) -> Values:
+        """One AUROC per row of `drawn` (draws × units: how often each unit counts); nan where one outcome has no weight.
+
+        `unit` (n): the unit of each answer. Whole numbers below 2 ** 24, as these counts are, are exact in float32.
+        """
+        right = drawn[:, unit[self.right]].astype(np.float32)
+        wrong = np.zeros((len(drawn), len(self.wrong) + 1), dtype=np.float32)
+        np.cumsum(drawn[:, unit[self.wrong]], axis=1, dtype=np.float32, out=wrong[:, 1:])
+        above = wrong[:, self.below]
+        above += wrong[:, self.at_most]
+        above *= right
+        n_pairs = right.sum(axis=1, dtype=float) * wrong[:, -1]
+        halves = above.sum(axis=1, dtype=float)
+        return np.divide(halves / 2, n_pairs, out=np.full(len(drawn), np.nan), where=n_pairs > 0)
+
+
+def auroc(score: Values, correct: Values) -> float:
+    """The share of pairs of a right and a wrong answer in which the right one scores higher; ties count half."""
+    return float(Pairs(score, correct).aurocs(np.ones((1, 1)), np.zeros(len(score), dtype=int))[0])
+
+
+def within_relations(score: Values, correct: Values, relation: Values) -> float | None:
+    """The same share, over pairs of one relation alone; None without such a pair. Answers without a relation are none."""
+    above = pairs = 0.0
+    for mine in (relation == name for name in np.unique(relation[relation != ""])):
+        n_pairs = correct[mine].sum() * (1 - correct[mine]).sum()
+        if n_pairs:
+            above += auroc(score[mine], correct[mine]) * n_pairs
+            pairs += n_pairs
+    return float(above / pairs) if pairs else None
+
+
+def average_precision(score: Values, correct: Values) -> float:
+    """The mean, over the right answers, of the precision among all answers that score at least as high."""
+    falling = -score
+    right = np.sort(falling[correct == 1])
+    n_right = np.searchsorted(right, right, side="right")
+    return float((n_right / np.searchsorted(np.sort(falling), right, side="right")).mean())
+
+
+def calibration_error(probability: Values, correct: Values) -> float:
+    """The mean difference, without sign, of mean probability and share right, over `N_BINS` bins of equal count."""
+    order = np.argsort(probability, kind="stable")
+    gaps = [abs(float((probability[part] - correct[part]).sum())) for part in np.array_split(order, N_BINS)]
+    return sum(gaps) / len(order)
+
+
+SIGNAL_QUALITY = Statistic(
+    "signal_quality",
+    tables=("signal_quality",),
+    models=("int_signal_values",),
+    queries=(_QUERY,),
+    compute=measure_signals,
+)

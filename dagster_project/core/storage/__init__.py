@@ -1,0 +1,1 @@
+"""Where things are kept: the lake, stores, files, homes, ownership, fingerprints."""

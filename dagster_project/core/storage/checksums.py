@@ -1,0 +1,128 @@
+"""Checksums of stored files: recorded when a folder is written, compared once per process before its files are used.
+
+What belongs here: the checksum of a file, the record of a folder's files, and how they differ from it. What does not:
+what happens to a damaged file (the modules that store files).
+
+A flipped bit on a disk changes no time and no size, so each run computes every checksum that it needs anew. Only then
+may a file be mapped into memory: a library that follows a damaged offset can end the whole process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.core.storage.whole_files import whole
+
+RECORD = "SHA256SUMS"
+"""Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
+_SHA256 = 64  # digits
+CHANGED = "is not as it was written"
+_CHUNK = 1 << 20
+
+
+def file_checksum(path: Path, left_out: tuple[int, int] = (0, 0)) -> str:
+    """SHA-256 of a file, as hexadecimal digits; `left_out`: first and last place of bytes that do not count.
+
+    Errors: `OSError`.
+    """
+    return _checksum(path, written(path), left_out)
+
+
+def written(path: Path) -> tuple[int, ...]:
+    """What changes whenever a file is written: device, inode, size, time. Errors: `OSError`."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def is_as_named(path: Path) -> bool:
+    """Whether a file of a cache has the hash that is its name: SHA-256, or SHA-1, git's or plain. Errors: `OSError`."""
+    if len(path.name) == _SHA256:
+        return file_checksum(path) == path.name
+    digests = [
+        hashlib.sha1(start, usedforsecurity=False) for start in (b"", b"blob %d\0" % path.stat().st_size)
+    ]
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            for digest in digests:
+                digest.update(chunk)
+    return path.name in [digest.hexdigest() for digest in digests]
+
+
+def record(folder: Path) -> None:
+    """Write the checksums of all files below `folder` to its `SHA256SUMS`. Errors: `OSError`."""
+    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder)]
+    with whole(folder / RECORD) as target:
+        target.write_text("".join(lines), encoding="utf-8")
+
+
+def differences(folder: Path) -> dict[str, str]:
+    """What is wrong with each file below `folder` that differs from the record; empty where none does.
+
+    A folder of an earlier version has no record. It is taken as it is, and gets one.
+    """
+    if not (folder / RECORD).exists():
+        with contextlib.suppress(OSError):  # a folder that cannot be written
+            record(folder)
+        return {}
+    recorded = recorded_checksums(folder)
+    found = dict(_checksums(folder))
+    wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
+    wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
+    wrong |= {name: CHANGED for name in found.keys() & recorded.keys() if found[name] != recorded[name]}
+    return dict(sorted(wrong.items()))
+
+
+def recorded_checksums(folder: Path) -> dict[str, str]:
+    """The record of a folder: from names to checksums; empty where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        lines = (folder / RECORD).read_bytes().decode("utf-8", "replace").splitlines()
+        return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    return {}
+
+
+def sealed(text: str) -> str:
+    """A text with its checksum in a first line."""
+    return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+
+
+def unsealed(path: Path) -> str | None:
+    """The text that was `sealed` in a file; None where there is no file, or not what was written."""
+    with contextlib.suppress(FileNotFoundError):
+        text = path.read_bytes().decode("utf-8", "replace")
+        inner = text.partition("\n")[2]
+        return inner if text == sealed(inner) else None
+    return None
+
+
+def _checksums(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and checksum of each file. One that the disk does not give back has its error instead."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.name != RECORD and file.suffix != ".part":
+            name = file.relative_to(folder).as_posix()
+            try:
+                yield name, file_checksum(file)
+            except FileNotFoundError:  # another process has removed it
+                continue
+            except OSError as error:
+                yield name, f"({error.strerror})"
+
+
+@functools.lru_cache(maxsize=65_536)
+def _checksum(path: Path, when: tuple[int, ...], left_out: tuple[int, int]) -> str:
+    digest = hashlib.sha256()
+    for chunk in _chunks(path, left_out):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(path: Path, left_out: tuple[int, int]) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(min(_CHUNK, left_out[0] - file.tell())):
+            yield chunk
+        file.seek(left_out[1])
+        while chunk := file.read(_CHUNK):
+            yield chunk

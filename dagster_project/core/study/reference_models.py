@@ -1,0 +1,31 @@
+"""The paths of the shipped reference models.
+
+What belongs here: paths. What does not: how the models were made (`sandbox.training`) and what they are
+(`sandbox/weights/README.md`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dagster_project.core.errors import BackendError
+
+SIZES = ("s", "m", "l")
+"""The decoder-only models, which differ only in size."""
+ENCODER_DECODER = "e"
+FUSION = "f"
+"""The encoder-decoder, trained further to read several passages (Fusion-in-Decoder)."""
+NAMES = (*SIZES, ENCODER_DECODER, FUSION)
+WEIGHTS = Path(__file__).parents[1] / "sandbox" / "weights"
+
+
+def reference_model_path(name: str) -> Path:
+    """The folder of reference model `name` (s, m, l, e or f, in any case), for `from_pretrained`."""
+    if name.lower() not in NAMES:
+        raise BackendError(f"unknown reference model {name!r}: use one of {', '.join(NAMES)}")
+    path = WEIGHTS / name.lower()
+    if not (path / "model.safetensors").is_file():
+        raise BackendError(
+            f"no weights in {path}: restore them from the repository, or run `make reference-models`"
+        )
+    return path

@@ -1,0 +1,246 @@
+"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others listed here.
+
+What belongs here: turning a `Study` into rows, so that the warehouse can join the study's declarations. What does not:
+what the keys mean (`study.study`), and anything that reads facts or answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dagster_project.core.methods import BACKGROUND, memory_method
+from dagster_project.core.prompt_formats import (
+    BACKGROUND_TEMPLATE,
+    FOR_ENCODER_DECODERS,
+    FORMATS,
+    GROUNDING_PROMPTS,
+)
+from dagster_project.core.relations.sets import RELATION_SETS
+from dagster_project.core.scoring.sentences import SPLITTER
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.gguf_files import find_gguf, read_header
+from dagster_project.core.study.parameters import local_parameters
+from dagster_project.core.study.prices import prices_of
+from dagster_project.core.study.study import Study
+
+STUDY_TABLES = (
+    "models",
+    "model_prices",
+    "methods",
+    "prompts",
+    "datasets",
+    "relations",
+    "popularity_windows",
+    "grounding_prompts",
+    "sweep_settings",
+)
+
+
+def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
+    """Write all of `STUDY_TABLES`; return one outcome each, in that order."""
+    return (
+        describe_models(study, lake),
+        describe_model_prices(study, lake),
+        describe_methods(study, lake),
+        describe_prompts(study, lake),
+        describe_datasets(study, lake),
+        describe_relations(study, lake),
+        describe_popularity_windows(study, lake),
+        describe_grounding_prompts(study, lake),
+        describe_sweep_settings(study, lake),
+    )
+
+
+def describe_models(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `models`; if the study gives no n_parameters, local weights are counted."""
+    headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
+    rows = [
+        {
+            "model": model.name,
+            "family": model.family,
+            "n_parameters": model.n_parameters
+            or (header.n_parameters if header else local_parameters(model)),
+            "backend": model.backend,
+            "path": model.path,
+            "revision": model.revision,
+            "dtype": model.dtype,
+            "quantisation": header.quantisation if header else model.quantisation,
+            "is_encoder_decoder": model.encoder_decoder,
+            "is_instruction_tuned": model.instruction_tuned,
+            "n_passages": model.passages,
+            "rambles": model.rambles,
+            "sentence_splitter": SPLITTER if model.rambles else None,
+            "device_hour_usd": model.device_hour_usd,
+        }
+        for model in study.models
+        for header in (headers.get(model.name),)
+    ]
+    return _write(lake, "models", rows)
+
+
+def describe_model_prices(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `model_prices`: the study's own price or the prices of the price table, for models of a
+    service."""
+    rows = [
+        {"model": model.name, **dataclasses.asdict(price)}
+        for model in study.models
+        if model.service is not None
+        for price in prices_of(model)
+    ]
+    return _write(lake, "model_prices", rows)
+
+
+def describe_methods(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
+    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.grounding_prompts)
+    names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
+    rows = [
+        {
+            "method": method.name,
+            "kind": method.kind,
+            "asks_questions": method.name in study.methods,
+            "is_parametric": method.is_parametric,
+            "is_bound": method.is_bound,
+            "is_condition": method.is_condition,
+            "has_index": method.index is not None,
+            "cuts_last_sentence": method.cuts_last_sentence,
+            "may_find_nothing": method.may_find_nothing,
+            "is_fixed": method.is_fixed,
+            "description": method.description,
+            "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
+            "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
+        }
+        for method in map(study.method, names)
+    ]
+    return _write(lake, "methods", rows)
+
+
+def describe_prompts(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `prompts`."""
+    rows = [
+        {
+            "prompt": prompt.name,
+            "position_in_study": position,
+            "format": prompt.format,
+            "template": FORMATS[prompt.format],
+            "encoder_decoder_template": FOR_ENCODER_DECODERS[prompt.format],
+            "shots": prompt.shots,
+            "draw": prompt.draw,
+            "demonstrations_from": prompt.demonstrations_from,
+            "reference_demos": prompt.reference_demos,
+            "max_new_tokens": study.max_new_tokens,
+            "generations": list(prompt.generations),
+            "methods": [
+                method
+                for method in study.methods
+                if prompt in study.prompts_of(method) or study.scores_by(prompt, method)
+            ],
+            "n_samples": study.sampling.n if "samples" in prompt.generations else None,
+            "temperature": study.sampling.temperature if "samples" in prompt.generations else None,
+        }
+        for position, prompt in enumerate(study.prompts)
+    ]
+    return _write(lake, "prompts", rows)
+
+
+def describe_datasets(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `datasets`."""
+    rows = [
+        {
+            "dataset": dataset.name,
+            "position_in_study": position,
+            "source": dataset.imported.format if dataset.imported else study.source.kind,
+            "relation_set": dataset.relation_set,
+            "relations": list(dataset.relations),
+            "snapshot": None if dataset.imported else study.source.snapshot,
+            "chosen_by": _chosen_by(dataset),
+            "split_by": dataset.split_by,
+        }
+        for position, dataset in enumerate(study.datasets)
+    ]
+    return _write(lake, "datasets", rows)
+
+
+def _chosen_by(dataset: Dataset) -> str | None:
+    """The keys that choose a part of the questions, with their values; None where all are asked."""
+    keys = ("first_rows", "ids", "max_questions_per_relation", "max_questions")
+    values = {key: getattr(dataset, key) for key in keys}
+    if dataset.ids:
+        values["ids"] = dataset.ids.path or dataset.ids.path_env or dataset.ids.url
+    return ", ".join(f"{key}: {value}" for key, value in values.items() if value is not None) or None
+
+
+def describe_relations(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `relations`: the sets that the study's datasets choose from, whole."""
+    names = {dataset.relation_set for dataset in study.datasets}
+    rows = [
+        {
+            "relation_set": name,
+            "relation": relation.name,
+            "property_id": relation.property_id,
+            "template": relation.template,
+            "statement": relation.statement or None,
+        }
+        for name, relations in RELATION_SETS.items()
+        if name in names
+        for relation in relations
+    ]
+    return _write(lake, "relations", rows)
+
+
+def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `popularity_windows`; it always has one row."""
+    popularity = study.popularity
+    rows = [
+        {
+            "measure": popularity.measure,
+            "n_months": popularity.n_months,
+            "last_month": popularity.last_month,
+            "redirects": popularity.redirects,
+        }
+    ]
+    return _write(lake, "popularity_windows", rows)
+
+
+def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `grounding_prompts`."""
+    rows = [
+        {
+            "grounding_prompt": name,
+            "grounding_kind": GROUNDING_PROMPTS[name].kind,
+            "position_in_study": position,
+            "text": GROUNDING_PROMPTS[name].text,
+            "datasets": [dataset.name for dataset in study.grounded_datasets],
+            "methods": list(study.grounding.methods) if study.grounding else [],
+        }
+        for position, name in enumerate(study.grounding_prompts)
+    ]
+    return _write(lake, "grounding_prompts", rows)
+
+
+def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
+    """Write lake table `sweep_settings`; it is empty without a sweep."""
+    rows = [
+        {
+            "tuned_model": setting.name,
+            "base_model": sweep.model,
+            "trained_retriever": sweep.retriever,
+            "batch_size": setting.batch_size,
+            "reader_rate": setting.rates.reader,
+            "retriever_rate": setting.rates.retriever,
+            "temperature": setting.temperature,
+            "passages_per_query": setting.passages,
+            "training_relations": list(setting.relations),
+        }
+        for sweep in ([study.sweep] if study.sweep else [])
+        for setting in sweep.drawn
+    ]
+    return _write(lake, "sweep_settings", rows)
+
+
+def _write(lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> Outcome:
+    return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))

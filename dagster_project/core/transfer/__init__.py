@@ -1,0 +1,1 @@
+"""HTTP: one client with limits, retries, a cache and downloads that resume."""

@@ -1,0 +1,44 @@
+with quality as (
+
+    select * from {{ ref('stg_statistics__signal_quality') }}
+
+),
+
+-- A signal that is known for no answer is no row. Statistics of an earlier state of the study have other questions.
+answered as (
+
+    select distinct
+        dataset,
+        prompt,
+        model,
+        method
+    from {{ ref('int_signal_values') }}
+
+),
+
+final as (
+
+    select
+        quality.dataset,
+        quality.prompt,
+        quality.model,
+        quality.method,
+        quality.measured_signal as signal,
+        quality.n_known as n,
+        quality.n_known_correct as n_correct,
+        quality.n_subjects,
+        quality.auroc,
+        quality.auroc_ci_low,
+        quality.auroc_ci_high,
+        quality.auroc_within,
+        quality.average_precision,
+        quality.brier,
+        quality.calibration_error,
+        quality.undefined as auroc_undefined,
+        quality.n_draws
+    from quality
+    inner join answered using (dataset, prompt, model, method)
+
+)
+
+select * from final

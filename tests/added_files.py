@@ -1,0 +1,85 @@
+"""Runs a study with the format, retriever and backend of docs/extending.md, and prints what became of it as JSON.
+
+python added_files.py <folder of the study>, with a copy of the project that has them on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import yaml
+
+from dagster_project.core.errors import StudyError
+from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.core.questions.build import build_questions
+from dagster_project.core.retrieval.cited_passages import cite_passages
+from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.file import load_study
+
+LOG = logging.getLogger("added_files")
+CARDS = """subject	question	answer	text
+Ada	Where was Ada born?	London	Ada was born in London.
+Bo	Where was Bo born?	Paris	Bo was born in Paris.
+Cy	Where was Cy born?	Rome
+"""
+STUDY = {
+    "name": "cards", "description": "flashcards",
+    "datasets": [{"name": "cards", "import": {"format": "flashcards", "path": "cards.tsv", "titles": 1}}],
+    "prompts": [{"name": "plain"}],
+    "models": [{"name": "parrot", "backend": "last_word", "path": "none"}],
+    "retrievers": [{"name": "named", "kind": "title", "least_letters": 3}],
+    "methods": ["named"], "popularity": {"measure": "imported"},
+}  # fmt: skip
+WRONG = {
+    "format": {"datasets": [{"name": "cards", "import": {"format": "cards", "path": "cards.tsv"}}]},
+    "kind": {"retrievers": [{"name": "named", "kind": "none"}]},
+    "methods": {"methods": ["none"]},
+    "backend": {"models": [{"name": "parrot", "backend": "none", "path": "none"}]},
+}
+
+
+def main(folder: Path) -> None:
+    (folder / "cards.tsv").write_text(CARDS, encoding="utf-8")
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY), encoding="utf-8")
+    study, lake = load_study(folder / "study.yaml"), Lake(folder / "lake")
+    lake.ensure_schemas()
+    for table in ("triples", "entities"):
+        lake.write(table, [], fingerprint="none")
+    import_triples(study, lake, LOG)
+    import_entities(study, lake, LOG)
+    import_popularity(study, lake, LOG)
+    build_questions(study, lake, LOG)
+    build_passages(study, lake, LOG)
+    retrieved = retrieve_passages(study, lake, "named", LOG)
+    cite_passages(study, lake, LOG)
+    with ModelSession(LOG) as session:
+        answered = generate(
+            TASKS["answers"], study, lake, "parrot", "named", session=session, run_id="run", log=LOG
+        )
+    rows = lake.read("answers", "parrot|named").to_pylist()
+    errors = {}
+    for key, wrong in WRONG.items():
+        (folder / "wrong.yaml").write_text(yaml.safe_dump(STUDY | wrong), encoding="utf-8")
+        try:
+            load_study(folder / "wrong.yaml")
+        except StudyError as error:
+            errors[key] = str(error)
+    found = {
+        "answers": {row["question_id"]: (row["prediction"], row["engine"]) for row in rows},
+        "aside": [row["reason"] for row in lake.read_all("quarantine").to_pylist()],
+        "is_current": [retrieved.was_current, answered.was_current],
+        "errors": errors,
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,153 @@
+"""Flipped bits in the lake: none is read as other rows, and the stage makes a damaged partition again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.storage.lake import Computed, Lake, QuarantinedRow, Streamed
+from dagster_project.core.storage.lake_rows import content_hash
+from dagster_project.core.storage.lake_stamps import _CHECKSUM, columns_of
+from dagster_project.core.tables import TABLES
+from tests.lake_rows import fill
+
+MONTH = "2026-10"
+ROW = {"entity_id": "Q1", "article_title": "Ada", "month": MONTH, "views": 12, "source": "sandbox"}
+ROWS = [{**ROW, "entity_id": f"Q{number}"} for number in range(4)]
+ASIDE = QuarantinedRow("Q9", "no article", "raw")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "lake")
+    lake.write("page_views", ROWS, fingerprint="f", partition=MONTH, quarantined=[ASIDE])
+    return lake
+
+
+def flips(path: Path, step: int = 1) -> Iterator[int]:
+    """Flip a bit in every `step`th byte of a file, one after the other; yields its place. Then the file is as it was."""
+    whole = path.read_bytes()
+    for place in range(0, len(whole), step):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        os.utime(path, ns=(place, place))  # a clock may be too coarse to tell two of these writes apart
+        yield place
+    path.write_bytes(whole)
+
+
+def flip(path: Path, place: int = 40) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[place] ^= 4
+    path.write_bytes(whole)
+
+
+def read_or_none(lake: Lake, table: str, partition: str) -> list[dict[str, Any]] | None:
+    try:
+        lake.content(table, partition)
+        return lake.read(table, partition).to_pylist()
+    except LakeError as error:
+        said = str(error)
+    assert said.startswith(f"{lake.path(table, partition)} ")
+    assert f"; materialise asset lake/page_views, partition {MONTH}, again" in said
+    return None
+
+
+@pytest.mark.parametrize(
+    ("table", "partition"), [("page_views", MONTH), ("quarantine", f"page_views|{MONTH}")]
+)
+def test_no_flipped_bit_is_read_as_other_rows(lake: Lake, table: str, partition: str) -> None:
+    """In pages, their headers, the footer with its statistics, the stamp and the checksum itself."""
+    rows, path = lake.read(table, partition).to_pylist(), lake.path(table, partition)
+    marked = path.read_bytes().index(_CHECKSUM)
+    harmless = []
+    for place in flips(path):
+        found = read_or_none(lake, table, partition)
+        assert found in (None, rows), place
+        if found is None:
+            assert lake.current("page_views", "f", MONTH) is None
+        else:
+            harmless.append(place)
+    # without the name of the checksum, the file is taken for one of an earlier version, and its rows are compared
+    assert {place - marked for place in harmless} <= set(range(len(_CHECKSUM) + 2))
+    assert lake.current("page_views", "f", MONTH)
+    lake.require_intact()
+
+
+def test_no_flipped_bit_stays_in_a_file_without_rows(lake: Lake) -> None:
+    lake.ensure_schemas()
+    path = lake.path("datasets", "_schema")
+    whole = path.read_bytes()
+    for _ in flips(path, step=149):
+        lake.ensure_schemas()
+        assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("table", "partition"), [("page_views", MONTH), ("quarantine", f"page_views|{MONTH}")]
+)
+def test_a_damaged_partition_is_made_again_and_the_log_says_so_once(
+    lake: Lake, caplog: pytest.LogCaptureFixture, table: str, partition: str
+) -> None:
+    before = lake.path(table, partition).read_bytes()
+    flip(lake.path(table, partition))
+    outcome = lake.materialise("page_views", "f", lambda: Computed(ROWS, [ASIDE]), MONTH)
+    assert not outcome.was_current
+    assert lake.path(table, partition).read_bytes() == before
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"{lake.path(table, partition)} is damaged: its checksum does not fit; lake/page_views makes it again"
+    ]
+
+
+def test_a_partition_whose_quarantine_is_missing_is_made_again(lake: Lake) -> None:
+    lake.path("quarantine", f"page_views|{MONTH}").unlink()
+    assert lake.current("page_views", "f", MONTH) is None
+
+
+def test_a_damaged_input_is_refused_however_it_is_read(lake: Lake) -> None:
+    lake.write("questions", [], fingerprint="f")
+    flip(lake.path("questions"))
+    for use in (lake.content, lake.read, lake.read_all, lambda table: next(lake.batches(table))):
+        with pytest.raises(LakeError, match="checksum does not fit; materialise asset lake/questions again"):
+            use("questions")
+    with pytest.raises(LakeError, match="lake/questions again"):
+        lake.require_intact()
+    lake.require_intact(left_out=["questions"])
+
+
+def written_before(lake: Lake, rows: pa.Table, stamped: pa.Table, partition: str) -> None:
+    """A file as earlier versions wrote it: without a checksum. `stamped`: the rows that its stamp is about."""
+    stamp = {"fingerprint": "f", "content": content_hash(stamped), "n_rows": len(rows), "n_quarantined": 0}
+    with pq.ParquetWriter(lake.path("datasets", partition), rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({b"longtail": json.dumps({**stamp, "columns": columns_of("datasets")})})
+
+
+def test_rows_of_earlier_versions_are_compared_with_the_stamp(lake: Lake) -> None:
+    schema = TABLES["datasets"].schema
+    lake.path("datasets").parent.mkdir()
+    one, other = (pa.Table.from_pylist([fill("datasets", {"dataset": name})], schema) for name in "ab")
+    written_before(lake, one, one, "whole")
+    written_before(lake, other, one, "damaged")
+    assert lake.current("datasets", "f", "whole")
+    assert lake.read("datasets", "whole").num_rows == 1
+    assert lake.current("datasets", "f", "damaged") is None
+    with pytest.raises(LakeError, match="its rows are not those that were written"):
+        lake.content("datasets", "damaged")
+
+
+def test_streamed_rows_of_earlier_versions_are_compared_part_by_part(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dagster_project.core.storage.lake_stamps._MARK", b"no file has this")
+    monkeypatch.setattr("dagster_project.core.storage.lake.seal", lambda path: None)
+    parts = (pa.Table.from_pylist(ROWS[at : at + 3], TABLES["page_views"].schema) for at in (0, 3))
+    lake.write("page_views", Streamed(parts), fingerprint="g", partition="2026-11")
+    assert lake.current("page_views", "g", "2026-11")

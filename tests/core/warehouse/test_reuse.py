@@ -1,0 +1,95 @@
+"""A warehouse that is built step by step equals one that is built at once, whatever changed and whatever failed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.core.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
+
+N_CHANGES, COMPARED_EVERY = 20, 5
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> SmallProject:
+    project = SmallProject(tmp_path)
+    for number, table in enumerate(TABLES):
+        project.write_rows(table, "p", [(i, i * (number + 1)) for i in range(5)])
+    project.rebuild()
+    return project
+
+
+def names(nodes: set[str]) -> set[str]:
+    return {node.split(".")[2] for node in nodes}
+
+
+def killed_run(small: SmallProject, selection: str) -> None:
+    """What a dbt run leaves that is killed when it has built its models, before it says so."""
+    small.run("--no-write-json", "run", "--select", selection)
+    with duckdb.connect(str(small.build)) as connection:
+        connection.execute("update audit.invocations set finished_at = null")
+
+
+def test_twenty_random_changes_one_by_one_give_what_one_build_gives(small: SmallProject) -> None:
+    rng = random.Random(24)
+    done: list[str] = []
+    n_reused = 0
+    for number in range(1, N_CHANGES + 1):
+        before = small.state()
+        done.append(random_change(small, rng))
+        trouble = rng.choice(["", "", "by hand", "killed", "failed"])
+        if trouble in ("by hand", "killed"):
+            small.write_project()
+            selection = rng.choice([*MODELS, "stg_b+", "int_ab+"])
+            (killed_run if trouble == "killed" else _run)(small, selection)
+            done.append(f"{trouble}: {selection}")
+            if rng.random() < 0.5:
+                small.put_back(before)
+                done.append("as before")
+        if trouble == "failed":
+            kept = (small.lake / "a/p.parquet").read_bytes()
+            with duckdb.connect() as connection:
+                connection.execute(
+                    f"copy (select null::bigint as id, 1::bigint as value) to '{small.lake}/a/p.parquet'"
+                )
+            small.rebuild()
+            (small.lake / "a/p.parquet").write_bytes(kept)
+            done.append("failed")
+        built = small.rebuild()
+        n_reused += "model.small.int_c" not in built
+        assert not small.rebuild(), done  # nothing has changed since
+        if number % COMPARED_EVERY == 0:
+            made = [*MODELS, "int_py", *(["fct_extra"] if small.settings.has_extra_model else [])]
+            at_once = small.built_at_once(number)
+            assert contents(small.build, made) == contents(at_once, made), done
+    assert n_reused >= N_CHANGES / 4, "the test would show nothing"
+
+
+def _run(small: SmallProject, selection: str) -> None:
+    small.run("--no-write-json", "run", "--select", selection)
+
+
+def test_only_what_reads_a_change_is_built(small: SmallProject) -> None:
+    small.write_rows("c", "q", [(9, 9)])
+    assert names(small.rebuild()) == {"stg_c", "int_c", "fct_all"}
+    small.settings.numbers["inner"] = 1
+    built = names(small.rebuild())
+    assert {"int_ab", "fct_low", "fct_sum"} <= built
+    assert "stg_a" not in built
+    with duckdb.connect(str(small.build)) as connection:
+        connection.execute("drop table main.fct_sum")
+    assert names(small.rebuild()) == {"fct_sum"}
+
+
+def test_content_that_comes_back_after_a_killed_run_is_built_again(small: SmallProject) -> None:
+    """The record of the first state must not outlive the killed run, which built the second."""
+    before = contents(small.build, list(MODELS))
+    kept = (small.lake / "c/p.parquet").read_bytes()
+    small.write_rows("c", "p", [(1, 77)])
+    killed_run(small, "int_c")
+    (small.lake / "c/p.parquet").write_bytes(kept)
+    assert "int_c" in names(small.rebuild())
+    assert contents(small.build, list(MODELS)) == before
