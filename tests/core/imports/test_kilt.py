@@ -66,7 +66,9 @@ def lines(rows: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize(
-    "content", [lines(KILT_ELI5), lines(OWN_ELI5), gzip.compress(lines(KILT_ELI5).encode())]
+    "content",
+    [lines(KILT_ELI5), lines(OWN_ELI5), gzip.compress(lines(KILT_ELI5).encode())],
+    ids=["KILT", "own form", "gzip"],
 )
 def test_eli5_keeps_whole_answers(tmp_path: Path, content: str | bytes) -> None:
     found = read(tmp_path, "eli5", content)
