@@ -169,6 +169,8 @@ class _Cursor:
             inner, n = self.number("<I"), self.number("<Q")
             if inner < len(_FORMATS) and _FORMATS[inner]:
                 self._skip(n * struct.calcsize(_FORMATS[inner]))
+            elif inner == _TEXT:
+                self._skip_texts(n)
             else:
                 for _ in range(n):
                     self.value(inner, depth + 1)
@@ -185,6 +187,15 @@ class _Cursor:
                 raise ValueError(f"a tensor claims {n_dimensions} dimensions")
             shape = tuple(self.number("<Q") for _ in range(n_dimensions))
             yield name, shape, self.number("<I"), self.number("<Q")
+
+    def _skip_texts(self, n: int) -> None:
+        """Only the lengths are read: a vocabulary has a hundred thousand texts."""
+        length, end = struct.Struct("<Q"), len(self._content)
+        for _ in range(n):
+            (n_bytes,) = length.unpack_from(self._content, self.place)
+            self.place += length.size + n_bytes
+            if self.place > end:
+                raise struct.error
 
     def _skip(self, n: int) -> bytes:
         if n > len(self._content) - self.place:
