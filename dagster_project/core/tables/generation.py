@@ -185,6 +185,11 @@ GENERATION_TABLES = (
                 null=True,
             ),
             column(
+                "confidence",
+                pa.float64(),
+                "softmax of the prediction's log_likelihood among those of all candidates; 1 with a single candidate",
+            ),
+            column(
                 "gold_rank",
                 pa.int32(),
                 "place of the right candidate in the order of log-likelihood, from 1; null if none is right",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.special import softmax
 from small_study import made, small_study, with_model
 
 from dagster_project.core.errors import BackendError
@@ -210,6 +211,8 @@ def test_an_encoder_decoder_reads_every_pattern_and_writes_sentinel_and_candidat
             sums = [one.log_likelihood for one in scored.scores]  # type: ignore[union-attr]
             assert row["log_likelihood"] == max(sums)
             assert row["prediction"] == CANDIDATES[sums.index(max(sums)) % 4]
+            best = [max(pair) for pair in zip(sums[:4], sums[4:], strict=True)]
+            assert row["confidence"] == pytest.approx(softmax(best).max(), rel=1e-12)
             assert row["n_candidates"] == 4
     score(asked)
     assert {row["prompt"] for row in rows_of(asked)} == {"cloze"}
@@ -221,9 +224,10 @@ def test_other_candidates_are_scored_anew(study: Study) -> None:
     rows = lake.read("candidates").to_pylist()
     lake.write("candidates", rows[:1], fingerprint="fewer")
     assert score(study).notes["reused"] == 0
-    assert {(row["prediction"], row["margin"], row["n_candidates"]) for row in rows_of(study)} == {
-        ("Chile", None, 1)
+    found = {
+        (row["prediction"], row["margin"], row["confidence"], row["n_candidates"]) for row in rows_of(study)
     }
+    assert found == {("Chile", None, 1, 1)}
 
 
 @pytest.mark.parametrize(("method", "passages"), [("closed_book", 0), ("bm25", 0), ("bm25", 2)])

@@ -19,6 +19,7 @@ chosen one, the two are a mismatch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,6 +170,7 @@ class CandidateAnswers(Task):
             "prediction_tokens": found[0].n_tokens,
             "mean_log_likelihood": found[0].mean,
             "margin": found[0].log_likelihood - found[1].log_likelihood if found[1:] else None,
+            "confidence": confidence([score.log_likelihood for score in found]),
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
@@ -226,6 +228,11 @@ def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
     for place in places:
         best.setdefault(place % n_candidates, place)
     return list(best.values())
+
+
+def confidence(log_likelihoods: Sequence[float]) -> float:
+    """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
+    return 1 / math.fsum(math.exp(one - log_likelihoods[0]) for one in log_likelihoods)
 
 
 def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:

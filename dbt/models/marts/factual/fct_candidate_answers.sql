@@ -28,6 +28,7 @@ final as (
         prediction_tokens,
         mean_log_likelihood,
         margin,
+        confidence,
         has_fitting_article,
         {{ account_columns(attributed=true) }}
     from answers

@@ -20,6 +20,7 @@ final as (
         prediction_tokens,
         mean_log_likelihood,
         margin,
+        confidence,
         gold_rank,
         n_candidates,
         is_correct,
