@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.generated_passages import open_home, questions_of
 from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
-from dagster_project.core.retrieval.indexes import build_index, index_folder
+from dagster_project.core.retrieval.indexes import Index, build_index
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
@@ -45,10 +45,11 @@ def main() -> None:
 
 def search(study: Study, lake: Lake, questions: Sequence[str]) -> list[list[Hit]]:
     """The hits of the stored BM25 index, which is opened for this."""
-    tool = load_retriever(study.method("bm25"))
-    folder = index_folder(study, lake, "bm25", tool)
-    passages = open_passages(study, lake, _LOG)
-    context = Context(passages, folder, study.home.cache, _LOG, K)
+    method = study.method("bm25")
+    tool = load_retriever(method)
+    index = Index.of(method, tool, lake.content("passages"), study.home.indexes)
+    index.require()
+    context = Context(open_passages(study, lake, _LOG), index.folder, study.home.cache, _LOG, K)
     return tool.search(context, [Query("q", str(i), text, None, ()) for i, text in enumerate(questions)])
 
 

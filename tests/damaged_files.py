@@ -34,7 +34,7 @@ from dagster_project.core.grounding.quip import Scorer
 from dagster_project.core.grounding.texts import Texts
 from dagster_project.core.retrieval import approximate, passage_vectors, stored_passages
 from dagster_project.core.retrieval.base import Query, load_retriever
-from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.indexes import Index, build_index
 from dagster_project.core.retrieval.retrieve import open_context
 from dagster_project.core.storage import checksums, lake_stamps
 from dagster_project.core.storage.blob_store import BlobStore
@@ -89,7 +89,8 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
 
     def search(name: str) -> Any:
         tool = load_retriever(study.method(name))
-        return tool.search(open_context(study, lake, name, tool, LOG), queries)
+        index = Index.of(study.method(name), tool, lake.content("passages"), study.home.indexes)
+        return tool.search(open_context(study, lake, index, LOG), queries)
 
     def again(name: str) -> Any:
         remove(study.home.indexes / name)

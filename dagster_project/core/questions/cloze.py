@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset
-from dagster_project.core.imports.facts import file_slice, format_of, read_questions
+from dagster_project.core.imports.facts import file_slice, read_questions
 from dagster_project.core.relations.cloze import article_before_object, prefix_of
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome
-from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.study import Study
 
 PATTERNS, CANDIDATES = "patterns", "candidates"
@@ -26,7 +25,7 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
 
     Errors: `SourceError` where a file is missing or holds nothing that can be used.
     """
-    datasets = cloze_datasets(study)
+    datasets = study.cloze_datasets
     files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
     stamp = fingerprint(files, code_version(__name__))
     found = {dataset.name: read_questions(study, dataset) for dataset in datasets}
@@ -40,11 +39,6 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
         lake.materialise(table, fingerprint(table, stamp), partial(Computed, rows))
         for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
     ]
-
-
-def cloze_datasets(study: Study) -> list[Dataset]:
-    """The datasets whose questions are cloze queries."""
-    return [d for d in study.datasets_of_files if d.imported and format_of(d.imported).has_candidates]
 
 
 def _pattern_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:

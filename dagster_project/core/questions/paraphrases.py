@@ -14,7 +14,6 @@ from dagster_project.core.imports.dataset import ImportedPattern
 from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.imports.questions import imported_paraphrases, wordings
 from dagster_project.core.questions.build import imports_slice
-from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.relations import cloze
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.relations.popqa import BY_NAME
@@ -63,7 +62,7 @@ def _patterns(study: Study) -> dict[tuple[str, str], list[ImportedPattern]]:
     """(dataset, relation) → the patterns of its cloze queries."""
     return {
         (dataset.name, relation): patterns
-        for dataset in cloze_datasets(study)
+        for dataset in study.cloze_datasets
         for relation, patterns in read_questions(study, dataset).patterns.items()
     }
 

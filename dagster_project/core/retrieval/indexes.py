@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import IndexMissingError, LakeError
+from dagster_project.core.methods import Method
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
 from dagster_project.core.retrieval.stored_passages import StoredPassages, open_passages
 from dagster_project.core.storage.checksums import CHANGED, RECORD, differences, record
@@ -33,6 +34,33 @@ from dagster_project.core.study.study import Study
 
 _REPORT = "index.json"
 _STAGING = ".staging"
+
+
+@dataclass(frozen=True)
+class Index:
+    """The place of a retriever's index over given passages, whether or not it is built there.
+
+    `made_of` holds what decides an index, by the name under which a person is told that it differs.
+    """
+
+    method: Method
+    made_of: Mapping[str, str]
+    folder: Path
+
+    @classmethod
+    def of(cls, method: Method, tool: Retriever, passages: str, indexes: Path) -> Index:
+        """`tool` is the method's retriever, `passages` the content hash of the passages, `indexes` the study's folder."""
+        code = code_version(type(tool).__module__)
+        made_of = {"passages": passages, "library or encoder": tool.version(), "code": code}
+        return cls(method, made_of, indexes / method.name / fingerprint(*made_of.values()))
+
+    def require(self) -> None:
+        """Errors: `IndexMissingError` that says what is wrong where the index must be built first."""
+        if self.method.index is not None and (fault := _fault(self.folder, self.made_of)):
+            name = self.method.name
+            raise IndexMissingError(
+                f"the {name} index {fault} ({self.folder}): materialise asset indexes/{name} first"
+            )
 
 
 @dataclass(frozen=True)
@@ -62,32 +90,19 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     if study.method(retriever).index is None:
         indexed = ", ".join(name for name in study.retrieval_methods if study.method(name).index)
         raise IndexMissingError(f"{retriever} has no index; these of the study have one: {indexed or 'none'}")
-    tool = load_retriever(study.method(retriever))
-    stamp = index_fingerprint(lake, tool)
-    folder = study.home.indexes / retriever / stamp
+    method, home = study.method(retriever), study.home
+    tool = load_retriever(method)
+    index = Index.of(method, tool, lake.content("passages"), home.indexes)
+    folder = index.folder
     report, fault = _report(folder), _damage(folder) if folder.is_dir() else None
     if report and not fault:
         log.info("%s index: already there (%d passages)", retriever, report.n_passages)
         return report
     if fault:
         log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
-    lock = study.home.locks / "indexes" / f"{retriever}.lock"
+    lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
-        return _built(study, lake, retriever, folder, log)
-
-
-def index_folder(study: Study, lake: Lake, retriever: str, tool: Retriever) -> Path:
-    """The folder of the index that fits the lake's passages; nothing lies there for a retriever without an index.
-
-    Errors: `IndexMissingError` that says what is wrong where the index must be built first.
-    """
-    folder = study.home.indexes / retriever / index_fingerprint(lake, tool)
-    fault = study.method(retriever).index is not None and _fault(folder, _made_of(lake, tool))
-    if fault:
-        raise IndexMissingError(
-            f"the {retriever} index {fault} ({folder}): materialise asset indexes/{retriever} first"
-        )
-    return folder
+        return _built(study, lake, index, tool, log)
 
 
 def searchable_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassages:
@@ -104,14 +119,9 @@ def searchable_passages(study: Study, lake: Lake, log: logging.Logger) -> Stored
     return passages
 
 
-def index_fingerprint(lake: Lake, tool: Retriever) -> str:
-    """A hash of all that decides an index of `tool` over the lake's passages."""
-    return fingerprint(*_made_of(lake, tool).values())
-
-
-def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.Logger) -> IndexReport:
+def _built(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging.Logger) -> IndexReport:
     started = time.perf_counter()
-    tool = load_retriever(study.method(retriever))
+    retriever, folder = index.method.name, index.folder
     passages = searchable_passages(study, lake, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
@@ -130,7 +140,7 @@ def _built(study: Study, lake: Lake, retriever: str, folder: Path, log: logging.
             "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
-        told = {**built, "made_of": _made_of(lake, tool)}
+        told = {**built, "made_of": index.made_of}
         (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
@@ -170,12 +180,6 @@ def _remove_damaged(cache: Path, log: logging.Logger) -> None:
             if fault == CHANGED:
                 log.warning("%s %s: it is encoded again where it is needed", folder / name, fault)
                 remove(folder / name)
-
-
-def _made_of(lake: Lake, tool: Retriever) -> dict[str, str]:
-    """What decides an index, by the name under which a person is told that it differs."""
-    code = code_version(type(tool).__module__)
-    return {"passages": lake.content("passages"), "library or encoder": tool.version(), "code": code}
 
 
 def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:

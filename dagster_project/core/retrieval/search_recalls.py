@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from dagster_project.core.retrieval.base import load_retriever
 from dagster_project.core.retrieval.dense import Dense
-from dagster_project.core.retrieval.indexes import index_fingerprint
+from dagster_project.core.retrieval.indexes import Index
 from dagster_project.core.retrieval.retrieve import open_context, read_queries, read_results
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome
@@ -37,27 +38,33 @@ def measure_search_recalls(study: Study, lake: Lake, log: logging.Logger) -> Out
         and isinstance(tool := load_retriever(study.method(name)), Dense)
         and tool.is_approximate
     }
+    indexes = {
+        name: Index.of(study.method(name), tool, lake.content("passages"), study.home.indexes)
+        for name, tool in tools.items()
+    }
     compared = [
-        (lake.content("retrieved_passages", name), index_fingerprint(lake, tool), tool.query_version())
+        (lake.content("retrieved_passages", name), indexes[name].folder.name, tool.query_version())
         for name, tool in tools.items()
     ]
     questions = lake.content("questions") if tools else ""
     stamp = fingerprint(compared, questions, study.top_k, study.seed, code_version(__name__))
 
     def compute() -> Computed:
-        return Computed([row for name, tool in tools.items() for row in _rows(study, lake, name, tool, log)])
+        rows = [_rows(study, lake, tool, indexes[name], log) for name, tool in tools.items()]
+        return Computed(list(chain.from_iterable(rows)))
 
     return lake.materialise("search_recalls", stamp, compute)
 
 
 def _rows(
-    study: Study, lake: Lake, retriever: str, tool: Dense, log: logging.Logger
+    study: Study, lake: Lake, tool: Dense, index: Index, log: logging.Logger
 ) -> Iterator[dict[str, Any]]:
-    queries = list(read_queries(study, lake, with_paraphrases=False))
+    retriever, clozes = index.method.name, [dataset.name for dataset in study.cloze_datasets]
+    queries = list(read_queries(lake, clozes, with_paraphrases=False))
     drawn = np.random.default_rng(study.seed).permutation(len(queries))[:QUESTIONS]
     asked = [queries[number] for number in np.sort(drawn)]
     found = read_results(lake, retriever)
-    exact = tool.exact_hits(open_context(study, lake, retriever, tool, log), asked)
+    exact = tool.exact_hits(open_context(study, lake, index, log), asked)
     depths = sorted({depth for depth in (*_DEPTHS, study.top_k) if depth <= study.top_k})
     for query, hits in zip(asked, exact, strict=True):
         for depth in depths if hits else ():

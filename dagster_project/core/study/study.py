@@ -16,7 +16,7 @@ from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
-from dagster_project.core.study.imports import ROUGE_L, Collection
+from dagster_project.core.study.imports import ROUGE_L, Collection, load_format
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.popularity import Popularity
 from dagster_project.core.study.prompts import CANDIDATES, Prompt, Sampling
@@ -116,6 +116,12 @@ class Study:
     def datasets_of_files(self) -> tuple[Dataset, ...]:
         """The datasets whose questions come from imported files."""
         return tuple(dataset for dataset in self.datasets if dataset.imported is not None)
+
+    @property
+    def cloze_datasets(self) -> tuple[Dataset, ...]:
+        """The datasets whose questions are cloze queries."""
+        files = [(dataset, dataset.imported) for dataset in self.datasets_of_files if dataset.imported]
+        return tuple(own for own, file in files if load_format(file.kind, file.format).has_candidates)
 
     @property
     def answer_prompts(self) -> tuple[Prompt, ...]:

@@ -16,7 +16,7 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import text_apart, text_as_read
 from dagster_project.core.methods import VERBALISED, Method
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import index_folder, searchable_passages
+from dagster_project.core.retrieval.indexes import Index, searchable_passages
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows, read_vectors
 from dagster_project.core.storage.lake import Lake
@@ -31,8 +31,9 @@ class FixedIndex:
     """
 
     def __init__(self, study: Study, lake: Lake, method: Method, log: logging.Logger) -> None:
-        folder = index_folder(study, lake, method.name, load_retriever(method))
-        self._parts = list(read_vectors(folder))
+        index = Index.of(method, load_retriever(method), lake.content("passages"), study.home.indexes)
+        index.require()
+        self._parts = list(read_vectors(index.folder))
         self._passages = searchable_passages(study, lake, log)
         self._method = method
         whole = lake.read("passages", columns=["passage_id"], only=pc.field("source") == VERBALISED)

@@ -10,7 +10,6 @@ from functools import partial
 
 from dagster_project.core.errors import BackendError, SourceError
 from dagster_project.core.needs import Need
-from dagster_project.core.questions.cloze import cloze_datasets
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
@@ -23,7 +22,7 @@ def needs_of_sweep(study: Study) -> Iterator[Need]:
 
 
 def _check_cloze(study: Study, name: str) -> None:
-    if name not in [dataset.name for dataset in cloze_datasets(study)]:
+    if name not in [dataset.name for dataset in study.cloze_datasets]:
         raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
 
 

@@ -30,7 +30,7 @@ from dagster_project.core.methods import Method
 from dagster_project.core.models.weights import find_weights
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import index_fingerprint
+from dagster_project.core.retrieval.indexes import Index
 from dagster_project.core.storage.checksums import CHANGED, differences, record
 from dagster_project.core.storage.files import remove_leftovers
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
@@ -123,7 +123,8 @@ def _stamps(
     """What decides the weights at a step, and what decides the judgement of given weights."""
     inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
     retriever = load_retriever(method)
-    inputs += [index_fingerprint(lake, retriever), retriever.query_version()]
+    index = Index.of(method, retriever, lake.content("passages"), study.home.indexes)
+    inputs += [index.folder.name, retriever.query_version()]
     inputs += [sweep.dataset, str(sweep.held_out)]
     reader = (find_weights(base).revision, base.passage_tokens)
     trained_by = fingerprint(

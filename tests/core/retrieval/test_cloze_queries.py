@@ -47,12 +47,13 @@ def test_a_sign_is_removed_from_cloze_queries_alone(
     (study.path.parent / "signs.csv").write_text(
         "\n".join(["id,question,answer,passage", *rows]), encoding="utf-8"
     )
+    assert [dataset.name for dataset in study.cloze_datasets] == ["facts"]
     build_questions(study, hand_lake, log)
     describe_cloze_queries(study, hand_lake, log)
     build_paraphrases(study, hand_lake, log)
     searched = {
         (query.dataset, query.paraphrase_id, query.text)
-        for query in read_queries(study, hand_lake, with_paraphrases=True)
+        for query in read_queries(hand_lake, ["facts"], with_paraphrases=True)
     }
     assert searched == {
         ("facts", 0, "Ada Quill was born in."),

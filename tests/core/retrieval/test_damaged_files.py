@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import IndexMissingError
+from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import build_index, index_folder, searchable_passages
+from dagster_project.core.retrieval.indexes import Index, build_index, searchable_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.storage.checksums import RECORD, differences, record
 from dagster_project.core.storage.lake import Lake
@@ -96,8 +97,9 @@ def test_an_index_of_an_earlier_version_gets_its_checksums_without_a_build(
     assert build_index(rdf_study, searchable, "bm25", log).was_current
     assert not differences(folder)
     flip_bit(folder / "frequencies.arrow")
+    tool = load_retriever(METHODS["bm25"])
     with pytest.raises(IndexMissingError, match=r"frequencies\.arrow is not as it was written"):
-        index_folder(rdf_study, searchable, "bm25", load_retriever(rdf_study.method("bm25")))
+        Index.of(METHODS["bm25"], tool, searchable.content("passages"), rdf_study.home.indexes).require()
 
 
 def test_missing_and_strange_files_differ_from_a_record(tmp_path: Path) -> None:

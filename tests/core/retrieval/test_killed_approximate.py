@@ -16,7 +16,7 @@ import pytest
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.retrieval import approximate, passage_vectors
 from dagster_project.core.retrieval.base import Hit, load_retriever
-from dagster_project.core.retrieval.indexes import build_index
+from dagster_project.core.retrieval.indexes import Index, build_index
 from dagster_project.core.retrieval.retrieve import open_context, read_queries, retrieve_passages
 from dagster_project.core.storage.checksums import RECORD
 from dagster_project.core.storage.lake import Lake
@@ -81,11 +81,12 @@ def test_the_next_build_goes_on_with_what_is_whole(
     monkeypatch.setattr(passage_vectors, "PART_ROWS", 1)
     monkeypatch.setattr(approximate, "PIECE_PARTS", 1)
     study = make_study(rdf_text.replace("bm25, dense, oracle", "lists, graphs, oracle") + RETRIEVERS)
-    queries = list(read_queries(study, searchable, with_paraphrases=False))
+    queries = list(read_queries(searchable, (), with_paraphrases=False))
 
     def found(name: str) -> list[list[Hit]]:
         tool = load_retriever(study.method(name))
-        return tool.search(open_context(study, searchable, name, tool, log), queries)
+        index = Index.of(study.method(name), tool, searchable.content("passages"), study.home.indexes)
+        return tool.search(open_context(study, searchable, index, log), queries)
 
     folders = {name: build_index(study, searchable, name, log).path for name in WHERE}
     whole = {name: (files_of(folder), found(name)) for name, folder in folders.items()}

@@ -13,7 +13,7 @@ from dagster_project.core.generation.prompts.inputs import read_first_passages, 
 from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.retrieval.base import Context, Query, load_retriever
 from dagster_project.core.retrieval.cited_passages import cite_passages
-from dagster_project.core.retrieval.indexes import build_index, index_folder
+from dagster_project.core.retrieval.indexes import Index, build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.storage.lake import Lake
@@ -67,8 +67,8 @@ def check_alone(
 ) -> None:
     """Each wording's rows are those of a search for this wording alone."""
     tool = load_retriever(study.method("dense"))
-    folder = index_folder(study, lake, "dense", tool)
-    context = Context(open_passages(study, lake, log), folder, study.home.cache, log, study.top_k)
+    index = Index.of(study.method("dense"), tool, lake.content("passages"), study.home.indexes)
+    context = Context(open_passages(study, lake, log), index.folder, study.home.cache, log, study.top_k)
     rows = lake.read("retrieved_passages", "dense").to_pylist()
     (dataset, question_id), own = sorted(wordings.items())[2]
     for number, text in own:

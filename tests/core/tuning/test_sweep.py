@@ -26,6 +26,7 @@ from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.preflight import misses
 from dagster_project.core.retrieval.base import Hit, Query, load_retriever
+from dagster_project.core.retrieval.indexes import Index
 from dagster_project.core.retrieval.retrieve import open_context
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
@@ -148,7 +149,8 @@ def as_retriever(study: Study, passages: str, questions: Path) -> Callable[[str]
     other = dataclasses.replace(study.method("nearest"), settings=settings)
     study = dataclasses.replace(study, retrievers=(other,), top_k=3)
     tool = load_retriever(other)
-    context = open_context(study, lake, "nearest", tool, LOG)
+    index = Index.of(other, tool, lake.content("passages"), study.home.indexes)
+    context = open_context(study, lake, index, LOG)
     return lambda text: tool.search(context, [Query("sandbox", "f", text, None, ())])[0]
 
 
