@@ -26,11 +26,6 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         "compares their rows with one another",
     ),
     (
-        r"\| (GPT-3\.5 turbo|Llama 3 8B|Qwen2\.5 7B) (\| [\d.,() to]+ ){5}"
-        r"|2,157 questions about songs|All 43 differences",
-        "results of studies/songs.yaml; tests/core/imports/test_table_answers.py holds the counts of its real files",
-    ),
-    (
         r"reference_[smle] \w+ [\d,]+ 0\.\d+ 0\.\d+ to 0\.\d+( [+-]?0\.\d+)+( \d+%)?",
         "the headline's table: tests/journeys/test_claims.py compares it whole",
     ),

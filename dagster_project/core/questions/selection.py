@@ -16,6 +16,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
@@ -106,7 +107,8 @@ def _wanted(
     if dataset.ids is None:
         return None, []
     path = find_file(dataset.ids, study)
-    listed = dict.fromkeys(line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
+    lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
+    listed = dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
     known = {question["question_id"] for question in questions}
     unknown = [name for name in listed if name not in known]
     if not unknown and listed:
@@ -122,3 +124,11 @@ def _wanted(
     log.warning("%s; they go to quarantine", said)
     reason = "key ids: no question of the dataset has this id"
     return frozenset(listed), [QuarantinedRow(f"{path.name} {name}"[:200], reason, name) for name in unknown]
+
+
+def _id_of(path: Path, line: str) -> str:
+    """The id of an object in a line of JSON. Errors: `SourceError`."""
+    try:
+        return str(json.loads(line)["id"])
+    except (ValueError, KeyError, RecursionError):
+        raise SourceError(f"{path}: an object with key id was expected, not {line[:_LONGEST]}") from None

@@ -33,8 +33,8 @@ class Dataset:
     without a set then asks all questions of its file, also those that have no relation.
 
     The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
-    text file names, one id a line; blank lines and lines that begin with # do not count), `relations`, then seeded
-    draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
+    text file names, one id or JSON object a line; blank lines and lines that begin with # do not count), `relations`,
+    then seeded draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
 
     `split_by` says what the splits of adaptive retrieval keep together (SPEC §6): every question stands alone, or all
     questions of a subject are on the same side.

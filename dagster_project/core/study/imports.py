@@ -31,6 +31,8 @@ FORMATS = {
 
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
 _UNKNOWN = "unknown"
+NO_LICENCE = "none"
+"""What key `licence` says of a file whose source states none."""
 EXACT_MATCH, F1, ROUGE_L = "exact_match", "f1", "rouge_l"
 """Scores of grounded answers (SPEC §9)."""
 PLACE_KEYS = ("path", "path_env", "url", "sha256")
@@ -116,19 +118,24 @@ class _WithOptions:
 
 @dataclass(frozen=True)
 class Import(_WithOptions):
-    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values."""
+    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values.
+
+    `licence`: what questions may be used for, or `NO_LICENCE`; None: the study does not say.
+    """
 
     kind: str
     format: str
     place: Place
     options: tuple[tuple[str, Any], ...] = ()
+    licence: str | None = None
 
 
 @dataclass(frozen=True)
 class Results(_WithOptions):
     """Imported answers of a model to the questions of one dataset; a model may have several such entries.
 
-    The rows belong to the study's `prompt`; None: to the prompt with the file's number of demonstrations.
+    The rows belong to the study's `prompt`; None: to the prompt with the file's number of demonstrations. `licence`: as
+    of `Import`.
     """
 
     format: str
@@ -136,6 +143,7 @@ class Results(_WithOptions):
     dataset: str
     prompt: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    licence: str | None = None
     kind = ANSWERS
 
 
@@ -164,19 +172,20 @@ def load_format(kind: str, name: str) -> Any:
 
 def read_import(read: Reader, kind: str) -> Import:
     """The mapping under `import` or `paraphrases` of a dataset."""
-    format_, options = _format(read, kind)
-    return Import(kind, format_, read_place(read), options)
+    format_, options = _format(read, kind, *(["licence"] if kind == QUESTIONS else []))
+    return Import(kind, format_, read_place(read), options, read.optional("licence", read.text))
 
 
 def read_results(read: Reader) -> Results:
     """One entry of the list under `results` of a model."""
-    format_, options = _format(read, ANSWERS, "dataset", "prompt")
+    format_, options = _format(read, ANSWERS, "dataset", "prompt", "licence")
     return Results(
         format=format_,
         place=read_place(read),
         dataset=read.text("dataset"),
         prompt=read.optional("prompt", read.text),
         options=options,
+        licence=read.optional("licence", read.text),
     )
 
 

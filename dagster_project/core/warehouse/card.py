@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from dagster_project.core.study.imports import NO_LICENCE
 from dagster_project.core.warehouse.publication import Publication
 
 _MARKUP = re.compile(r"[\\|<>\[\]*_`&~#!]")
@@ -87,9 +88,7 @@ class Credit:
 
     @property
     def hub_name(self) -> str:
-        """The licence's name on the hub; `other` for licences that are not known."""
-        name = "-".join(self.licence.lower().split())
-        return name if name in _HUB else "other"
+        return _hub_name(self.licence)
 
     @property
     def sentence(self) -> str:
@@ -101,17 +100,42 @@ class Credit:
         )
 
 
+@dataclass(frozen=True)
+class FileCredit:
+    """Rows of imported files (questions of a dataset, answers of a model to one) under a licence, or `NO_LICENCE`."""
+
+    licence: str
+    rows: Sequence[str]
+
+    @property
+    def hub_name(self) -> str:
+        return "" if self.licence == NO_LICENCE else _hub_name(self.licence)
+
+    @property
+    def sentence(self) -> str:
+        named = ", ".join(self.rows)
+        if self.licence == NO_LICENCE:
+            return f"Left out, because their sources state no licence: rows with {named}. Rates over them are here."
+        return f"{_plain(self.licence)}: {named}."
+
+
+def _hub_name(licence: str) -> str:
+    """The licence's name on the hub; `other` for licences that are not known."""
+    name = "-".join(licence.lower().split())
+    return name if name in _HUB else "other"
+
+
 def card(
     publication: Publication,
     tables: Sequence[ExportedTable],
     sources: Sequence[str],
-    credits: Sequence[Credit] = (),
+    credits: Sequence[Credit | FileCredit] = (),
 ) -> str:
-    """The whole README.md. `sources`: keys of the licences that apply, in order; `credits`: the collections' own."""
+    """The whole README.md. `sources`: keys of the licences that apply, in order; `credits`: of collections and files."""
     licences = [_LICENCES[source] for source in sources]
     licences += [(credit.hub_name, credit.sentence) for credit in credits]
     front = yaml.safe_dump(
-        _front(publication, tables, [name for name, _ in licences]),
+        _front(publication, tables, [name for name, _ in licences if name]),
         sort_keys=False, allow_unicode=True, width=1_000,
     )  # fmt: skip
     return f"---\n{front}---\n\n{_text(publication, tables, licences)}"
@@ -202,7 +226,7 @@ def _text(
         "",
         "## Licences",
         "",
-        *(f"- `{name}`: {sentence}" for name, sentence in licences),
+        *(f"- `{name}`: {sentence}" if name else f"- {sentence}" for name, sentence in licences),
         f"- {_ANSWERS}",
         "",
         "## Provenance",

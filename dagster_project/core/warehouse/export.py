@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.imports import NO_LICENCE
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.card import Credit, ExportedTable, card
+from dagster_project.core.warehouse.card import Credit, ExportedTable, FileCredit, card
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import (
@@ -76,18 +78,20 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             was_current = folder.exists()
             if not was_current:
                 new = staging / "export"
-                _write(connection, publication, _licences(connection, study), new)
+                _write(connection, publication, study, new)
                 move_folder(new, folder)
             point_to(target, folder, staging)
     except (OSError, duckdb.Error) as error:
         raise PublishError(f"{target}: could not be exported ({error}); the previous export stays") from error
     n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    log.info("exported %d tables to %s, %d bytes", len(publication.n_rows), target, n_bytes)
-    return ExportReport(target, publication.invocation_id, publication.n_rows, n_bytes, was_current)
+    files = [folder / _DATA / f"{name}.parquet" for name in publication.n_rows]
+    n_rows = {file.stem: pq.read_metadata(file).num_rows for file in files}
+    log.info("exported %d tables to %s, %d bytes", len(n_rows), target, n_bytes)
+    return ExportReport(target, publication.invocation_id, n_rows, n_bytes, was_current)
 
 
 def _write(
-    connection: duckdb.DuckDBPyConnection, publication: Publication, licences: Sequence[str], folder: Path
+    connection: duckdb.DuckDBPyConnection, publication: Publication, study: Study, folder: Path
 ) -> None:
     (folder / _DATA).mkdir(parents=True)
     said = connection.execute(
@@ -95,17 +99,21 @@ def _write(
         "order by table_name"
     ).fetchall()
     tables = [
-        _write_table(connection, folder, name, description, grain, source)
+        _write_table(connection, study, folder, name, description, grain, source)
         for name, description, grain, source in said
     ]
     (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
     (folder / "README.md").write_text(
-        card(publication, tables, licences, _credits(connection)), encoding="utf-8"
+        card(
+            publication, tables, _licences(connection, study), [*_credits(connection), *_file_credits(study)]
+        ),
+        encoding="utf-8",
     )
 
 
 def _write_table(
     connection: duckdb.DuckDBPyConnection,
+    study: Study,
     folder: Path,
     name: str,
     description: str,
@@ -125,7 +133,7 @@ def _write_table(
     chosen = f"* replace ({', '.join(maps)})" if maps else "*"
     said = {column: comment for column, _, comment in columns}
     file = folder / path
-    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}"')  # noqa: S608
+    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_exported(study, said)}')  # noqa: S608
     _write_commented(rows, description, said, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
     in_memory = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
@@ -179,6 +187,48 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
     if any(dataset.paraphrases for dataset in study.datasets):
         found.add("paraphrases")
     return [licence for licence, sources in _KINDS.items() if found & sources]
+
+
+def _exported(study: Study, columns: Collection[str]) -> str:
+    """Which rows of a table with these columns are exported: a condition that leaves out single questions, their
+    subjects and answers whose source states no licence."""
+    datasets = [dataset.name for dataset in study.datasets if _licence_of(dataset) == NO_LICENCE]
+    conditions = ["true"]
+    if {"dataset", "question_id"} <= {*columns}:
+        conditions.append(f"not list_contains({datasets}::text[], dataset)")
+        if "model" in columns:
+            answers = [
+                f"{model.name}|{results.dataset}"
+                for model in study.models
+                for results in model.results
+                if results.licence == NO_LICENCE
+            ]
+            conditions.append(f"not list_contains({answers}::text[], model || '|' || dataset)")
+    elif "entity_id" in columns:
+        subjects = (
+            f"select subject_id from {SCHEMA}.dim_questions where list_contains({datasets}::text[], dataset)"  # noqa: S608
+        )
+        conditions.append(f"coalesce(entity_id not in ({subjects} and subject_id is not null), true)")
+    return " and ".join(conditions)
+
+
+def _licence_of(dataset: Dataset) -> str | None:
+    return dataset.imported.licence if dataset.imported else None
+
+
+def _file_credits(study: Study) -> list[FileCredit]:
+    """The licences that the study states of its imported questions and answers."""
+    rows = [(_licence_of(dataset), f"questions of {dataset.name}") for dataset in study.datasets]
+    rows += [
+        (results.licence, f"answers of {model.name} to {results.dataset}")
+        for model in study.models
+        for results in model.results
+    ]
+    found: dict[str, dict[str, None]] = {}
+    for licence, what in rows:
+        if licence:
+            found.setdefault(licence, {})[what] = None
+    return [FileCredit(licence, [*named]) for licence, named in found.items()]
 
 
 def _credits(connection: duckdb.DuckDBPyConnection) -> list[Credit]:

@@ -101,3 +101,13 @@ def test_every_key_is_part_of_the_fingerprint(hand_study: Study, tmp_path: Path,
     assert all(one not in found[:place] for place, one in enumerate(found))
     other_seed = dataclasses.replace(hand_study, seed=9)
     assert choice_slice(other_seed) == choice_slice(hand_study)  # nothing is drawn
+
+
+def test_a_file_of_ids_may_be_of_objects(hand_study: Study, log: logging.Logger, tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text('{"id": 7, "said": "a"}\n{"id": "10"}\n', encoding="utf-8")
+    assert sorted(ask(hand_study, log, ids=Place("ids.txt"))[0]) == ["10", "7"]
+    for line in ('{"id": 7', '{"key": 7}'):
+        path.write_text(line, encoding="utf-8")
+        with pytest.raises(SourceError, match=r"ids.txt: an object with key id was expected, not \{"):
+            ask(hand_study, log, ids=Place("ids.txt"))

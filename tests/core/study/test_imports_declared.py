@@ -11,7 +11,7 @@ import pytest
 
 from dagster_project.core.errors import BackendError, SourceError, StudyError
 from dagster_project.core.generation.backends.registry import entry
-from dagster_project.core.study.imports import Collection, Import, Place, Results, slice_of
+from dagster_project.core.study.imports import NO_LICENCE, Collection, Import, Place, Results, slice_of
 from dagster_project.core.study.study import Study
 from tests.core.study.valid_study import edited
 
@@ -21,7 +21,8 @@ VALID: dict[str, Any] = {
     "description": "Files of others",
     "datasets": [
         {
-            "name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}, "relations": ["father"],
+            "name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv", "licence": "MIT"},
+            "relations": ["father"],
             "max_questions_per_relation": 9, "paraphrases": {"format": "popqa_tp", "path_env": "TP_CSV"},
         },
         {"name": "eq", "import": {"format": "entity_questions", "path": "eq", "split": "dev"}, "relations": ["spouse"]},
@@ -33,7 +34,7 @@ VALID: dict[str, Any] = {
             "results": [
                 {
                     "format": "adaptive_retrieval", "path": "results", "dataset": "popqa", "model": "org_m",
-                    "input": "popQA", "prompt": "shots",
+                    "input": "popQA", "prompt": "shots", "licence": "none",
                 },
                 {
                     "format": "lm_eval", "path": "log.jsonl", "dataset": "eq", "prompt": "plain", "method": "bm25",
@@ -67,7 +68,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     popqa, entity_questions = study.datasets
     assert study.source.kind == "none"
-    assert popqa.imported == Import("questions", "popqa", Place("popqa.tsv"))
+    assert popqa.imported == Import("questions", "popqa", Place("popqa.tsv"), licence="MIT")
     assert popqa.paraphrases == Import("paraphrases", "popqa_tp", Place(None, "TP_CSV"))
     assert entity_questions.imported == Import(
         "questions", "entity_questions", Place("eq"), (("split", "dev"),)
@@ -82,7 +83,12 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
     assert model.results == (
         Results(
-            "adaptive_retrieval", Place("results"), "popqa", "shots", (("model", "org_m"), ("input", "popQA"))
+            "adaptive_retrieval",
+            Place("results"),
+            "popqa",
+            "shots",
+            (("model", "org_m"), ("input", "popQA")),
+            NO_LICENCE,
         ),
         Results(
             "lm_eval",

@@ -1,0 +1,143 @@
+"""`studies/real_models.yaml` from files to marts, export and report, on invented rows in the shapes of its real files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.imported_files import popqa_rows, write_popqa
+from tests.in_process_dbt import put_parsed
+from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
+from tests.journeys.in_process_publishing import publish_lake
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
+
+STUDY = PROJECT / "studies/real_models.yaml"
+N_SONGS, N_ASKED, N_PAIRS = 60, 20, 12
+ADARAGUE = {
+    "rag_one_retrieve": ("hotpotqa_test", "hotpotqa_train", "2wikimultihopqa_train"),
+    "bm25": ("nq_test", "nq_dev", "trivia_test", "trivia_dev", "squad_dev"),
+}
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode()))
+
+
+def song(i: int, is_right: bool, *, ends: bool) -> dict[str, Any]:
+    """A right answer has token probabilities of .9, a wrong one of .5; an end token's is .1."""
+    sure = 0.9 if is_right else 0.5
+    return {
+        "question": f"Who sings Song {i}", "question_entity": f"Song {i}", "reference": [f"Band {i}"],
+        "popularity": i + 1, "prediction": f"Band {i}" if is_right else "Nobody", "has_answer": int(is_right),
+        "token_probs": [sure, sure] + [0.1] * ends,
+    }  # fmt: skip
+
+
+def pair(i: int, column: str) -> dict[str, Any]:
+    """Memory is right for 0 to 2, the passage for 2 to 5: never 3, always 4, either 6 of `N_PAIRS`."""
+    said = [f"Gold {i}" if i in right else "No idea" for right in (range(3), range(2, 6))]
+    row = {"id": f"q{i}", "question": f"Who is {i}?", "answers": [f"Gold {i}"], "no_retrieve": said[0]}
+    return {**row, column: said[1], "passages": [{"title": "T", "text": "x", "supporting": True}]}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home where the study has run."""
+    folder = tmp_path_factory.mktemp("real_models")
+    data = folder / "data"
+    data.mkdir()
+    for name, right in (
+        ("gpt_3.5_turbo", range(30, 60)),
+        ("llama_3_8b", range(40)),
+        ("qwen2.5_7b", range(9)),
+    ):
+        rows = [song(i, i in right, ends=name.startswith("qwen")) for i in range(N_SONGS)]
+        write(data / "songs_confidence" / f"{name}.jsonl.gz", rows)
+    for column, names in ADARAGUE.items():
+        for name in names:
+            write(data / "adarague" / f"{name}.jsonl.gz", [pair(i, column) for i in range(N_PAIRS)])
+    facts = popqa_rows()
+    (data / "popqa").mkdir()
+    write_popqa(data / "popqa/popQA.tsv.gz", facts)
+    by_popularity = sorted(facts, key=lambda row: int(row["s_pop"]))[:N_ASKED]
+    asked = [
+        {"id": int(row["id"]), "question": row["question"], "closed_book": row["obj"] if i >= 15 else "No idea.",
+         "with_gold_row": row["obj"], "closed_right": int(i >= 15), "gold_row_right": 1}
+        for i, row in enumerate(by_popularity)
+    ]  # fmt: skip
+    write(data / "popqa_answers/llama3_70b.jsonl.gz", asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_REAL_DATA", str(data))
+        put_parsed(folder / "home", STUDY)
+        run_up_to_the_warehouse(folder / "home", STUDY, LONGTAIL_REAL_DATA=str(data))
+        publish_lake(folder / "home", STUDY)
+    return folder / "home/real_models/published"
+
+
+@pytest.fixture(scope="module")
+def marts(home: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
+        connection.execute("set search_path = 'marts'")
+        yield connection
+
+
+def test_all_answers_are_imported(marts: duckdb.DuckDBPyConnection) -> None:
+    counts = dict(marts.sql("select model, count(*) from fct_answers group by 1").fetchall())
+    assert counts == {
+        "gpt_3_5_turbo": N_SONGS, "llama_3_8b": N_SONGS, "qwen2_5_7b": N_SONGS, "llama_8b_it": 6 * N_PAIRS,
+        "llama_3_1_8b": 10 * N_PAIRS, "llama_3_70b": 2 * N_ASKED,
+    }  # fmt: skip
+    assert marts.sql("select count(*) from dim_questions where dataset = 'popqa_500'").fetchone() == (
+        N_ASKED,
+    )
+    assert marts.sql("select sum(n) from fct_quarantine").fetchone() in [(None,), (0,)]
+
+
+def test_signals_of_songs(marts: duckdb.DuckDBPyConnection) -> None:
+    """Confidence separates by construction; popularity does so for two models, once the right way and once reversed."""
+    found = marts.sql(
+        "select model, max(auroc) filter (signal = 'confidence'), max(auroc) filter (signal = 'popularity')"
+        " from fct_signal_quality where dataset = 'songs' group by 1 order by 1"
+    ).fetchall()
+    assert found == [("gpt_3_5_turbo", 1.0, 1.0), ("llama_3_8b", 1.0, 0.0), ("qwen2_5_7b", 1.0, 0.0)]
+    tokens = marts.sql(
+        "select distinct confidence_tokens from fct_answers where dataset = 'songs'"
+    ).fetchall()
+    assert tokens == [(2,)]
+
+
+def test_pairs_of_memory_and_passages(marts: duckdb.DuckDBPyConnection) -> None:
+    found = marts.sql(
+        "select dataset, sum(n) filter (parametric_correct), sum(n) filter (retrieval_correct),"
+        " sum(n) filter (parametric_correct or retrieval_correct) from fct_retrieval_quadrants"
+        " where retrieval_method = 'bm25' group by 1 order by 1"
+    ).fetchall()
+    assert found == [(name, 3, 4, 6) for name in sorted(sum(ADARAGUE.values(), ()))]
+
+
+def test_rows_without_a_licence_are_not_exported(home: Path, marts: duckdb.DuckDBPyConnection) -> None:
+    """Neither the songs, their popularity and answers, nor what Llama 3 70B answered; rates over them are exported."""
+    data = home / "export/data"
+    answers = marts.sql(
+        f"select distinct dataset, model from '{data}/fct_answers.parquet' order by all"
+    ).fetchall()
+    assert {model for _, model in answers} == {"llama_8b_it", "llama_3_1_8b"}
+    assert {dataset for dataset, _ in answers} == set(sum(ADARAGUE.values(), ()))
+    for path in sorted(data.glob("*.parquet")):
+        assert b"Song 7" not in path.read_bytes(), path.name
+        said = marts.sql(f"select count(*) from '{path}' as t where t::text like '%Song 7%'").fetchone()
+        assert said == (0,), path.name
+    rates = marts.sql(f"select distinct model from '{data}/fct_accuracy.parquet' where dataset = 'songs'")
+    assert len(rates.fetchall()) == 3
+    card = (home / "export/README.md").read_text(encoding="utf-8")
+    assert "state no licence: rows with questions of songs, answers of gpt_3_5_turbo to songs" in card
+    assert "- `mit`: MIT: questions of popqa_500.\n" in card
+    assert "license:\n- mit\n- other\n" in card
