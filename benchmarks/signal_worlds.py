@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.statistics.signal_fit import Features
-from dagster_project.core.statistics.signal_policies import Asked, Policy, decisions
+from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
 
 N_POPULATION = 10_000
 _RETRIEVAL = 0.6
@@ -74,7 +74,8 @@ class SignalWorld:
             "all": Features(predictors, relation, n_relations),
         }
         names = np.array([f"relation {number:02}" for number in range(n_relations)])
-        return Asked(names[relation], np.exp(predictors[:, 0]), memory, (difference,), features)
+        numbers = {POPULARITY: np.exp(predictors[:, 0])}
+        return Asked(names[relation], numbers, memory, (difference,), features)
 
 
 def _world(by_popularity: float, by_consistency: float) -> SignalWorld:

@@ -18,14 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import RouterError
-from dagster_project.core.router.predictions import CERTAINTY, CONSISTENCY, Prediction, prediction_of
+from dagster_project.core.router.predictions import (
+    CERTAINTY,
+    CONFIDENCE,
+    CONSISTENCY,
+    Prediction,
+    prediction_of,
+)
 from dagster_project.core.router.sealed import number, of_its_form, opened
 
-FORMAT, VERSION = "longtail-router", 2
+FORMAT, VERSION = "longtail-router", 3
+_READ = (2, VERSION)
+"""Version 2 knew no confidence."""
 LARGEST = 16 << 20  # bytes
 SIGNAL = "popularity"
-SIGNALS = (SIGNAL, "popularity_relation", "consistency", "all")
-"""What a router decides by: popularity itself, or a probability predicted from these. Another signal is refused."""
+SIGNALS = (SIGNAL, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
+"""What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
 FEATURES = ("popularity", "relation")
 
 ALL = "all"
@@ -61,7 +69,7 @@ class _Rule:
 class Router:
     """One router file. `document` is the file's JSON object.
 
-    `signal`: popularity, or the predicted signal that decides. `policy`: per_relation, all (one threshold for all
+    `signal`: popularity, or the other signal that decides. `policy`: per_relation, all (one threshold for all
     relations), always or never; beside a prediction, what decides by popularity if a feature is unknown. `features`:
     what `decide` makes use of. `relations`: those that have a rule of their own.
     """
@@ -83,14 +91,16 @@ class Router:
         relation: str | None = None,
         consistency: float | None = None,
         certainty: float | None = None,
+        confidence: float | None = None,
     ) -> Decision:
         """The decision for a question of this popularity (None: unknown) and relation (None: none).
 
         `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). `consistency` and
-        `certainty`: mean cosines of the answers to its paraphrases and of its samples; a router by popularity ignores
-        them. Without a feature of a prediction, popularity decides; without popularity, the fixed method that was better
-        in the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that
-        is no text, and what is no cosine.
+        `certainty`: mean cosines of the answers to its paraphrases and of its samples. `confidence`: the geometric mean
+        of the token probabilities of the model's own answer. A router by popularity ignores all three.
+        Without a feature of another signal, popularity decides; without popularity, the fixed method that was better in
+        the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that is
+        no text, and what is no cosine or no probability.
         """
         if popularity is not None and not (
             (type(popularity) is float or _is_number(popularity)) and 0 <= popularity < math.inf
@@ -104,8 +114,12 @@ class Router:
             _check_cosine(CONSISTENCY, consistency)
         if certainty is not None:
             _check_cosine(CERTAINTY, certainty)
+        if confidence is not None and not (_is_number(confidence) and 0 <= confidence <= 1):
+            raise RouterError(
+                f"{CONFIDENCE} must be a probability between 0 and 1, or None if unknown; it is {confidence!r}"
+            )
         if self._prediction is not None:
-            predicted = self._prediction.decide(popularity, relation, consistency, certainty)
+            predicted = self._prediction.decide(popularity, relation, consistency, certainty, confidence)
             if predicted is not None:
                 return predicted
         rule = self._rules.get(relation, self._unknown)
@@ -120,7 +134,7 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    content = opened(path, FORMAT, VERSION, LARGEST)
+    content = opened(path, FORMAT, _READ, LARGEST)
     with of_its_form(path):
         document = json.loads(content)
         signal = document.get("signal")
@@ -131,9 +145,13 @@ def load_router(path: str | Path) -> Router:
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
     fixed, signal = _is_always(document["fixed"]), document["signal"]
-    prediction = prediction_of(document["prediction"], _decision) if signal != SIGNAL else None
+    prediction = (
+        prediction_of(document["prediction"], signal == CONFIDENCE, _decision) if signal != SIGNAL else None
+    )
     needed = prediction.predictors if prediction else ()
     instead = f"not predicted, which needs {', '.join(needed)}: " if needed else ""
+    if signal == CONFIDENCE:
+        instead = "confidence is unknown: "
     rules: dict[str | None, _Rule] = {
         relation: _rule(rule, fixed, f"relation {relation}", instead)
         for relation, rule in document["rules"].items()

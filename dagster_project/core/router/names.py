@@ -79,7 +79,7 @@ class Names:
 
 def load_names(path: str | Path) -> Names:
     """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
-    return Names(opened(Path(path), FORMAT, VERSION, LARGEST), Path(path))
+    return Names(opened(Path(path), FORMAT, (VERSION,), LARGEST), Path(path))
 
 
 def names_file(entities: Iterable[Entity], about: Mapping[str, Any]) -> tuple[bytes, int]:

@@ -1,11 +1,11 @@
-"""The prediction of a router file, from the marts of a published warehouse.
+"""The prediction of a router file, from the marts of a published warehouse; confidence as the signal counts as one.
 
-What belongs here: whether a predicted signal decides, and its rules. What does not: the thresholds on popularity
+What belongs here: whether a signal beside popularity decides, and its rules. What does not: the thresholds on popularity
 (`documents`), and reading the file (`predictions`).
 
-A predicted signal decides only if it is surely better than what needs no prediction: the intervals of its held-out
+Such a signal decides only if it is surely better than what needs none: the intervals of its held-out
 gains over the better fixed method and over both thresholds on popularity exclude zero (`is_surely_better` of
-fct_adaptive_signals). Its features are dear: somebody answers paraphrases and samples before each decision.
+fct_adaptive_signals). Its features are dear: the model answers, or paraphrases and samples too, before each decision.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ inner join marts.fct_adaptive_signals as signals
 where signals.is_surely_better
 order by all
 """
-_HAS_RELATION = ("popularity_relation", "all")
+_HAS_RELATION = ("popularity_relation", "popularity_confidence", "all")
 
 
 def prediction_fields(signals: Sequence[Row], rules: Sequence[Row]) -> Row:
-    """Fields `signal`, `features` and `prediction` of a router; none if no predicted signal is surely better.
+    """Fields `signal`, `features` and `prediction` of a router; none if no signal beside popularity is surely better.
 
     `signals`: those that are. The most accurate one is chosen; among equals one that costs no tokens, then one with a
     single threshold.
@@ -83,7 +83,8 @@ def _why(best: Row) -> str:
     said = "; ".join(
         f"over {name} {gain:+.1f} points ({low:+.1f} to {high:+.1f})" for name, gain, low, high in gains
     )
-    return f"the predicted probability is surely better than what needs no prediction: held-out gain {said}"
+    what = "confidence" if best["signal"] == "confidence" else "the predicted probability"
+    return f"{what} is surely better than what needs no prediction: held-out gain {said}"
 
 
 def _rule(row: Mapping[str, Any]) -> Row:

@@ -1,6 +1,6 @@
-"""Whether to retrieve, by the predicted probability that the model's own answer is right: the second half of a router.
+"""Whether to retrieve, by confidence or the predicted probability that the model's own answer is right.
 
-What belongs here: the probability of a question and its comparison with a threshold, from a router file's `prediction`.
+What belongs here: the signal of a question and its comparison with a threshold, from a router file's `prediction`.
 What does not: the rule by popularity, which decides where a feature is unknown (`decisions`), and how coefficients are
 fitted (`statistics`). Like `decisions`, it needs the standard library alone.
 """
@@ -15,6 +15,9 @@ from typing import Any, Generic, TypeVar
 from dagster_project.core.router.sealed import number
 
 POPULARITY, CONSISTENCY, CERTAINTY = "popularity", "consistency", "certainty"
+CONFIDENCE = "confidence"
+LEAST_CONFIDENCE = 1e-30
+"""A confidence below it has this one's logarithm, as in the fit."""
 DECIMALS = 9
 """Probabilities are rounded so far before they are compared, as in the fit."""
 
@@ -25,9 +28,9 @@ Make = Callable[[bool, Mapping[str, Any], str], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class _Rule(Generic[Outcome]):
-    """The logit is `intercept` plus `slopes` times popularity, consistency and certainty; None: that one is not needed.
+    """The logit is `intercept` plus `slopes` times popularity, consistency, certainty and confidence; None: not needed.
 
-    A probability below `threshold` gets `below`.
+    A probability (or a confidence that is the signal itself) below `threshold` gets `below`.
     """
 
     intercept: float
@@ -39,9 +42,13 @@ class _Rule(Generic[Outcome]):
 
 @dataclass(frozen=True, slots=True)
 class Prediction(Generic[Outcome]):
-    """A predicted signal. `predictors`: popularity (its logarithm counts), consistency, certainty, as far as needed."""
+    """A signal beside popularity. `predictors`: popularity, consistency, certainty, confidence, as far as needed.
+
+    Of popularity and confidence the logarithms count. `is_confidence`: the signal is confidence itself.
+    """
 
     predictors: tuple[str, ...]
+    is_confidence: bool
     _rules: Mapping[str | None, _Rule[Outcome]]
     _unknown: _Rule[Outcome]
 
@@ -51,14 +58,20 @@ class Prediction(Generic[Outcome]):
         relation: str | None,
         consistency: float | None,
         certainty: float | None,
+        confidence: float | None,
     ) -> Outcome | None:
         """The decision, or None if a predictor is unknown; popularity 0 has no logarithm."""
+        rule = self._rules.get(relation, self._unknown)
+        if self.is_confidence:
+            if confidence is None:
+                return None
+            return rule.below if confidence < rule.threshold else rule.above
         values = (
             math.log(popularity) if popularity else None,
             consistency,
             certainty,
+            None if confidence is None else math.log(max(confidence, LEAST_CONFIDENCE)),
         )
-        rule = self._rules.get(relation, self._unknown)
         logit = rule.intercept
         for value, slope in zip(values, rule.slopes, strict=True):
             if slope is None:
@@ -70,20 +83,25 @@ class Prediction(Generic[Outcome]):
         return rule.below if probability < rule.threshold else rule.above
 
 
-def prediction_of(document: Mapping[str, Any], make: Make[Outcome]) -> Prediction[Outcome]:
+def prediction_of(
+    document: Mapping[str, Any], is_confidence: bool, make: Make[Outcome]
+) -> Prediction[Outcome]:
     """The prediction of a router file's field of that name. Errors: those of a file that is not of its form."""
+    what = (
+        "confidence is" if is_confidence else "the probability that the answer is right without retrieval is"
+    )
     rules: dict[str | None, _Rule[Outcome]] = {
-        relation: _rule(document, rule, f"relation {relation}", make)
+        relation: _rule(document, rule, what, f"relation {relation}", make)
         for relation, rule in document["rules"].items()
     }
     of_all = document["rules"]["all"]
-    rules["all"] = rules[None] = _rule(document, of_all, "all relations", make)
-    unknown = _rule(document, of_all, "all relations (this one is unknown)", make)
-    return Prediction(tuple(document["predictors"]), rules, unknown)
+    rules["all"] = rules[None] = _rule(document, of_all, what, "all relations", make)
+    unknown = _rule(document, of_all, what, "all relations (this one is unknown)", make)
+    return Prediction(tuple(document["predictors"]), is_confidence, rules, unknown)
 
 
 def _rule(
-    document: Mapping[str, Any], rule: Mapping[str, Any], where: str, make: Make[Outcome]
+    document: Mapping[str, Any], rule: Mapping[str, Any], what: str, where: str, make: Make[Outcome]
 ) -> _Rule[Outcome]:
     """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
     intercept, *slopes = map(number, rule["coefficients"])
@@ -98,10 +116,9 @@ def _rule(
     }
     threshold = number(rule["threshold"]) if "threshold" in rule else math.inf
     named = f"{threshold:.4g}, the threshold for {where}"
-    what = "the probability that the answer is right without retrieval is"
     return _Rule(
         intercept,
-        tuple(by_name.get(name) for name in (POPULARITY, CONSISTENCY, CERTAINTY)),
+        tuple(by_name.get(name) for name in (POPULARITY, CONSISTENCY, CERTAINTY, CONFIDENCE)),
         threshold,
         make(True, rule["below"], f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"),
         make(False, rule["above"], f"{what} not below {named}"),

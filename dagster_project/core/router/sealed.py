@@ -15,7 +15,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,19 +37,21 @@ def sealed(
     return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
 
 
-def opened(path: Path, format_name: str, version: int, most_bytes: int) -> bytes:
-    """The whole file, once its format, version and checksum are right, and if it is not larger than `most_bytes`.
+def opened(path: Path, format_name: str, versions: Sequence[int], most_bytes: int) -> bytes:
+    """The whole file, once its format, its version (one of `versions`) and its checksum are right.
 
-    It is read and not mapped: whoever cuts a mapped file in place would kill the process that reads it.
+    A file of more than `most_bytes` is refused. It is read and not mapped: whoever cuts a mapped file in place would kill
+    the process that reads it.
     Errors: `RouterError`, with the file's name and what is wrong in one line.
     """
     content = _content(path, most_bytes)
     found = _BEGINNING.match(content)
     if found is None or found[1].decode() != format_name:
         raise RouterError(f"{path}: does not begin like a file of format {format_name}")
-    if int(found[2]) != version:
+    if int(found[2]) not in versions:
+        reads = " and ".join(map(str, versions))
         raise RouterError(
-            f"{path}: has version {int(found[2])} of format {format_name}; this program reads version {version}"
+            f"{path}: has version {int(found[2])} of format {format_name}; this program reads version {reads}"
         )
     start, end = found.span(3)
     digest = hashlib.sha256(content[:start] + _ZEROS)

@@ -38,10 +38,13 @@ class Question(BaseModel):
     relation: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = None
     consistency: _Cosine | None = None
     certainty: _Cosine | None = None
+    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
 
     def decided_by(self, router: Router) -> Decision:
         """What the router decides about the question."""
-        return router.decide(self.popularity, self.relation, self.consistency, self.certainty)
+        return router.decide(
+            self.popularity, self.relation, self.consistency, self.certainty, self.confidence
+        )
 
 
 class Asked(Question):

@@ -1,8 +1,8 @@
-"""Does a predicted probability decide better than popularity whether to retrieve, and what does knowing it cost?
+"""Does confidence or a prediction decide better than popularity whether to retrieve, and what does knowing it cost?
 
-What belongs here: lake tables adaptive_signals and adaptive_signal_gains (SPEC §7, retrieval by prediction): accuracy,
-costs and gains of every policy of every pair of methods. What does not: the questions (`signal_questions`), the fit of a
-signal (`signal_fit`), the rule (`signal_policies`), intervals (`signal_gains`).
+What belongs here: lake tables adaptive_signals and adaptive_signal_gains (SPEC §7, retrieval by prediction; §11, deciding
+by a signal): accuracy, costs and gains of every policy of every pair of methods. What does not: the questions
+(`signal_questions`), the fit of a signal (`signal_fit`), the rule (`signal_policies`), intervals (`signal_gains`).
 
 The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone.
 """
@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.prediction_probabilities import SIGNALS
 from dagster_project.core.statistics.resampling import seed_of
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_gains import (
@@ -40,6 +39,7 @@ from dagster_project.core.statistics.signal_questions import (
     Training,
     asked_of,
     counted,
+    needs_confidence,
     needs_measures,
     pair_of,
     scored_splits,
@@ -54,11 +54,10 @@ TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", 
 _COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
 _COSTS_OF_SIGNAL = (
     "signal_tokens_per_1000", "signal_device_seconds_per_1000", "signal_cost_usd_per_1000", "signal_latency_ms"
-)  # fmt: skip
+)  # fmt: skip  # in the order of SIGNAL_COSTS
 _NUMBERS = (
     "accuracy", *(f"accuracy_{name}" for name in FIXED_POLICIES), "share_retrieved", *_COSTS_OF_MIX, *_COSTS_OF_SIGNAL
 )  # fmt: skip
-_BY_NAME = {signal.name: signal for signal in SIGNALS}
 
 Undefined = Mapping[str, str | None]
 
@@ -78,7 +77,7 @@ def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) 
     def compare(group: Sequence[Pair]) -> dict[str, Rows]:
         return _compared(group, training[group[0].key["dataset"]], seed)
 
-    what = "retrieval by predicted correctness: pairs of methods"
+    what = "retrieval by signals: pairs of methods"
     with (
         Progress(log, what, len(pairs)) as progress,
         threadpool_limits(1),
@@ -101,7 +100,7 @@ def _compared(group: Sequence[Pair], training: Training, seed: int) -> dict[str,
         for pair in group:
             found[POLICIES] += _policies(pair, {}, np.empty((0, 0)), undefined)
         return found
-    asked = asked_of(group, [signal for signal in SIGNALS if not undefined[signal.name]])
+    asked = asked_of(group, undefined)
     decided = decisions(asked, is_training.astype(float))
     resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
     for at, pair in enumerate(group):
@@ -135,17 +134,18 @@ def _numbers(
     def chosen(name: str, by: Policy) -> float | None:
         return _mean(np.where(decided[by], columns[f"retrieval{name}"], columns[f"parametric{name}"]), test)
 
-    signal = _BY_NAME.get(policy[0])
-    is_paid = signal is not None and needs_measures(signal)
+    def paid(cost: str) -> float | None:
+        """Of paraphrases and samples, and of a parametric answer that is thrown away: its confidence says retrieve."""
+        found = columns[f"signal_{cost}"] if needs_measures(policy[0]) else 0.0
+        thrown_away = columns[f"parametric_{cost}"] if needs_confidence(policy[0]) else 0.0
+        return _mean(found + np.where(decided[policy], thrown_away, 0.0), test)
+
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
     return {
         "accuracy": chosen("", policy), **accuracies,
         "share_retrieved": _mean(np.broadcast_to(decided[policy], test.shape), test),
         **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
-        **{
-            name: _cost(name, _mean(np.broadcast_to(columns[cost], test.shape), test)) if is_paid else 0.0
-            for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)
-        },
+        **{name: _cost(name, paid(cost)) for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)},
     }  # fmt: skip
 
 

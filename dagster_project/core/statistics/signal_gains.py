@@ -103,7 +103,7 @@ def resampled_accuracies(
 ) -> dict[Policy, Sequence[Values]]:
     """By policy, for each retrieval method, resamples × 2 deals: held-out accuracy minus that of never retrieving."""
     rng = np.random.default_rng(seed)
-    n = len(asked.popularity)
+    n = len(asked.parametric)
     found: dict[Policy, list[list[Values]]] = {}
     size = max(1, _AT_ONCE // (N_PARTS * n))
     for start in range(0, n_resamples, size):

@@ -18,7 +18,8 @@ import numpy as np
 from dagster_project.core.statistics.signal_fit import Features, Values, probabilities
 
 ALL, PER_RELATION = SCOPES = ("all", "per_relation")
-POPULARITY = "popularity"
+NUMBERS = POPULARITY, CONFIDENCE = ("popularity", "confidence")
+"""Signals that are numbers of a question and need no fit."""
 ALWAYS, NEVER, FIXED = FIXED_POLICIES = ("always", "never", "fixed")
 
 Policy = tuple[str, str]
@@ -33,25 +34,25 @@ class Asked:
 
     `relation` is empty if a question has none; its threshold is the one for all. `parametric`: 1 if that answer is
     right. `differences`: for each retrieval method 1 if only its answer is right, -1 if only the parametric one is.
-    `features`: what each predicted signal knows.
+    `numbers`: the values of the signals that need no fit. `features`: what each predicted signal knows.
     """
 
     relation: Values
-    popularity: Values
+    numbers: Mapping[str, Values]
     parametric: Values
     differences: tuple[Values, ...]
     features: Mapping[str, Features]
 
     @property
     def policies(self) -> list[Policy]:
-        return [(signal, scope) for signal in (POPULARITY, *self.features) for scope in SCOPES]
+        return [(signal, scope) for signal in (*self.numbers, *self.features) for scope in SCOPES]
 
 
 def decisions(asked: Asked, weights: Values) -> Decisions:
     """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
     found = _fixed(asked, weights)
     gained = [weights * difference for difference in asked.differences]
-    for signal in (POPULARITY, *asked.features):
+    for signal in (*asked.numbers, *asked.features):
         values = _values(asked, signal, weights)
         limits = thresholds(values, weights > 0, gained)
         found[signal, ALL] = [values < limit[:, None] for limit in limits]
@@ -60,8 +61,8 @@ def decisions(asked: Asked, weights: Values) -> Decisions:
 
 
 def _values(asked: Asked, signal: str, weights: Values) -> Values:
-    if signal == POPULARITY:
-        return np.broadcast_to(asked.popularity, weights.shape)
+    if signal in asked.numbers:
+        return np.broadcast_to(asked.numbers[signal], weights.shape)
     return probabilities(asked.features[signal], asked.parametric, weights)
 
 

@@ -1,11 +1,11 @@
-"""The questions on which popularity and predicted correctness are compared, and what each signal knows of them.
+"""The questions on which popularity, confidence and predicted correctness are compared, and what each signal knows.
 
 What belongs here: reading int_signal_rows, which questions are compared, and why a signal cannot decide. What does not:
 the fit of a signal (`signal_fit`), and what its decisions gain (`adaptive_signals`).
 
-All policies of a pair of methods are compared on the same questions: if at least `LEAST_QUESTIONS` have all features, on
-these; else on those with a popularity above 0, and the signals that need samples and paraphrases have a reason instead
-of numbers.
+All policies of a pair of methods are compared on the same questions, those with a popularity above 0. If at least
+`LEAST_QUESTIONS` of them have paraphrases and samples, only these are compared, else the signals that need them have a
+reason instead of numbers. The same then holds for confidence, that of the parametric answer.
 """
 
 from __future__ import annotations
@@ -17,19 +17,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dagster_project.core.statistics.prediction_design import CERTAINTY, CONSISTENCY
 from dagster_project.core.statistics.prediction_design import POPULARITY as LOG_POPULARITY
-from dagster_project.core.statistics.prediction_design import PREDICTORS
 from dagster_project.core.statistics.prediction_probabilities import LEAST_QUESTIONS, SIGNALS, Signal
 from dagster_project.core.statistics.signal_fit import Features, Values
-from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, relation_rows
+from dagster_project.core.statistics.signal_policies import (
+    CONFIDENCE,
+    NUMBERS,
+    POPULARITY,
+    Asked,
+    relation_rows,
+)
 
 MODEL = ("dataset", "prompt", "model", "parametric_method")
 KEY = (*MODEL, "retrieval_method")
 COSTS = ("device_seconds", "cost_usd", "latency_ms")
-SIGNAL_COSTS = tuple(f"signal_{name}" for name in ("tokens", *COSTS))
+SIGNAL_COSTS = ("tokens", *COSTS)
+LOG_CONFIDENCE = "log(confidence)"
+LEAST_CONFIDENCE = 1e-30
+"""A confidence below it has this one's logarithm."""
+PREDICTED = (*SIGNALS, Signal("popularity_confidence", (LOG_POPULARITY, LOG_CONFIDENCE), True))
+_NEEDED = {signal.name: {*signal.numeric} for signal in PREDICTED}
 _TEXTS = ("question_id", "relation")
 _COLUMNS = (
-    *_TEXTS, "popularity", "parametric", "retrieval", "scons", "cert", *SIGNAL_COSTS,
+    *_TEXTS, "popularity", "confidence", "parametric", "retrieval", "scons", "cert", "parametric_tokens",
+    *(f"signal_{cost}" for cost in SIGNAL_COSTS),
     *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
 )  # fmt: skip
 _LISTS = ", ".join(f"list({one} order by relation, question_id) as {one}" for one in _COLUMNS)
@@ -46,7 +58,7 @@ N_SPLITS = (
     "select dataset, max(split) + 1 as n from intermediate.int_adaptive_splits group by all order by all"
 )
 NO_TEST, TOO_FEW, ONE_OUTCOME = "no test questions", "too few questions", "too few answers of one outcome"
-NO_MEASURES, FEW_MEASURES = "no paraphrases and samples", "too few questions with paraphrases and samples"
+_MEASURES = "paraphrases and samples"
 
 Columns = Mapping[str, Values]
 
@@ -55,8 +67,8 @@ Columns = Mapping[str, Values]
 class Pair:
     """A pair of methods and its compared questions: `columns` in the order of relations; `counts` of those left out.
 
-    `signal_prompt`: the prompt that asked paraphrases and samples. `unmeasured`: the reason why signals that need them
-    are not compared.
+    `signal_prompt`: the prompt that asked paraphrases and samples. `unmeasured`, `unsure`: the reason why signals that
+    need these, or confidence, are not compared.
     """
 
     key: Mapping[str, str]
@@ -64,6 +76,7 @@ class Pair:
     counts: Mapping[str, int]
     signal_prompt: str | None
     unmeasured: str | None
+    unsure: str | None
 
     @property
     def shared(self) -> tuple[Any, ...]:
@@ -92,18 +105,25 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
     columns = {name: np.array(row[name], dtype=None if name in _TEXTS else float) for name in _COLUMNS}
     has_popularity = columns["popularity"] > 0
     is_measured = ~np.isnan(columns["scons"]) & ~np.isnan(columns["cert"])
-    is_whole = has_popularity & is_measured
-    has_measures = int(is_whole.sum()) >= LEAST_QUESTIONS
-    kept = is_whole if has_measures else has_popularity
+    is_sure = ~np.isnan(columns["confidence"])
+    kept, unmeasured = _with(_MEASURES, has_popularity, is_measured)
+    kept, unsure = _with(CONFIDENCE, kept, is_sure)
     counts = {
         "n_questions": len(kept),
         "n_compared": int(kept.sum()),
         "n_zero_popularity": int((~has_popularity).sum()),
         "n_no_measures": int((has_popularity & ~is_measured).sum()),
+        "n_no_confidence": int((has_popularity & ~is_sure).sum()),
     }
-    unmeasured = None if has_measures else FEW_MEASURES if is_measured.any() else NO_MEASURES
     chosen = {name: values[kept] for name, values in columns.items()}
-    return Pair({name: row[name] for name in KEY}, chosen, counts, row["signal_prompt"], unmeasured)
+    return Pair({name: row[name] for name in KEY}, chosen, counts, row["signal_prompt"], unmeasured, unsure)
+
+
+def _with(what: str, kept: Values, is_known: Values) -> tuple[Values, str | None]:
+    """The kept questions for which `what` is known; or, if they are too few, all kept ones and the reason."""
+    if (kept & is_known).sum() >= LEAST_QUESTIONS:
+        return kept & is_known, None
+    return kept, f"too few questions with {what}" if is_known.any() else f"no {what}"
 
 
 def scored_splits(pair: Pair, training: Training) -> Values:
@@ -124,32 +144,43 @@ def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
         reason = TOO_FEW
     elif ((n_right == 0) | (n_right == n)).any():
         reason = ONE_OUTCOME
-    found: dict[str, str | None] = {POPULARITY: nothing}
-    for signal in SIGNALS:
-        found[signal.name] = (needs_measures(signal) and pair.unmeasured) or reason
+    found: dict[str, str | None] = {POPULARITY: nothing, CONFIDENCE: pair.unsure or nothing}
+    for name in _NEEDED:
+        unmeasured = pair.unmeasured if needs_measures(name) else None
+        found[name] = unmeasured or (pair.unsure if needs_confidence(name) else None) or reason
     return found
 
 
-def needs_measures(signal: Signal) -> bool:
+def needs_measures(signal: str) -> bool:
     """Whether the signal is known only after sampling and asking paraphrases."""
-    return set(signal.numeric) != {LOG_POPULARITY}
+    return not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint({CONSISTENCY, CERTAINTY})
 
 
-def asked_of(group: Sequence[Pair], signals: Sequence[Signal]) -> Asked:
-    """The questions that the pairs of a group have in common, with the features of the signals."""
+def needs_confidence(signal: str) -> bool:
+    """Whether the signal is known only after the parametric method has answered."""
+    return signal == CONFIDENCE or LOG_CONFIDENCE in _NEEDED.get(signal, ())
+
+
+def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Asked:
+    """The questions that the pairs of a group have in common, with the signals that are not `undefined`."""
     columns = group[0].columns
-    predictors = np.column_stack([np.log(columns["popularity"]), columns["scons"], columns["cert"]])
+    predictors = {
+        LOG_POPULARITY: np.log(columns["popularity"]), CONSISTENCY: columns["scons"], CERTAINTY: columns["cert"],
+        LOG_CONFIDENCE: np.log(np.maximum(columns["confidence"], LEAST_CONFIDENCE)),
+    }  # fmt: skip
     names, number = np.unique(columns["relation"], return_inverse=True)
     features = {
         signal.name: Features(
-            predictors[:, [PREDICTORS.index(one) for one in signal.numeric]],
+            np.column_stack([predictors[one] for one in signal.numeric]),
             number if signal.has_relation else None,
             len(names) if signal.has_relation else 0,
         )
-        for signal in signals
+        for signal in PREDICTED
+        if not undefined[signal.name]
     }
+    numbers = {name: columns[name] for name in NUMBERS if not undefined[name]}
     differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
-    return Asked(columns["relation"], columns["popularity"], columns["parametric"], differences, features)
+    return Asked(columns["relation"], numbers, columns["parametric"], differences, features)
 
 
 def counted(pair: Pair) -> dict[str, Any]:

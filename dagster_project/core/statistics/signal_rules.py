@@ -1,4 +1,4 @@
-"""The rules by which a router decides by a predicted probability: coefficients, thresholds, and their right answers.
+"""The rules by which a router decides by confidence or a prediction: coefficients, thresholds, and right answers.
 
 What belongs here: lake table adaptive_signal_rules, fitted on all compared questions. What does not: whether a signal
 is worth it, which held-out gains tell (`adaptive_signals`), and the router's file (`core/router`).
@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 
 from dagster_project.core.statistics.prediction_design import PREDICTORS
-from dagster_project.core.statistics.prediction_probabilities import SIGNALS
 from dagster_project.core.statistics.signal_fit import Model, Values, fit_model, probabilities
 from dagster_project.core.statistics.signal_policies import (
     ALL,
+    CONFIDENCE,
     PER_RELATION,
     SCOPES,
     Asked,
     relation_rows,
     thresholds,
 )
-from dagster_project.core.statistics.signal_questions import Pair
+from dagster_project.core.statistics.signal_questions import LOG_CONFIDENCE, PREDICTED, Pair
 
-FEATURES = dict(zip(PREDICTORS, ("popularity", "consistency", "certainty"), strict=True))
-"""What `decide` of a router calls the predictors. Popularity enters by its natural logarithm."""
+FEATURES = dict(
+    zip((*PREDICTORS, LOG_CONFIDENCE), ("popularity", "consistency", "certainty", CONFIDENCE), strict=True)
+)
+"""What `decide` of a router calls the predictors. Popularity and confidence enter by their natural logarithms."""
+_ITSELF = Model(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.empty((0, 2)))
+"""Of confidence as the signal, which is compared with the threshold as it is."""
 
 Row = dict[str, Any]
 
@@ -34,10 +38,15 @@ Row = dict[str, Any]
 def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
     """One row per signal, scope and relation, and one for relation `all`. `at`: the pair's place in `asked`."""
     ones = np.ones((1, len(asked.parametric)))
-    predictors = {signal.name: [FEATURES[one] for one in signal.numeric] for signal in SIGNALS}
-    for signal, features in asked.features.items():
-        values = probabilities(features, asked.parametric, ones)
-        model = fit_model(features, asked.parametric)
+    predictors = {signal.name: [FEATURES[one] for one in signal.numeric] for signal in PREDICTED}
+    predictors[CONFIDENCE] = [CONFIDENCE]
+    fitted = {
+        signal: (probabilities(features, asked.parametric, ones), fit_model(features, asked.parametric))
+        for signal, features in asked.features.items()
+    }
+    if CONFIDENCE in asked.numbers:
+        fitted[CONFIDENCE] = (asked.numbers[CONFIDENCE][None], _ITSELF)
+    for signal, (values, model) in fitted.items():
         limits = _limits(asked, values, asked.differences[at])
         for scope, (relation, rows) in itertools.product(SCOPES, _relations(asked)):
             limit = limits[relation if scope == PER_RELATION else ALL]
@@ -68,7 +77,7 @@ def _limits(asked: Asked, values: Values, difference: Values) -> dict[str, float
 
 def _coefficients(model: Model, asked: Asked, signal: str, rows: slice) -> Values:
     """Intercept and slopes; those in common for relation `all`, which is for questions without a known relation."""
-    group = asked.features[signal].group
+    group = asked.features[signal].group if signal in asked.features else None
     if group is None or rows == slice(0, len(asked.relation)):
         return model.common
     return np.asarray(model.common + model.own[group[rows.start]])

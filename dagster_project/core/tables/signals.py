@@ -1,4 +1,4 @@
-"""Lake tables of retrieval by predicted correctness (SPEC §7): what each signal decides, gains and costs."""
+"""Lake tables of signals beside popularity (SPEC §7, §11): what each decides, gains and costs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _POLICY = (
     column(
         "signal",
         pa.string(),
-        "what decides: popularity (its value), or the predicted probability that the parametric answer is right, from"
-        " popularity_relation (log popularity, relation), consistency (scons, cert), or all of these",
+        "what decides: popularity (its value), confidence (of the parametric answer), or the predicted probability that"
+        " the parametric answer is right, from popularity_relation (log popularity, relation), popularity_confidence"
+        " (these and log confidence), consistency (scons, cert), or all (log popularity, relation, scons, cert)",
     ),
     SCOPE,
 )
@@ -44,8 +45,9 @@ _OF_MIX = (
     "per 1,000 questions, of the answers that the policy chooses; null unless known for every test question"
 )
 _OF_SIGNAL = (
-    "per 1,000 questions, of the paraphrases and samples that the signal needs beside the answer; 0 if it needs none;"
-    " null unless known for every test question"
+    "per 1,000 questions, of what the signal needs beside the answer: paraphrases and samples, or for its confidence"
+    " the parametric answer to a question that is then retrieved for; 0 if it needs none; null unless known for every"
+    " test question"
 )
 
 SIGNAL_TABLES = (
@@ -115,6 +117,10 @@ SIGNAL_TABLES = (
                 "questions with popularity above 0 without scons or cert; they are left out if at least 50 have both",
             ),
             _count(
+                "n_no_confidence",
+                "questions with popularity above 0 without confidence; they are left out if at least 50 others have it",
+            ),
+            _count(
                 "n_one_outcome",
                 "relations of n_compared whose parametric answers are all right or all wrong; the penalty of the"
                 " regression keeps their coefficients finite",
@@ -140,8 +146,9 @@ SIGNAL_TABLES = (
             _number(
                 "signal_latency_ms",
                 "milliseconds that one user waits for the paraphrases and samples of a question if they are asked one"
-                " after the other, each for the median time of a closed-book answer with their prompt; mean over the test"
-                " questions; 0 if the signal needs none; null if the prompt was not timed",
+                " after the other, each for the median time of a closed-book answer with their prompt, or for the"
+                " parametric answer whose confidence says retrieve; mean over the test questions; 0 if the signal needs"
+                " none; null if the prompt was not timed",
             ),
             column(
                 "undefined", pa.string(), "reason why the signal cannot decide; null if it can", null=True
@@ -196,7 +203,7 @@ SIGNAL_TABLES = (
                 "predictor_names",
                 TEXTS,
                 "what the probability is predicted from: popularity (by its natural logarithm), consistency (scons),"
-                " certainty (cert)",
+                " certainty (cert), confidence (by its natural logarithm, unless it is the signal)",
             ),
             column("predictor_means", _NUMBERS, "mean of each predictor, which standardisation subtracts"),
             column(
@@ -207,12 +214,12 @@ SIGNAL_TABLES = (
             column(
                 "rule_coefficients",
                 _NUMBERS,
-                "coefficients of the logit: the intercept, then one per predictor",
+                "coefficients of the logit, or of the signal confidence: the intercept, then one per predictor",
             ),
             column(
                 "threshold_probability",
                 pa.float64(),
-                "a passage is retrieved below this predicted probability; infinity = always",
+                "a passage is retrieved below this predicted probability or confidence; infinity = always",
             ),
             *(
                 _count(f"n_{side}{name}", f"compared questions {place} the threshold{what}")

@@ -147,12 +147,12 @@ def _cut(content: bytes) -> bytes:
             "does not fit its checksum",
         ),
         (
-            lambda content: content.replace(b'"version": 2', b'"version": 1'),
-            "has version 1 of format longtail-router; this program reads version 2",
+            lambda content: content.replace(b'"version": 3', b'"version": 1'),
+            "has version 1 of format longtail-router; this program reads version 2 and 3",
         ),
         (
             lambda content: _resealed(content, signal="predicted"),
-            "decides by 'predicted'; this program decides by popularity, popularity_relation, consistency, all",
+            "decides by 'predicted'; this program decides by popularity, confidence, popularity_relation,",
         ),
         (lambda content: _resealed(content, rules={}), "lacks 'all'"),
     ],

@@ -70,6 +70,7 @@ def pair_row(asked: Sequence[Row]) -> dict[str, Any]:
         "retrieval": [float(row["from_passage"] == "right") for row in asked],
         "scons": [alike([row["own"], *row["wordings"]]) for row in asked],
         "cert": [alike(row["samples"]) for row in asked],
+        **{name: [None] * len(asked) for name in ("confidence", "parametric_tokens")},
     }  # fmt: skip
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
-from dagster_project.core.router import Router, RouterError
+from dagster_project.core.router import Router, RouterError, load_router
+from dagster_project.core.router.decisions import FORMAT
 from dagster_project.core.router.documents import documents
 from dagster_project.core.router.predicted_rules import prediction_fields
+from dagster_project.core.router.sealed import sealed
 
 NEEDED = "not predicted, which needs popularity, consistency, certainty: "
 
@@ -106,8 +109,81 @@ def test_what_is_no_cosine_is_refused(router: Router, name: str, value: float) -
         router.decide(5, "composer", **{"consistency": 0.5, "certainty": 0.5, name: value})
 
 
+@pytest.mark.parametrize("value", [math.nan, 1.0000001, -0.1, math.inf, True, "0.5"])
+def test_what_is_no_probability_is_refused(routers: dict[str, Router], value: Any) -> None:
+    for router in routers.values():
+        with pytest.raises(
+            RouterError, match="confidence must be a probability between 0 and 1, or None"
+        ) as error:
+            router.decide(5, "composer", confidence=value)
+        assert "\n" not in str(error.value)
+
+
+def test_confidence_itself_is_compared_with_its_threshold(tmp_path: Path) -> None:
+    router = by_confidence(tmp_path, ["confidence"], [0.0], [1.0], [0.0, 1.0], signal="confidence")
+    assert (router.signal, router.features) == ("confidence", ("confidence", "relation"))
+    assert router.document["prediction"]["why"].startswith(
+        "confidence is surely better than what needs no prediction"
+    )
+    assert router.decide(confidence=0.49, relation="composer").retrieve
+    found = router.decide(confidence=0.5, relation="composer")
+    assert (found.retrieve, found.n) == (False, 4)
+    assert found.why == "confidence is not below 0.5, the threshold for relation composer"
+    unsure = router.decide(3.9, "composer")
+    assert unsure.why == "confidence is unknown: popularity is below 4, the threshold for relation composer"
+
+
+def test_a_prediction_takes_the_logarithms_of_popularity_and_confidence(tmp_path: Path) -> None:
+    predictors = ["popularity", "confidence"]
+    router = by_confidence(
+        tmp_path, predictors, [1.0, -2.0], [2.0, 0.5], [0.25, 1.0, 3.0], signal="popularity_confidence"
+    )
+    assert router.features == ("popularity", "confidence", "relation")
+    for popularity, confidence in ((3.0, 0.2), (9.0, 0.1), (0.5, 0.3), (40.0, 0.01), (2.0, 0.125)):
+        logit = 0.25 + (math.log(popularity) - 1) / 2 + 3 * (math.log(confidence) + 2) / 0.5
+        assert router.decide(popularity, "composer", confidence=confidence).retrieve == (logit < 0)
+    assert router.decide(1e300, "composer", confidence=0.0).retrieve == (
+        0.25 + (math.log(1e300) - 1) / 2 + 6 * (math.log(1e-30) + 2) < 0
+    )
+    assert router.decide(3, "composer").why.startswith(
+        "not predicted, which needs popularity, confidence: popularity is"
+    )
+
+
+def by_confidence(
+    folder: Path,
+    predictors: list[str],
+    means: list[float],
+    deviations: list[float],
+    coefficients: list[float],
+    signal: str,
+) -> Router:
+    """The router of `bm25` if `signal` is surely better than all others, with thresholds per relation."""
+    marts = marts_of(folder, predicts=True)
+    (pair,) = marts.signals
+    policy = {"signal": signal, "threshold_scope": "per_relation"}
+    changed = {"predictor_names": predictors, "predictor_means": means, "predictor_deviations": deviations,
+               "rule_coefficients": coefficients, "threshold_probability": 0.5}  # fmt: skip
+    rules = [{**row, **policy, **changed} for row in marts.signal_rules[pair]]
+    best = [{**marts.signals[pair][0], **policy, "accuracy": 0.99}]
+    changed_marts = replace(marts, signals={pair: best}, signal_rules={pair: rules})
+    return routers_of(changed_marts, folder / "routers")[BM25]
+
+
+def test_a_file_of_the_version_before_is_read(routers: dict[str, Router], tmp_path: Path) -> None:
+    fields = {
+        name: value
+        for name, value in routers[BM25].document.items()
+        if name not in ("format", "version", "sha256")
+    }
+    (tmp_path / "old.json").write_bytes(sealed(FORMAT, 2, fields))
+    old = load_router(tmp_path / "old.json")
+    for asked in ((3, "composer", 0.1, 0.2), (3, "composer"), (None, None)):
+        assert old.decide(*asked) == routers[BM25].decide(*asked)
+
+
 def test_a_router_by_popularity_ignores_the_measures(routers: dict[str, Router]) -> None:
-    assert routers[DENSE].decide(3, "composer", 0.1, 0.2) == routers[DENSE].decide(3, "composer")
+    assert routers[DENSE].decide(3, "composer", 0.1, 0.2, 0.3) == routers[DENSE].decide(3, "composer")
 
 
 def test_of_equally_accurate_signals_the_cheaper_and_simpler_one_is_chosen(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def questions(n: int = 240, seed: int = 3) -> Row:
         "retrieval": (rng.random(n) < 2 / 3).astype(float),
         "scons": scons,
         "cert": rng.random(n),
+        "confidence": rng.random(n),
+        "parametric_tokens": np.full(n, 30.0),
         "signal_tokens": np.full(n, 100.0),
         "signal_device_seconds": np.full(n, 0.5),
         "signal_cost_usd": np.full(n, 0.25),
@@ -74,14 +76,56 @@ def test_a_signals_paraphrases_and_samples_are_paid_and_popularity_is_free() -> 
     policies, _ = compared(questions())
     for (_, signal, _), row in policies.items():
         paid = signal in ("consistency", "all")
-        assert row["signal_tokens_per_1000"] == (100_000 if paid else 0)
-        assert row["signal_device_seconds_per_1000"] == (500 if paid else 0)
-        assert row["signal_cost_usd_per_1000"] == (250 if paid else 0)
-        assert row["signal_latency_ms"] == pytest.approx(900 if paid else 0)
+        # Confidence costs memory's answer, also to each question that is then retrieved for.
+        thrown_away = row["share_retrieved"] if "confidence" in signal else 0
+        assert row["signal_tokens_per_1000"] == pytest.approx(100_000 if paid else 30_000 * thrown_away)
+        assert row["signal_device_seconds_per_1000"] == pytest.approx(500 if paid else 1_000 * thrown_away)
+        assert row["signal_cost_usd_per_1000"] == pytest.approx(250 if paid else 500 * thrown_away)
+        assert row["signal_latency_ms"] == pytest.approx(900 if paid else 50 * thrown_away)
         assert row["answer_latency_ms"] == pytest.approx(50 + 30 * row["share_retrieved"])
         # Retrieved questions take 3 seconds, the others 1. The price of retrieval is unknown.
         assert row["device_seconds_per_1000"] == pytest.approx(1_000 * (1 + 2 * row["share_retrieved"]))
         assert row["cost_usd_per_1000"] is None
+
+
+def test_confidence_that_decides_gains_as_thresholds_on_popularity_do() -> None:
+    """Confidence in the place of popularity has popularity's numbers; its logarithm joins a prediction."""
+    row = questions()
+    row["confidence"] = [one / 1_000 for one in row["popularity"]]
+    policies, gains = compared(row)
+    for scope in ("all", "per_relation"):
+        by_popularity, by_confidence = (
+            policies["bm25", name, scope] for name in ("popularity", "confidence")
+        )
+        for name in ("accuracy", "share_retrieved", "device_seconds_per_1000", "answer_latency_ms"):
+            assert by_confidence[name] == by_popularity[name]
+        same = gains["bm25", "confidence", scope, f"popularity_{scope}"]
+        assert (same["gain"], same["undefined"]) == (0, "too few questions decide it")
+        assert (
+            gains["bm25", "confidence", scope, "never"]["gain"]
+            == gains["bm25", "popularity", scope, "never"]["gain"]
+        )
+    told = questions()
+    told["confidence"] = told["scons"]
+    policies, gains = compared(told)
+    for signal in ("confidence", "popularity_confidence"):
+        assert interval(gains["bm25", signal, "all", "fixed"])[0] > 0.05
+        assert interval(gains["bm25", signal, "all", "popularity_all"])[0] > 0.05
+
+
+def test_questions_without_confidence_are_left_out_and_counted() -> None:
+    row = questions(120)
+    row["confidence"][:9] = [np.nan] * 9
+    row["confidence"][9] = 0.0  # has the logarithm of the least confidence
+    policies, _ = compared(row)
+    assert {(found["n_compared"], found["n_no_confidence"]) for found in policies.values()} == {(111, 9)}
+    for known, reason in ((49, "too few questions with confidence"), (0, "no confidence")):
+        row["confidence"] = [0.5] * known + [np.nan] * (120 - known)
+        policies, gains = compared(row)
+        assert policies["bm25", "confidence", "per_relation"]["undefined"] == reason
+        assert policies["bm25", "popularity_confidence", "all"]["undefined"] == reason
+        assert policies["bm25", "all", "all"]["n_compared"] == 120
+        assert not any("confidence" in signal for _, signal, *_ in gains)
 
 
 def test_held_out_answers_do_not_change_the_signal_that_decides_about_them() -> None:
@@ -123,7 +167,9 @@ def test_without_measures_the_signals_that_need_them_have_a_reason_and_popularit
         assert found["undefined"] == ("no paraphrases and samples" if needs else None)
         assert (found["accuracy"] is None) == needs
         assert (found["n_compared"], found["n_no_measures"]) == (120, 120)
-    assert {signal for _, signal, *_ in gains} == {"popularity", "popularity_relation"}
+    assert {signal for _, signal, *_ in gains} == {
+        *("popularity", "confidence", "popularity_relation", "popularity_confidence")
+    }
 
 
 def test_all_policies_of_a_pair_are_compared_on_the_questions_with_all_features() -> None:
@@ -159,6 +205,7 @@ def test_few_questions_have_popularity_alone_and_no_test_question_has_no_numbers
     assert policies["bm25", "popularity", "all"]["undefined"] is None
     assert policies["bm25", "all", "all"]["undefined"] == "too few questions with paraphrases and samples"
     assert {signal for _, signal, *_ in gains} == {"popularity"}
+    assert policies["bm25", "confidence", "all"]["undefined"] == "too few questions with confidence"
     policies, gains = compared(questions(120), training_share=1.0)
     assert {row["undefined"] for row in policies.values()} == {"no test questions"}
     assert not gains
@@ -170,15 +217,16 @@ def test_the_rules_of_a_router_divide_the_questions_as_the_signal_does() -> None
         (rule["signal"], rule["threshold_scope"], rule["relation"]): rule
         for rule in written(row)["adaptive_signal_rules"]
     }
-    assert len(found) == 3 * 2 * 3
+    assert len(found) == 5 * 2 * 3
     given = {
         name: np.array(row[name])
-        for name in ("relation", "popularity", "scons", "cert", "parametric", "retrieval")
+        for name in ("relation", "popularity", "scons", "cert", "confidence", "parametric", "retrieval")
     }
     values = {
         "popularity": np.log(given["popularity"]),
         "consistency": given["scons"],
         "certainty": given["cert"],
+        "confidence": np.log(given["confidence"]),
     }
     of_a = given["relation"] == "a"
     for (signal, scope, relation), rule in found.items():
@@ -198,6 +246,9 @@ def test_the_rules_of_a_router_divide_the_questions_as_the_signal_does() -> None
         ):
             logit += slope * (values[name][of_a] - mean) / deviation
         is_below = 1 / (1 + np.exp(-logit)) < rule["threshold_probability"] - 1e-9
+        if signal == "confidence":
+            assert (rule["rule_coefficients"], rule["predictor_names"]) == ([0.0, 1.0], ["confidence"])
+            is_below = given["confidence"][of_a] < rule["threshold_probability"]
         assert is_below.sum() == rule["n_below"], (signal, scope)
         assert given["retrieval"][of_a][is_below].sum() == rule["n_below_with"]
         assert given["parametric"][of_a][~is_below].sum() == rule["n_above_without"]

@@ -94,7 +94,9 @@ def test_a_gain_without_an_interval_has_a_reason(
 def test_each_resample_is_scored_on_what_it_was_not_fitted_on() -> None:
     """Retrieval is always right and memory never, so every policy that has seen one question retrieves always."""
     n = 30
-    asked = Asked(np.full(n, "a"), np.arange(n) + 1.0, np.zeros(n), (np.ones(n), -np.ones(n)), {})
+    asked = Asked(
+        np.full(n, "a"), {POPULARITY: np.arange(n) + 1.0}, np.zeros(n), (np.ones(n), -np.ones(n)), {}
+    )
     found = resampled_accuracies(asked, seed=1, n_resamples=7)
     for policy in ((ALWAYS, ALL), (FIXED, ALL), (POPULARITY, ALL)):
         assert (found[policy][0] == 1).all(), policy
@@ -115,7 +117,9 @@ def test_the_true_accuracy_of_a_simulated_world_is_the_mean_over_its_population(
     assert found[ALWAYS, ALL] == pytest.approx(np.full(3, gained.mean()))
     assert (found[NEVER, ALL] == 0).all()
     (limits,) = thresholds(
-        np.broadcast_to(asked.popularity, training.shape), training, [training * asked.differences[0]]
+        np.broadcast_to(asked.numbers[POPULARITY], training.shape),
+        training,
+        [training * asked.differences[0]],
     )
     popularity = np.exp(world.predictors[:, 0])
     assert found[POPULARITY, ALL] == pytest.approx([(gained * (popularity < one)).mean() for one in limits])

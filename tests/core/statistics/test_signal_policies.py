@@ -25,7 +25,7 @@ Values = npt.NDArray[Any]
 
 def asked(relation: list[str], popularity: list[float], *differences: list[int]) -> Asked:
     return Asked(
-        np.array(relation), np.array(popularity, dtype=float), np.zeros(len(relation)),
+        np.array(relation), {POPULARITY: np.array(popularity, dtype=float)}, np.zeros(len(relation)),
         tuple(np.array(difference, dtype=float) for difference in differences), {},
     )  # fmt: skip
 
@@ -69,7 +69,9 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     training = rng.random((40, n)) < 0.7
     training[:, names == "c"] = False
     training[0] = False
-    questions = Asked(names, popularity, parametric, tuple(r - parametric for r in retrievals), {})
+    questions = Asked(
+        names, {POPULARITY: popularity}, parametric, tuple(r - parametric for r in retrievals), {}
+    )
     found = decisions(questions, training.astype(float))
     edges = {name: np.array([popularity.min(), np.inf]) for name in ("a", "b", "c", "all")}
     for at, retrieval in enumerate(retrievals):

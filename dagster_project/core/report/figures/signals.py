@@ -16,20 +16,22 @@ from dagster_project.core.report.marks import (
     value_x,
 )
 
-_SIGNALS = ["popularity", "popularity_relation", "consistency", "all"]
+_SIGNALS = ["popularity", "confidence", "popularity_relation", "popularity_confidence", "consistency", "all"]
 _OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_relation"
 
 SIGNALS = Figure(
     key="adaptive_signals",
     section="adaptive",
-    title="Popularity, prediction, or both?",
+    title="Popularity, confidence, prediction, or both?",
     shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
-    "its threshold. `popularity` is the signal of the figures above. The others predict whether the answer from memory "
-    "is right: from popularity and relation, from the consistency of the model's answers to paraphrases and samples, or "
-    "from `all` of these. All are fitted on the same training questions and scored on the same held-out ones. Bars are "
+    "its threshold. `popularity` is the signal of the figures above, `confidence` the mean probability of the tokens of "
+    "the answer from memory. The others predict whether this answer is right: from popularity and relation, from these "
+    "and confidence, from the consistency of the model's answers to paraphrases and samples, or from these, popularity "
+    "and relation (`all`). All are fitted on the same training questions and scored on the same held-out ones. Bars are "
     "95 % intervals from a paired bootstrap over questions. The table has the gain over thresholds on popularity, and "
-    "the costs: paraphrases and samples are answered before each decision, and count.",
-    source="PopQA-TP; SPEC §7, retrieval by prediction",
+    "the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its confidence, "
+    "the question from memory.",
+    source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
     tables=("fct_adaptive_signals",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
     accuracy, gain, gain_ci_low, gain_ci_high, share_retrieved, {_OVER_ALL}, {_OVER_ALL}_ci_low, {_OVER_ALL}_ci_high,

@@ -21,6 +21,8 @@ final as (
         answer_pairs.parametric_correct::integer as parametric,
         answer_pairs.retrieval_correct::integer as retrieval,
         answer_pairs.n_reused,
+        answer_pairs.parametric_confidence as confidence,
+        answer_pairs.parametric_tokens,
         answer_pairs.parametric_device_seconds,
         answer_pairs.retrieval_device_seconds,
         answer_pairs.parametric_cost_usd,

@@ -21,6 +21,7 @@ costed as (
     select
         answers.*,
         methods.is_parametric,
+        costs.prompt_tokens + costs.new_tokens as total_tokens,
         costs.device_seconds as total_device_seconds,
         costs.cost_usd as total_cost_usd
     from answers
@@ -59,6 +60,8 @@ final as (
         coalesce(retrieval.has_answer, false) as has_answer,
         coalesce(retrieval.first_has_answer, false) as first_has_answer,
         parametric.is_reused::integer + retrieval.is_reused::integer as n_reused,
+        exp(parametric.sum_log_probability / parametric.confidence_tokens) as parametric_confidence,
+        parametric.total_tokens as parametric_tokens,
         parametric.total_device_seconds as parametric_device_seconds,
         retrieval.total_device_seconds as retrieval_device_seconds,
         parametric.total_cost_usd as parametric_cost_usd,

@@ -19,7 +19,7 @@ final as (
         gains.model,
         gains.parametric_method,
         gains.retrieval_method,
-        if(gains.signal = 'popularity', 'exact', 'predicted') as search,
+        if(gains.signal in ('popularity', 'confidence'), 'exact', 'predicted') as search,
         gains.signal,
         gains.threshold_scope,
         gains.baseline,

@@ -2,6 +2,7 @@
     'gain': 'fixed', 'gain_over_popularity_all': 'popularity_all',
     'gain_over_popularity_per_relation': 'popularity_per_relation',
 } -%}
+{%- set signals = ['popularity', 'confidence', 'popularity_relation', 'popularity_confidence', 'consistency', 'all'] -%}
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
 with policies as (
 
@@ -32,12 +33,11 @@ expected as (
         {{ pair | join(', ') }},
         method_pairs.n_questions,
         method_pairs.n_missing_popularity,
-        if(signals.signal = 'popularity', 'exact', 'predicted') as search,
+        if(signals.signal in ('popularity', 'confidence'), 'exact', 'predicted') as search,
         signals.signal,
         scopes.threshold_scope
     from {{ ref('int_method_pairs') }} as method_pairs
-    cross join
-        (values ('popularity'), ('popularity_relation'), ('consistency'), ('all')) as signals (signal)
+    cross join (select unnest({{ signals }}) as signal) as signals
     cross join (values ('per_relation'), ('all')) as scopes (threshold_scope)
 
 ),
@@ -55,17 +55,15 @@ final as (
         policies.device_seconds_per_1000 + policies.signal_device_seconds_per_1000 as device_seconds_per_1000,
         policies.cost_usd_per_1000 + policies.signal_cost_usd_per_1000 as cost_usd_per_1000,
         policies.answer_latency_ms + policies.signal_latency_ms as single_latency_ms_adaptive,
-        if(
-            expected.search = 'predicted',
-            coalesce(
+        case
+            when expected.signal != 'popularity' then coalesce(
                 {%- for name in baselines %}
                 {% if not loop.first %}and {% endif %}gains.{{ name }}_ci_low > 0
                 and gains.{{ name }}_ci_undefined is null
                 {%- endfor %},
                 false
-            ),
-            null
-        ) as is_surely_better,
+            )
+        end as is_surely_better,
         case
             when expected.n_questions = 0 then 'no questions with popularity'
             when policies.n_questions is null then 'not compared'

@@ -19,6 +19,7 @@ final as (
         n_compared,
         n_zero_popularity,
         n_no_measures,
+        n_no_confidence,
         n_one_outcome,
         n_splits,
         accuracy,
