@@ -1,11 +1,12 @@
-{#- Shared by staging models: they read only what the study declares, and all generations have the same columns. -#}
+{#- Staging models read only what the study declares. All generations have the same columns. -#}
 
 {#- True for rows of a lake table whose `columns` the study declares. A prompt counts only if its `generations` contain this one. -#}
 {% macro is_declared(columns, generations=none) -%}
     {%- for column in columns %}
     {%- set declared = 'method' if column == 'retriever' else column %}
+    {%- set model = 'sweep_settings' if column == 'tuned_model' else declared ~ 's' %}
     {{ 'and ' if not loop.first }}{{ column }} in (
-        select {{ declared }} from {{ ref('stg_study__' ~ declared ~ 's') }}
+        select {{ declared }} from {{ ref('stg_study__' ~ model) }}
         {%- if column == 'prompt' and generations %} where list_contains(generations, '{{ generations }}'){% endif %}
         {%- if declared == 'method' %} where asks_questions{% endif %}
     )
@@ -37,27 +38,20 @@
 {%- endmacro %}
 
 {#-
-  The time and cost of a generation, and what computed it (ACCOUNTS in core/tables/generation.py). `attributed` reduces
-  time and cost to this row's part of the work that it shares with rows of other partitions (column share_of_work). The
-  time of a request to a service is never divided.
+  The time and cost of a generation, and what computed it (ACCOUNTS in core/tables/generation.py). Time and cost are
+  reduced to this row's part of the work that it shares with rows of other partitions (column share_of_work). The time of
+  a request to a service is never divided.
 -#}
-{% macro account_columns(attributed=false) -%}
+{% macro account_columns() -%}
     prompt_hash,
     prompt_tokens,
     shared_tokens,
     new_tokens,
     n_truncated_tokens,
-    {% if attributed -%}
     latency_ms * if(device_seconds is null, 1, share_of_work) as latency_ms,
     batch_size,
     device_seconds * share_of_work as device_seconds,
     cost_usd * share_of_work as cost_usd,
-    {%- else -%}
-    latency_ms,
-    batch_size,
-    device_seconds,
-    cost_usd,
-    {%- endif %}
     engine,
     revision,
     dtype,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import duckdb
 
+from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
+from dagster_project.core.tables import TABLES
 
 DECLARED = {
     "datasets": "select 'd' as dataset",
@@ -73,3 +76,20 @@ def test_a_row_with_one_key_that_the_study_does_not_declare_is_left_out(unanswer
             connection.execute(sql.replace(source, f"lake.{name}"))
             shown[name] = connection.sql(f"select count(*) from staging.{name}").fetchone()
     assert {name: n for name, n in shown.items() if n != (1,)} == {}
+
+
+def test_a_file_of_an_earlier_version_has_the_columns_of_today(unanswered: Study, tmp_path: Path) -> None:
+    Lake(tmp_path).ensure_schemas()
+    old = tmp_path / "models" / "old.parquet"
+    duckdb.sql(f"copy (select 'm' as model, 1.5 as removed_since) to '{old}'")
+    with duckdb.connect(str(unanswered.home.build_warehouse), read_only=True) as build:
+        (view,) = build.execute(
+            "select sql from duckdb_views() where view_name = 'stg_study__models'"
+        ).fetchone()
+    with duckdb.connect() as connection:
+        connection.execute("attach ':memory:' as warehouse; use warehouse; create schema staging")
+        connection.execute(re.sub(r"'/.*/models/", f"'{tmp_path}/models/", view))
+        shown = connection.sql("from staging.stg_study__models")
+        row = dict(zip(shown.columns, shown.fetchone(), strict=True))
+    assert [*row] == TABLES["models"].schema.names
+    assert (row["model"], row["n_parameters"]) == ("m", None)

@@ -23,11 +23,12 @@ DOCS_FILE = _STAGING / "_lake__docs.md"
 NOT_READ = frozenset({"passages"})
 """Lake tables that may be too large for dbt: it reads cited_passages, the passages that a retriever found."""
 
-# The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled.
+# The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled. The columns
+# are named, because a file of an earlier version may have others.
 _LOCATION = (
-    "read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
+    "(select {selected} from read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
     " | replace(\"'\", \"''\") | replace('{', '{' * 2) | replace('}', '}' * 2) }}"
-    "/{name}/*.parquet', union_by_name=true)"
+    "/{name}/*.parquet', union_by_name=true))"
 )
 _HEAD = """\
 # Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.
@@ -101,22 +102,20 @@ def write_sources() -> None:
 
 
 def _table(table: Table) -> str:
+    selected = ", ".join(_quoted(column.name) for column in table.columns)
     lines = [
         f"      - name: {table.name}",
         f"        description: {_quoted(table.grain)}",
-        f"        config: {{meta: {{dagster: {{asset_key: [lake, {table.name}]}}}}}}",
+        f"        config: {{meta: {{dagster: {{asset_key: [lake, {table.name}]}}, selected: '{selected}'}}}}",
         "        columns:",
-        *(line for column in table.columns for line in _column(column)),
+        *map(_column, table.columns),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _column(column: Column) -> list[str]:
-    return [
-        f"          - name: {column.name}",
-        f"            data_type: {duckdb_type(column.type)}",
-        f"            description: {_quoted(column.description)}",
-    ]
+def _column(column: Column) -> str:
+    type_, text = duckdb_type(column.type), _quoted(column.description)
+    return f"          - {{name: {column.name}, data_type: {_quoted(type_)}, description: {text}}}"
 
 
 def _quoted(text: str) -> str:

@@ -28,7 +28,7 @@ final as (
         demonstration_ids,
         demonstration_passage_ids,
         single_latency_ms,
-        {{ account_columns(attributed=true) }}
+        {{ account_columns() }}
     from answers
 
 )

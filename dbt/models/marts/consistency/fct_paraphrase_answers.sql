@@ -19,7 +19,7 @@ final as (
         {{ scored_columns() }},
         {{ confidence_columns() }},
         single_latency_ms,
-        {{ account_columns(attributed=true) }}
+        {{ account_columns() }}
     from answers
 
 )

@@ -30,7 +30,7 @@ final as (
         margin,
         confidence,
         has_fitting_article,
-        {{ account_columns(attributed=true) }}
+        {{ account_columns() }}
     from answers
 
 )

@@ -27,7 +27,7 @@ final as (
         span_starts,
         span_ends,
         quotes,
-        {{ account_columns(attributed=true) }}
+        {{ account_columns() }}
     from generations
 
 )

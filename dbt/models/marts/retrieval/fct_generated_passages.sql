@@ -22,7 +22,7 @@ final as (
         generated_passages.has_answer,
         generated_passages.has_answer_popqa,
         generated_passages.raw_text,
-        {{ account_columns(attributed=true) }}
+        {{ account_columns() }}
     from generated_passages
     left join questions
         on

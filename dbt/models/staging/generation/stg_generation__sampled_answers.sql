@@ -1,34 +1,14 @@
-with source as (
-
-    select * from {{ source('lake', 'sampled_answers') }}
-    where {{ is_declared(['dataset', 'model', 'prompt'], generations='samples') }}
-
-),
-
-prompts as (
-
-    select
-        prompt,
-        n_samples,
-        temperature
-    from {{ ref('stg_study__prompts') }}
-
-),
-
 -- Samples from a time when the study asked for more samples or another temperature do not belong to this study.
-final as (
-
-    select
-        source.*,
-        {{ generation_key() }} as generation_key,
-        prompts.n_samples
-    from source
-    inner join prompts
-        on
-            source.prompt = prompts.prompt
-            and source.temperature = prompts.temperature
-            and source.sample < prompts.n_samples
-
-)
-
-select * from final
+select
+    sampled_answers.*,
+    {{ generation_key() }} as generation_key,
+    prompts.n_samples
+from {{ source('lake', 'sampled_answers') }} as sampled_answers
+inner join {{ ref('stg_study__prompts') }} as prompts
+    on
+        sampled_answers.prompt = prompts.prompt
+        and sampled_answers.temperature = prompts.temperature
+        and sampled_answers.sample < prompts.n_samples
+where
+    {{ is_declared(['dataset', 'model']) }}
+    and list_contains(prompts.generations, 'samples')
