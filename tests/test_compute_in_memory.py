@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from dagster_project.core.generation.engine.items import Generate
+from dagster_project.core.generation.engine.job import Job
+from dagster_project.core.generation.engine.partition import generate_rows
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.prompts.build import Passage as ReadPassage
+from dagster_project.core.generation.prompts.build import Question
+from dagster_project.core.generation.tasks.answers import Answers, plan_answers
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import Context, Query, Results, load_retriever
 from dagster_project.core.retrieval.retrieve import find_passages
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 from dagster_project.core.storage.lake import Computed, Streamed
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.prompts import Prompt
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}
@@ -66,3 +76,40 @@ def test_retrieved_passages() -> None:
     assert hybrid.notes == {
         "recall_at_1": 0.0, "recall_at_2": 1 / 3, "n_questions": 3, "n_without_passage": 1
     }  # fmt: skip
+
+
+class Kept(dict[bytes, Any]):
+    """A row cache in memory."""
+
+    def find(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
+        return {key: self[key] for key in keys if key in self}
+
+    def store(self, rows: Mapping[bytes, Any]) -> Mapping[bytes, Any]:
+        self.update(rows)
+        return rows
+
+
+def answered(cache: Kept) -> Computed:
+    model = Model("tiny", "fake:passage", backend="fake")
+    questions = [Question(key, None, f"Capital of {key}?", golds[0], golds) for key, golds in GOLDS.items()]
+    passages = {"d": {key: ReadPassage("p1", "Amaurot") for key in list(GOLDS)[:2]}}
+    plan = plan_answers(model, [Prompt("zero")], Generate(15), {"d": questions}, passages, seed=0)
+    with ModelSession(LOG) as session:
+        job = Job(model, cache, session, "origin", "tiny", LOG)
+        return generate_rows(
+            Answers(), plan, job, 0, {"method": "oracle", "run_id": "r", "code_version": "c"}
+        )
+
+
+def test_answers() -> None:
+    cache = Kept()
+    first = answered(cache)
+    columns = ("question_id", "method", "passage_id", "prediction", "is_correct")
+    assert [tuple(row[name] for name in columns) for row in rows_of(first)] == [
+        ("Q1-P36", "oracle", "p1", " Amaurot", True),
+        ("Q2-P36", "oracle", "p1", " Amaurot", False),
+    ]
+    assert (first.notes["accuracy"], first.notes["without_passage"], first.notes["computed"]) == (0.5, 1, 2)
+    again = answered(cache)
+    assert (again.notes["computed"], again.notes["resumed"], len(cache)) == (0, 2, 2)
+    assert rows_of(again) == rows_of(first)

@@ -15,6 +15,7 @@ import functools
 import io
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -164,12 +165,24 @@ class Lake:
             path.unlink(missing_ok=True)
 
     def materialise(
-        self, table: str, fingerprint: str, compute: Callable[[], Computed], partition: str = WHOLE
+        self,
+        table: str,
+        fingerprint: str,
+        compute: Callable[[], Computed],
+        partition: str = WHOLE,
+        lock: AbstractContextManager[object] | None = None,
     ) -> Outcome:
-        """Keep a current partition; otherwise compute and write it."""
+        """Keep a current partition; otherwise compute and write it.
+
+        While it is computed, `lock` is held, for which a current partition does not wait. Another process that held it
+        may have made the partition.
+        """
         stamp = self.current(table, fingerprint, partition)
         if stamp:
             return Outcome(table, partition, stamp, was_current=True)
+        if lock:
+            with lock:
+                return self.materialise(table, fingerprint, compute, partition)
         for name, part in ((table, partition), ("quarantine", f"{table}|{partition}")):
             if damage := damage_of(name, self.path(name, part)):
                 _LOG.warning("%s; lake/%s makes it again", damage, table)

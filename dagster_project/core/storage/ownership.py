@@ -1,12 +1,13 @@
 """Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised.
 
-What belongs here: taking and testing locks. What does not: what happens to dead runs (`operations`).
+What belongs here: taking, testing and waiting for locks. What does not: what happens to dead runs (`operations`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
 
+_POLL_SECONDS = 0.5
+_REMIND_SECONDS = 30.0
 _HELD: dict[Path, int] = {}
 
 
@@ -78,6 +81,35 @@ def only_one(path: Path, message: str | None) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def model_lock(folder: Path, model_name: str, log: logging.Logger) -> Iterator[None]:
+    """Hold `<folder>/generation-<model>.lock`; wait, and say so, while another process holds it.
+
+    The lock is the kernel's (flock): it ends with the process, also after kill -9.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"generation-{model_name}.lock", "a+", encoding="ascii") as file:
+        _acquire(file.fileno(), file.name, model_name, log)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _acquire(descriptor: int, path: str, model_name: str, log: logging.Logger) -> None:
+    reminded = float("-inf")
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() - reminded >= _REMIND_SECONDS:
+                reminded = time.monotonic()
+                owner = Path(path).read_text(encoding="ascii") or "unknown"
+                log.info("%s: another run (process %s) generates with this model; waiting", model_name, owner)
+            time.sleep(_POLL_SECONDS)
 
 
 def _run_lock(locks: Path, run_id: str) -> Path:

@@ -23,8 +23,8 @@ from small_study import (
 )
 
 from dagster_project.core.errors import BackendError, LakeError, StudyError
-from dagster_project.core.generation.engine.session import model_lock
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import model_lock
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study

@@ -226,7 +226,7 @@ def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Map
     scope = Scope(study, Lake(study.home.lake), study.models[0])
     (item, *_) = [one for one in task.plan(scope).items if one.asked.dataset == name]
     asked: GroundedQuestion = dataclasses.replace(item, answer=answer)
-    return task.row(scope, asked, 0, dataclasses.replace(_BLANK, text=text))
+    return task.row(scope.model, asked, 0, dataclasses.replace(_BLANK, text=text))
 
 
 def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Study, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dagster_project.core.generation.tasks.questions import Group, QuestionItem,
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.backends import SCORE
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.tables.accounts import ACCOUNTS
@@ -69,7 +70,7 @@ class ToyScores(Task):
         }
         return Plan([QuestionItem(groups[dataset, q.relation], q) for dataset, q in questions])
 
-    def row(self, scope: Scope, item: QuestionItem, part: int, result: Scored) -> Mapping[str, Any]:
+    def row(self, model: Model, item: QuestionItem, part: int, result: Scored) -> Mapping[str, Any]:
         candidates = item.request.candidates
         scores = [score.log_likelihood for score in result.scores]
         best = candidates[scores.index(max(scores))]

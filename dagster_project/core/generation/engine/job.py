@@ -7,6 +7,7 @@ are computed (`resume`, `streaming`).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from dagster_project.core.study.models import Model
 class Job:
     """What the items of one partition are computed with.
 
-    `origin` is the partition's fingerprint, `label` its name for people.
+    `origin` is the partition's fingerprint, `label` its name for people, `started` a time of `time.monotonic`.
     """
 
     model: Model
@@ -32,6 +33,7 @@ class Job:
     origin: str
     label: str
     log: logging.Logger
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def engine(self) -> str:

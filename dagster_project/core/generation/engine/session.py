@@ -1,25 +1,17 @@
-"""The models that one run holds, and the lock that keeps two runs from generating with the same one.
+"""The models that one run holds.
 
-What belongs here: loading lazily, releasing, waiting. What does not: what is generated.
+What belongs here: loading lazily, releasing. What does not: what is generated.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import logging
 import os
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
 from dagster_project.core.generation.backends.base import Backend, Identity, Secret
 from dagster_project.core.generation.backends.registry import identify, load_backend
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.models import Model
-
-_POLL_SECONDS = 0.5
-_REMIND_SECONDS = 30.0
 
 
 class ModelSession:
@@ -62,32 +54,3 @@ class ModelSession:
         if self._loaded is not None:
             self._loaded[1].close()
             self._loaded = None
-
-
-@contextlib.contextmanager
-def model_lock(folder: Path, model_name: str, log: logging.Logger) -> Iterator[None]:
-    """Hold `<folder>/generation-<model>.lock`; wait, and say so, while another process holds it.
-
-    The lock is the kernel's (flock): it ends with the process, also after kill -9.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f"generation-{model_name}.lock", "a+", encoding="ascii") as file:
-        _acquire(file.fileno(), file.name, model_name, log)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
-
-
-def _acquire(descriptor: int, path: str, model_name: str, log: logging.Logger) -> None:
-    reminded = float("-inf")
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() - reminded >= _REMIND_SECONDS:
-                reminded = time.monotonic()
-                owner = Path(path).read_text(encoding="ascii") or "unknown"
-                log.info("%s: another run (process %s) generates with this model; waiting", model_name, owner)
-            time.sleep(_POLL_SECONDS)

@@ -81,7 +81,7 @@ class Task(ABC):
         """Its items. Errors: `LakeError`."""
 
     @abstractmethod
-    def row(self, scope: Scope, item: Any, part: int, result: Any) -> Mapping[str, Any]:
+    def row(self, model: Model, item: Any, part: int, result: Any) -> Mapping[str, Any]:
         """The columns of one row that neither the partition nor the accounts decide, from one part's result."""
 
     def code_version(self) -> str:

@@ -37,7 +37,6 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Backend, Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.items import passages_of
-from dagster_project.core.generation.engine.partition import one_at_a_time
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope, without_rows
 from dagster_project.core.generation.latency.rounds import (
@@ -56,6 +55,7 @@ from dagster_project.core.progress import Progress
 from dagster_project.core.storage.blob_store import BlobStore, remove_store
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome
+from dagster_project.core.storage.ownership import model_lock
 from dagster_project.core.study.backends import GENERATE
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import CANDIDATES
@@ -143,9 +143,8 @@ def calibrate_latency(
     c = _Calibration(study, lake, model, session, run_id, log)
     stamp = _fingerprint(c)
     unfinished = study.home.cache / "unfinished" / f"{_TABLE}-{stamp}.sqlite"
-    outcome = one_at_a_time(
-        study, lake, _TABLE, model_name, stamp, model, lambda: _compute(c, BlobStore(unfinished)), log
-    )
+    lock = model_lock(study.home.locks, model_name, log)
+    outcome = lake.materialise(_TABLE, stamp, lambda: _compute(c, BlobStore(unfinished)), model_name, lock)
     remove_store(unfinished)
     return outcome
 

@@ -5,7 +5,7 @@ What belongs here: the table's task. What does not: drawing demonstrations and b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,40 +95,59 @@ class Answers(Task):
         """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
         study = scope.study
         by_dataset = read_questions(study, scope.lake)
-        by_method = _passages(scope)
+        found = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(method_of(scope).name))
+        request = Generate(study.max_new_tokens, asked_end(scope.model))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
-        items: list[AskedQuestion] = []
-        n_without = 0
-        for dataset, questions in by_dataset.items():
-            found = None if by_method is None else by_method.get(dataset, {})
-            asked = [question for question in questions if found is None or question.question_id in found]
-            pool = Demonstrations(dataset, questions, study.seed)
-            for prompt in prompts:
-                group = Group(
-                    dataset,
-                    prompt.name,
-                    template_of(prompt, scope.model),
-                    Generate(study.max_new_tokens, asked_end(scope.model)),
-                    _passages_of(prompt, questions, found, are_apart=n_apart(scope) > 0),
-                )
-                for question in asked:
-                    items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
-                    progress.add(1)
-                n_without += len(questions) - len(asked)
+        plan = plan_answers(
+            scope.model, prompts, request, by_dataset, found, study.seed, are_apart=n_apart(scope) > 0,
+            tick=lambda: progress.add(1),
+        )  # fmt: skip
         progress.done()
-        return Plan(items, n_without)
+        return plan
 
-    def row(self, scope: Scope, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, scope.model)
+    def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = generated_columns(result, item.question.gold_answers, model)
         return item.ingredients() | columns
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers, scored by our rules."""
         return score_answers(scope, run_id)
+
+
+def plan_answers(
+    model: Model,
+    prompts: Sequence[Prompt],
+    request: Generate,
+    questions: Mapping[str, Sequence[Question]],
+    passages: Mapping[str, Mapping[str, Any]] | None,
+    seed: int,
+    *,
+    are_apart: bool = False,
+    tick: Callable[[], None] = lambda: None,
+) -> Plan[AskedQuestion]:
+    """Each question in each prompt, but for those without a passage; `passages` is None for a method without any.
+
+    `questions`: by dataset. `passages`: dataset → question_id → passage, or passages, if the model reads them apart from
+    the question. `seed`: of the draws of demonstrations. `tick` is called once per item.
+    """
+    items: list[AskedQuestion] = []
+    n_without = 0
+    for dataset, own in questions.items():
+        found = None if passages is None else passages.get(dataset, {})
+        asked = [question for question in own if found is None or question.question_id in found]
+        pool = Demonstrations(dataset, own, seed)
+        for prompt in prompts:
+            before = _passages_of(prompt, own, found, are_apart=are_apart)
+            group = Group(dataset, prompt.name, template_of(prompt, model), request, before)
+            for question in asked:
+                items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
+                tick()
+            n_without += len(own) - len(asked)
+    return Plan(items, n_without)
 
 
 def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:

@@ -51,6 +51,7 @@ from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from dagster_project.core.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
 from dagster_project.core.scoring.match import normalized
 from dagster_project.core.study.backends import SCORE
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 
@@ -154,7 +155,7 @@ class CandidateAnswers(Task):
         scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
         return Plan(items, len(queries) - len(items))
 
-    def row(self, scope: Scope, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
+    def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
         order = ranked(result.scores, len(names))
         found = [result.scores[place] for place in order]

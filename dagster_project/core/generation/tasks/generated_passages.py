@@ -17,6 +17,7 @@ from dagster_project.core.generation.tasks.questions import Group, QuestionItem,
 from dagster_project.core.generation.tasks.rows import background_columns
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.storage.lake import Outcome
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
 
@@ -46,9 +47,9 @@ class GeneratedPassages(Task):
             for question in questions
         ])  # fmt: skip
 
-    def row(self, scope: Scope, item: QuestionItem, part: int, result: Generation) -> Mapping[str, Any]:
+    def row(self, model: Model, item: QuestionItem, part: int, result: Generation) -> Mapping[str, Any]:
         question = item.question
-        return background_columns(result.text, question.question_id, question.gold_answers, scope.model)
+        return background_columns(result.text, question.question_id, question.gold_answers, model)
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:
         """The background texts that the model's files hold."""

@@ -23,6 +23,7 @@ from dagster_project.core.prompt_formats import FORMATS
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import PROMPT_PLACE
 from dagster_project.core.study.imports import ROUGE_L
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
 
@@ -93,7 +94,7 @@ class GroundedAnswers(Task):
         asked, n_without = asked_of(scope, _of_two_steps(scope))
         return Plan([FirstStep(one, request, turns) for one in asked], n_without)
 
-    def row(self, scope: Scope, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
+    def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(result.text)
         return {"raw_text": text, "answer": kept_text(text, FIRST_LINE).strip()}
 

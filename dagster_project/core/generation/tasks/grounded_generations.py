@@ -35,6 +35,7 @@ from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, rouge_l
 from dagster_project.core.study.imports import EXACT_MATCH, F1, ROUGE_L
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
 
@@ -105,7 +106,7 @@ class GroundedGenerations(Task):
         asked, n_without = asked_of(scope, scope.study.grounded_datasets)
         return Plan(list(_items(scope, asked)), n_without * len(scope.study.grounding_prompts))
 
-    def row(self, scope: Scope, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+    def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(result.text)
         answer, explanation = _parts(item, text)
         return {

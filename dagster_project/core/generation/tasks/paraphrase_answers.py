@@ -27,6 +27,7 @@ from dagster_project.core.generation.tasks.questions import (
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
 
@@ -78,6 +79,6 @@ class ParaphraseAnswers(Task):
             for number, wording in wordings.get((dataset, question.question_id), ())
         ])  # fmt: skip
 
-    def row(self, scope: Scope, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, scope.model)
+    def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = generated_columns(result, item.question.gold_answers, model)
         return {"demonstration_ids": item.demonstration_ids(), **columns}

@@ -25,6 +25,7 @@ from dagster_project.core.generation.tasks.questions import (
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
 from dagster_project.core.study.backends import SAMPLE
+from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
 
@@ -82,10 +83,10 @@ class SampledAnswers(Task):
             for question in questions
         ])  # fmt: skip
 
-    def row(self, scope: Scope, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, scope.model)
+    def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = generated_columns(result, item.question.gold_answers, model)
         drawn = {
             "demonstration_ids": item.demonstration_ids(),
-            "temperature": scope.study.sampling.temperature,
+            "temperature": item.sampling.temperature,
         }
         return drawn | columns
