@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from dagster_project.core.embedding.answers import embed_texts
+from dagster_project.core.embedding.encoder import ENCODER
+from dagster_project.core.embedding.vectors import Embedded
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.job import Job
 from dagster_project.core.generation.engine.partition import generate_rows
@@ -113,3 +117,28 @@ def test_answers() -> None:
     again = answered(cache)
     assert (again.notes["computed"], again.notes["resumed"], len(cache)) == (0, 2, 2)
     assert rows_of(again) == rows_of(first)
+
+
+class Known(dict[str, float]):
+    """Vectors in memory: each text's has one number in all places; one that is not finite is not usable."""
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        unusable = frozenset(text for text in texts if not np.isfinite(self[text]))
+        return Embedded(len(texts) - len(unusable), unusable)
+
+    def stream(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], np.ndarray]]:
+        for text in texts:
+            yield [text], np.full((1, ENCODER.n_dimensions), self[text], dtype=np.float32)
+
+
+def test_answer_embeddings() -> None:
+    known: Any = Known({"Lagado": 0.25, "": 0.5, "Oz": float("nan")})
+    computed = embed_texts("tiny", ["Lagado", "Oz", "", "Lagado"], known)
+    rows = rows_of(computed)
+    assert [(row["text"], row["model"], row["encoder"]) for row in rows] == [
+        ("", "tiny", ENCODER.stamp),
+        ("Lagado", "tiny", ENCODER.stamp),
+    ]
+    assert [set(row["embedding"]) for row in rows] == [{0.5}, {0.25}]
+    assert [row.row_key for row in computed.quarantined] == ["Oz"]
+    assert computed.notes == {"texts": 2, "embedded_now": 2, "empty_answers": 1}

@@ -7,9 +7,8 @@ of answers (`statistics.answer_similarities`, which dbt calls).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,7 +38,26 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
     if all(one.name != WHOLE for one in study.models):
         lake.discard(_TABLE, WHOLE)  # earlier versions had one file for all models
     with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
-        return lake.materialise(_TABLE, stamp, lambda: _compute(lake, tables, model, vectors), model)
+
+        def compute() -> Computed:
+            columns = [lake.read(table, model, columns=["prediction"])["prediction"] for table in tables]
+            return embed_texts(
+                model, (text for own in columns for text in pc.unique(own).to_pylist()), vectors
+            )
+
+        return lake.materialise(_TABLE, stamp, compute, model)
+
+
+def embed_texts(model: str, texts: Iterable[str], vectors: Vectors) -> Computed:
+    """The rows of `answer_embeddings` for a model's predictions; equal texts have one row."""
+    found = set(texts)
+    embedded = vectors.embed(sorted(found))
+    usable = sorted(found - embedded.unusable)
+    rejected = [
+        QuarantinedRow(text, "the encoder's vector is not finite", text) for text in sorted(embedded.unusable)
+    ]
+    notes = {"texts": len(usable), "embedded_now": embedded.n_new, "empty_answers": int("" in found)}
+    return Computed(Streamed(_rows(model, usable, vectors)), rejected, notes)
 
 
 def compared_tables(study: Study, model: Model) -> list[str]:
@@ -48,28 +66,7 @@ def compared_tables(study: Study, model: Model) -> list[str]:
     return [table for table, prompts in asked.items() if prompts and model.generates]
 
 
-def _compute(lake: Lake, tables: Sequence[str], model: str, vectors: Vectors) -> Computed:
-    found = {text for table in tables for text in _predictions(lake, table, model)}
-    embedded = vectors.embed(sorted(found))
-    texts = sorted(found - embedded.unusable)
-    rejected = [
-        QuarantinedRow(text, "the encoder's vector is not finite", text) for text in sorted(embedded.unusable)
-    ]
-    notes = {"texts": len(texts), "embedded_now": embedded.n_new, "empty_answers": int("" in found)}
-    return Computed(Streamed(_rows(model, texts, vectors)), rejected, notes)
-
-
-def _predictions(lake: Lake, table: str, model: str) -> list[str]:
-    column = lake.read(table, model, columns=["prediction"])["prediction"]
-    return [str(text) for text in pc.unique(column).to_pylist()]
-
-
 def _rows(model: str, texts: Sequence[str], vectors: Vectors) -> Iterator[pa.Table]:
     for part, some in vectors.stream(texts):
-        yield with_constants(
-            pa.table({"text": part, "embedding": _lists(some)}), model=model, encoder=ENCODER.stamp
-        )
-
-
-def _lists(vectors: np.ndarray) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), ENCODER.n_dimensions)
+        lists = pa.FixedSizeListArray.from_arrays(some.reshape(-1), ENCODER.n_dimensions)
+        yield with_constants(pa.table({"text": part, "embedding": lists}), model=model, encoder=ENCODER.stamp)
