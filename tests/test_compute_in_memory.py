@@ -22,10 +22,13 @@ from dagster_project.core.generation.prompts.build import Passage as ReadPassage
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.tasks.answers import Answers, plan_answers
 from dagster_project.core.methods import METHODS
+from dagster_project.core.questions.build import make_questions
+from dagster_project.core.questions.selection import Choice
 from dagster_project.core.retrieval.base import Context, Query, Results, load_retriever
 from dagster_project.core.retrieval.retrieve import find_passages
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
 from dagster_project.core.storage.lake import Computed, Streamed
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import Prompt
 
@@ -50,6 +53,33 @@ def rows_of(computed: Computed) -> list[dict[str, Any]]:
     return (
         computed.rows.to_pylist() if isinstance(computed.rows, pa.Table) else list(map(dict, computed.rows))
     )
+
+
+def test_questions() -> None:
+    facts = [("Q1", "Q11"), ("Q1", "Q12"), ("Q2", "Q13"), ("Q3", "Q11")]
+    labels = {"Q1": "Utopia", "Q2": "Laputa", "Q3": "Oz", "Q11": "Amaurot", "Q12": "Amaurot the Great"}
+    computed = make_questions(
+        pa.table({
+            "subject_id": [subject for subject, _ in facts],
+            "property_id": ["P36"] * len(facts),
+            "object_id": [place for _, place in facts],
+        }),
+        pa.table({
+            "entity_id": list(labels),
+            "label": list(labels.values()),
+            "aliases": pa.array([["Amaurote"] if key == "Q11" else [] for key in labels], pa.list_(pa.string())),
+        }),
+        [Dataset("d", ("capital",))],
+        [],
+        Choice(0, {}, Path("study.yaml")),
+        LOG,
+    )  # fmt: skip
+    assert [(row["question_id"], row["question"], row["gold_answers"]) for row in rows_of(computed)] == [
+        ("Q1-P36", "What is the capital of Utopia?", ["Amaurot", "Amaurote", "Amaurot the Great"]),
+        ("Q3-P36", "What is the capital of Oz?", ["Amaurot", "Amaurote"]),
+    ]
+    assert [row.row_key for row in computed.quarantined] == ["Q2-P36"]
+    assert computed.notes == {"objects_without_label": 1}
 
 
 def retrieved(name: str, k: int, others: dict[str, Results]) -> Computed:

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.imports.dataset import ImportedDataset
 from dagster_project.core.imports.facts import PARTITION as IMPORTED_PARTITION
 from dagster_project.core.imports.facts import file_slice
 from dagster_project.core.imports.questions import imported_questions, kept_questions
-from dagster_project.core.questions.selection import choice_slice, chosen_questions, relation_order
+from dagster_project.core.questions.selection import Choice, choice_slice, chosen_questions, relation_order
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.relations.relation import Relation
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
@@ -61,7 +62,57 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         code_version(__name__),
         *sample_content(study, lake),
     )
-    return lake.materialise("questions", stamp, lambda: _compute_questions(study, lake, log))
+
+    def compute() -> Computed:
+        asked = asked_entities(study, lake)
+        only = None if asked is None else pc.field("entity_id").isin(asked)
+        return make_questions(
+            selected_facts(study, lake, ["subject_id", "property_id", "object_id"]),
+            lake.read("entities", columns=["entity_id", "label", "aliases"], only=only),
+            study.datasets_of_source,
+            ((dataset, imported_questions(study, dataset, lake, log)) for dataset in study.datasets_of_files),
+            Choice.of(study),
+            log,
+        )
+
+    return lake.materialise("questions", stamp, compute)
+
+
+def make_questions(
+    facts: pa.Table,
+    entities: pa.Table,
+    datasets: Sequence[Dataset],
+    files: Iterable[tuple[Dataset, ImportedDataset]],
+    choice: Choice,
+    log: logging.Logger,
+) -> Computed:
+    """The rows of `questions`: those of `datasets` from facts, and those of `files`, chosen by the datasets' keys.
+
+    `facts`: subject_id, property_id, object_id. `entities`: entity_id, label, aliases. Errors: as `build_questions`.
+    """
+    wanted = {name for dataset in datasets for name in dataset.relations}
+    built = _build([relation for relation in RELATIONS if relation.name in wanted], facts, entities)
+    rows: list[dict[str, Any]] = []
+    notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
+    for dataset in datasets:
+        own = [question for relation in dataset.relations for question in built.questions[relation]]
+        asked, unknown = chosen_questions(choice, dataset, own, log)
+        rows += _asked(dataset, len(own), asked, log)
+        built.quarantined += unknown
+    if not rows and datasets:
+        raise LakeError(
+            f"{choice.study_file}: no question can be asked: the lake has no fact of its datasets' relations with "
+            f"labelled subject and object ({len(built.quarantined)} rejected); check the source"
+        )
+    for dataset, found in files:
+        kept, refused = kept_questions(found.questions.values())
+        asked, unknown = chosen_questions(choice, dataset, kept, log)
+        rows += _asked(dataset, len(found.questions), asked, log)
+        notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
+        built.quarantined += [*found.rejected, *refused, *unknown]
+    rows.sort(key=_order)
+    log.info("questions: %d, rejected: %d", len(rows), len(built.quarantined))
+    return Computed(rows, built.quarantined, notes)
 
 
 def one_line(text: str) -> str:
@@ -72,33 +123,6 @@ def one_line(text: str) -> str:
 def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
     """The distinct answers in their order, stripped. Empty ones are left out."""
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
-
-
-def _compute_questions(study: Study, lake: Lake, log: logging.Logger) -> Computed:
-    wanted = {name for dataset in study.datasets_of_source for name in dataset.relations}
-    built = _build([relation for relation in RELATIONS if relation.name in wanted], study, lake)
-    rows: list[dict[str, Any]] = []
-    notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
-    for dataset in study.datasets_of_source:
-        own = [question for relation in dataset.relations for question in built.questions[relation]]
-        asked, unknown = chosen_questions(study, dataset, own, log)
-        rows += _asked(dataset, len(own), asked, log)
-        built.quarantined += unknown
-    if not rows and study.datasets_of_source:
-        raise LakeError(
-            f"{study.path}: no question can be asked: the lake has no fact of its datasets' relations with "
-            f"labelled subject and object ({len(built.quarantined)} rejected); check the source"
-        )
-    for dataset in study.datasets_of_files:
-        found = imported_questions(study, dataset, lake, log)
-        kept, refused = kept_questions(found.questions.values())
-        asked, unknown = chosen_questions(study, dataset, kept, log)
-        rows += _asked(dataset, len(found.questions), asked, log)
-        notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
-        built.quarantined += [*found.rejected, *refused, *unknown]
-    rows.sort(key=_order)
-    log.info("questions: %d, rejected: %d", len(rows), len(built.quarantined))
-    return Computed(rows, built.quarantined, notes)
 
 
 def _asked(
@@ -132,28 +156,21 @@ def imports_slice(study: Study, lake: Lake) -> list[Any]:
     return [*files, *named]
 
 
-def _build(relations: list[Relation], study: Study, lake: Lake) -> _Built:
-    entities = {
+def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
+    known = {
         row["entity_id"]: _Entity(one_line(row["label"]), tuple(row["aliases"]))
-        for row in _terms(study, lake).to_pylist()
+        for row in entities.to_pylist()
     }
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in selected_facts(study, lake, ["subject_id", "property_id", "object_id"]).to_pylist():
+    for row in facts.to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
     by_property = {relation.property_id: relation for relation in relations}
     built = _Built()
     for (property_id, subject_id), object_ids in sorted(objects.items()):
         relation = by_property.get(property_id)
         if relation:
-            _add_question(built, relation, subject_id, sorted(object_ids), entities)
+            _add_question(built, relation, subject_id, sorted(object_ids), known)
     return built
-
-
-def _terms(study: Study, lake: Lake) -> pa.Table:
-    """Labels and aliases of all entities, or of those that a sample asks about."""
-    asked = asked_entities(study, lake)
-    only = None if asked is None else pc.field("entity_id").isin(asked)
-    return lake.read("entities", columns=["entity_id", "label", "aliases"], only=only)
 
 
 def _add_question(

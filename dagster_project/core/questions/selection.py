@@ -14,7 +14,8 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,16 +36,32 @@ _WHOLE = "all relations"
 Question = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a study's choice needs beside the datasets: the `seed` of draws, each dataset's file of ids with its distinct
+    ids, and the path of the study file, for messages."""
+
+    seed: int
+    ids: Mapping[str, tuple[Path, Collection[str]]]
+    study_file: Path
+
+    @classmethod
+    def of(cls, study: Study) -> Choice:
+        """Errors: `SourceError` where a file of ids cannot be read."""
+        paths = {dataset.name: find_file(dataset.ids, study) for dataset in study.datasets if dataset.ids}
+        return cls(study.seed, {name: (path, _listed(path)) for name, path in paths.items()}, study.path)
+
+
 def chosen_questions(
-    study: Study, dataset: Dataset, questions: Iterable[Question], log: logging.Logger
+    choice: Choice, dataset: Dataset, questions: Iterable[Question], log: logging.Logger
 ) -> tuple[list[Question], list[QuarantinedRow]]:
     """The questions that the dataset asks, of `questions` in their file's order; ids of none of them are put aside.
 
     A dataset that names no relations asks about all. Questions without a relation are drawn like those of one relation.
-    Errors: `SourceError` where the file of ids cannot be read, or a file has no question to ask.
+    Errors: `SourceError` where the file of ids names no question, or a file has no question to ask.
     """
     there = list(questions)
-    wanted, rejected = _wanted(study, dataset, there, log)
+    wanted, rejected = _wanted(choice, dataset, there, log)
     by_relation: dict[str | None, list[Question]] = defaultdict(list)
     for question in islice(there, dataset.first_rows):
         if wanted is None or question["question_id"] in wanted:
@@ -54,16 +71,16 @@ def chosen_questions(
     asked = [
         question
         for relation in dataset.relations or known
-        for question in draw(by_relation[relation], limit, study.seed, dataset.name)
+        for question in draw(by_relation[relation], limit, choice.seed, dataset.name)
     ]
     if not asked and dataset.imported:
         names = ", ".join("questions without a relation" if name is None else name for name in known)
         among = " among those that first_rows and ids leave" if dataset.first_rows or dataset.ids else ""
         raise SourceError(
-            f"{study.path}: dataset {dataset.name}: its file has no question of"
+            f"{choice.study_file}: dataset {dataset.name}: its file has no question of"
             f" {', '.join(dataset.relations) or 'any relation'}{among}; it has: {names or 'none'}"
         )
-    return draw(asked, dataset.max_questions, study.seed, dataset.name, _WHOLE), rejected
+    return draw(asked, dataset.max_questions, choice.seed, dataset.name, _WHOLE), rejected
 
 
 def choice_slice(study: Study) -> list[Any]:
@@ -100,15 +117,19 @@ def relation_order(relation: str | None) -> tuple[int, str]:
     return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
 
 
+def _listed(path: Path) -> Collection[str]:
+    """The distinct ids of a file of ids, in its order."""
+    lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
+    return dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
+
+
 def _wanted(
-    study: Study, dataset: Dataset, questions: Sequence[Question], log: logging.Logger
+    choice: Choice, dataset: Dataset, questions: Sequence[Question], log: logging.Logger
 ) -> tuple[frozenset[str] | None, list[QuarantinedRow]]:
     """The ids of the dataset's file of ids (None without one), and those that no question has."""
     if dataset.ids is None:
         return None, []
-    path = find_file(dataset.ids, study)
-    lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
-    listed = dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
+    path, listed = choice.ids[dataset.name]
     known = {question["question_id"] for question in questions}
     unknown = [name for name in listed if name not in known]
     if not unknown and listed:
@@ -119,7 +140,7 @@ def _wanted(
     )
     if len(unknown) == len(listed):
         raise SourceError(
-            f"{study.path}: {said if listed else f'dataset {dataset.name}: {path} holds no id'}"
+            f"{choice.study_file}: {said if listed else f'dataset {dataset.name}: {path} holds no id'}"
         )
     log.warning("%s; they go to quarantine", said)
     reason = "key ids: no question of the dataset has this id"

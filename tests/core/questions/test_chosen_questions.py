@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.questions.selection import choice_slice, chosen_questions
+from dagster_project.core.questions.selection import Choice, choice_slice, chosen_questions
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import QUESTIONS, Import, Place
 from dagster_project.core.study.study import Study
@@ -24,7 +24,8 @@ FILE = [
 def ask(study: Study, log: logging.Logger, **keys: Any) -> tuple[list[str], list[str]]:
     """The ids that are asked, and the rows put aside."""
     dataset = Dataset("open", (), imported=Import(QUESTIONS, "table", Place("x")), **keys)
-    rows, rejected = chosen_questions(study, dataset, FILE, log)
+    choice = Choice.of(dataclasses.replace(study, datasets=(dataset,)))
+    rows, rejected = chosen_questions(choice, dataset, FILE, log)
     return [row["question_id"] for row in rows], [row.row_key for row in rejected]
 
 

@@ -20,7 +20,7 @@ from dagster_project.core.imports.format import QuestionFormat
 from dagster_project.core.imports.questions import as_template, kept_questions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.paraphrases import build_paraphrases
-from dagster_project.core.questions.selection import chosen_questions, relation_order
+from dagster_project.core.questions.selection import Choice, chosen_questions, relation_order
 from dagster_project.core.relations.paraphrases import PARAPHRASES
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.storage.lake import Lake
@@ -83,7 +83,7 @@ def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -
     assert {row.row_key for row in rejected} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }
-    chosen, _ = chosen_questions(study, dataset_of(limit), kept, logging.getLogger(__name__))
+    chosen, _ = chosen_questions(Choice.of(study), dataset_of(limit), kept, logging.getLogger(__name__))
     return Counter(row["relation"] for row in chosen)
 
 
@@ -112,7 +112,9 @@ def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | N
 def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has(hand_study: Study) -> None:
     rows = [asked(None, 1), asked("tune", 2)]
     with pytest.raises(SourceError, match="no question of sport; it has: tune, questions without a relation"):
-        chosen_questions(hand_study, dataset_of(relations=("sport",)), rows, logging.getLogger(__name__))
+        chosen_questions(
+            Choice.of(hand_study), dataset_of(relations=("sport",)), rows, logging.getLogger(__name__)
+        )
 
 
 @pytest.mark.parametrize(
