@@ -14,6 +14,7 @@ import pytest
 from dagster_project.core.embedding.answers import embed_texts
 from dagster_project.core.embedding.encoder import ENCODER
 from dagster_project.core.embedding.vectors import Embedded
+from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.job import Job
 from dagster_project.core.generation.engine.partition import generate_rows
@@ -27,10 +28,12 @@ from dagster_project.core.questions.selection import Choice
 from dagster_project.core.retrieval.base import Context, Query, Results, load_retriever
 from dagster_project.core.retrieval.retrieve import find_passages
 from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
-from dagster_project.core.storage.lake import Computed, Streamed
+from dagster_project.core.storage.lake import Computed, QuarantinedRow, Streamed
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import Prompt
+from dagster_project.core.wikimedia.facts import Entities, Facts
+from dagster_project.core.wikimedia.ingest import entity_rows, triple_rows
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}
@@ -53,6 +56,28 @@ def rows_of(computed: Computed) -> list[dict[str, Any]]:
     return (
         computed.rows.to_pylist() if isinstance(computed.rows, pa.Table) else list(map(dict, computed.rows))
     )
+
+
+def test_facts() -> None:
+    columns = ["subject_id", "property_id", "object_id"]
+    capitals = pa.table([["Q1", "Q2"], ["P36", "P36"], ["Q11", "Q12"]], columns)
+    odd = QuarantinedRow("Q9", "label: too long", "")
+    computed = triple_rows(
+        Facts({"capital": capitals, "father": capitals[:0]}, [odd]), "wikidata", "query_service"
+    )
+    facts = {"subject_id": "Q1", "property_id": "P36", "object_id": "Q11", "relation": "capital"}
+    origin = {"source": "wikidata", "facts_from": "query_service"}
+    assert (rows_of(computed)[0], len(rows_of(computed))) == (facts | origin, 2)
+    assert computed.quarantined == [odd]
+    assert computed.notes == {
+        "triples": {"capital": 2, "father": 0}, "quarantined": 1, "quarantined_reasons": {"label": 1}
+    }  # fmt: skip
+    with pytest.raises(SourceError, match="source wikidata: no statement of father; nothing was written"):
+        triple_rows(Facts({"father": capitals[:0]}), "wikidata", "query_service")
+    found = pa.table({"entity_id": ["Q1", "Q2"], "article_title": ["Utopia", None], "sitelinks": [None, 3]})
+    entities = entity_rows(Entities(found, []), "wikidata", "query_service")
+    assert rows_of(entities)[1] == {"entity_id": "Q2", "article_title": None, "sitelinks": 3} | origin
+    assert entities.notes == {"entities": 2, "without_article": 1, "without_sitelinks": 1, "quarantined": 0}
 
 
 def test_questions() -> None:

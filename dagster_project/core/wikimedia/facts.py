@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
 from dagster_project.core.relations.relation import Relation
+from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.storage.lake import QuarantinedRow
-from dagster_project.core.study.study import Study
+from dagster_project.core.study.source import Source
 from dagster_project.core.wikimedia.dump_store import truthy_dump
 from dagster_project.core.wikimedia.dumps.entity_terms import EntityTerms
 from dagster_project.core.wikimedia.dumps.terms import read_terms
@@ -65,13 +66,15 @@ class Entities:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def read_facts(study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger) -> Facts:
+def read_facts(
+    source: Source, home: StudyHome, services: Services, relations: Sequence[Relation], log: logging.Logger
+) -> Facts:
     """All truthy statements of `relations` between two items. Errors: `SourceError`."""
-    if study.source.facts_from == "truthy_dump":
-        return _facts_of_dump(study, services, relations, log)
+    if source.facts_from == "truthy_dump":
+        return _facts_of_dump(_dump(source, home, services, log), relations, log)
     facts = Facts()
-    if study.source.facts_from == "entity_api":
-        subjects = listed_ids(study.source)
+    if source.facts_from == "entity_api":
+        subjects = listed_ids(source)
         found, facts.rejected, facts.notes = fetch_claims(
             services.client, services.entities_url, subjects, relations, log
         )
@@ -95,28 +98,28 @@ def _table(statements: Sequence[Statement]) -> pa.Table:
     )
 
 
-def _facts_of_dump(
-    study: Study, services: Services, relations: Sequence[Relation], log: logging.Logger
-) -> Facts:
-    dump, rejected = _dump(study, services, log), RejectedRows()
+def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.Logger) -> Facts:
+    rejected = RejectedRows()
     found = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
     tables = {relation.name: found.of(relation.property_id) for relation in relations}
     return Facts(tables, rejected.rows, {**rejected.notes(), **_read(dump)})
 
 
-def _dump(study: Study, services: Services, log: logging.Logger) -> DumpFile:
-    path = truthy_dump(study.source, study.home, services, log)
-    return DumpFile(path, study.source.accept_cut_dumps, last_line_ends=b".")
+def _dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> DumpFile:
+    path = truthy_dump(source, home, services, log)
+    return DumpFile(path, source.accept_cut_dumps, last_line_ends=b".")
 
 
 def _read(dump: DumpFile) -> dict[str, Any]:
     return {"dump_lines": dump.n_lines, **({"dump_cut": dump.cut} if dump.cut else {})}
 
 
-def read_entities(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
+def read_entities(
+    source: Source, home: StudyHome, services: Services, ids: Sequence[str], log: logging.Logger
+) -> Entities:
     """The entities `ids` that exist and have a label. Errors: `SourceError`."""
-    if study.source.facts_from == "truthy_dump":
-        return _entities_of_dump(study, services, ids, log)
+    if source.facts_from == "truthy_dump":
+        return _entities_of_dump(_dump(source, home, services, log), services, ids, log)
     entities, rejected, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
     sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
     notes = {"redirected": n_redirected}
@@ -133,9 +136,11 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
     return pa.Table.from_batches(parts, schema=_ENTITY_COLUMNS)
 
 
-def _entities_of_dump(study: Study, services: Services, ids: Sequence[str], log: logging.Logger) -> Entities:
+def _entities_of_dump(
+    dump: DumpFile, services: Services, ids: Sequence[str], log: logging.Logger
+) -> Entities:
     """Terms from the dump; articles and numbers of site links from the services if the dump has none."""
-    dump, rejected = _dump(study, services, log), RejectedRows()
+    rejected = RejectedRows()
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]

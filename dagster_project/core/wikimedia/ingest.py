@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.relations.relation import Relation
 from dagster_project.core.storage.columns import with_constants
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.study import Study
-from dagster_project.core.wikimedia.facts import read_entities, read_facts
+from dagster_project.core.wikimedia.facts import Entities, Facts, read_entities, read_facts
 from dagster_project.core.wikimedia.origins import facts_code, source_slice
 from dagster_project.core.wikimedia.protocols.wikidata import sorted_ids
 from dagster_project.core.wikimedia.services import finish_stage, open_services
@@ -41,26 +40,29 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         return lake.materialise(
             "triples", fingerprint("triples", "no dataset of the source"), lambda: Computed([])
         )
-    names = [relation.name for relation in relations]
-    stamp = fingerprint("triples", source_slice(study.source), names, facts_code(study.source, __name__))
-    outcome = lake.materialise("triples", stamp, lambda: _triples(study, relations, stamp, log))
-    finish_stage(study.home, stamp)
+    names, source, home = [relation.name for relation in relations], study.source, study.home
+    stamp = fingerprint("triples", source_slice(source), names, facts_code(source, __name__))
+
+    def compute() -> Computed:
+        with open_services(source, home, stage=stamp) as services:
+            return triple_rows(
+                read_facts(source, home, services, relations, log), services.label, source.facts_from
+            )
+
+    outcome = lake.materialise("triples", stamp, compute)
+    finish_stage(home, stamp)
     return outcome
 
 
-def _triples(study: Study, relations: Sequence[Relation], stage: str, log: logging.Logger) -> Computed:
-    origin = study.source.facts_from
-    with open_services(study.source, study.home, stage=stage) as services:
-        facts = read_facts(study, services, relations, log)
-        parts = [
-            with_constants(table, relation=name, source=services.label, facts_from=origin)
-            for name, table in facts.statements.items()
-        ]
+def triple_rows(facts: Facts, source: str, facts_from: str) -> Computed:
+    """The rows of `triples`. Errors: `SourceError` where there is no statement."""
     counts = {name: table.num_rows for name, table in facts.statements.items()}
     if not any(counts.values()):
-        raise SourceError(
-            f"source {study.source.kind}: no statement of {', '.join(counts)}; nothing was written"
-        )
+        raise SourceError(f"source {source}: no statement of {', '.join(counts)}; nothing was written")
+    parts = [
+        with_constants(table, relation=name, source=source, facts_from=facts_from)
+        for name, table in facts.statements.items()
+    ]
     notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.rejected)}
     return Computed(pa.concat_tables(parts), facts.rejected, notes)
 
@@ -73,27 +75,34 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     if not study.datasets_of_source:
         stamp = fingerprint("entities", "no dataset of the source")
         return lake.materialise("entities", stamp, lambda: Computed([]))
+    source, home = study.source, study.home
     stamp = fingerprint(
-        "entities", source_slice(study.source), lake.content("triples"), facts_code(study.source, __name__)
+        "entities", source_slice(source), lake.content("triples"), facts_code(source, __name__)
     )
-    outcome = lake.materialise("entities", stamp, lambda: _entities(study, lake, stamp, log))
-    finish_stage(study.home, stamp)
+
+    def compute() -> Computed:
+        triples = lake.read("triples", columns=["subject_id", "object_id"])
+        ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
+        with open_services(source, home, stage=stamp) as services:
+            return entity_rows(
+                read_entities(source, home, services, ids, log), services.label, source.facts_from
+            )
+
+    outcome = lake.materialise("entities", stamp, compute)
+    finish_stage(home, stamp)
     return outcome
 
 
-def _entities(study: Study, lake: Lake, stage: str, log: logging.Logger) -> Computed:
-    triples = lake.read("triples", columns=["subject_id", "object_id"])
-    ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
-    with open_services(study.source, study.home, stage=stage) as services:
-        found = read_entities(study, services, ids, log)
-        rows = with_constants(found.table, source=services.label, facts_from=study.source.facts_from)
+def entity_rows(entities: Entities, source: str, facts_from: str) -> Computed:
+    """The rows of `entities`."""
+    rows = with_constants(entities.table, source=source, facts_from=facts_from)
     notes = {
-        **found.notes,
+        **entities.notes,
         "entities": rows.num_rows,
         "without_article": rows["article_title"].null_count,
         "without_sitelinks": rows["sitelinks"].null_count,
     }
-    return Computed(rows, found.rejected, notes | _quarantine_notes(found.rejected))
+    return Computed(rows, entities.rejected, notes | _quarantine_notes(entities.rejected))
 
 
 def _quarantine_notes(rejected: Sequence[QuarantinedRow]) -> dict[str, Any]:
