@@ -72,7 +72,7 @@ def main() -> None:
         }
         os.environ["LONGTAIL_HOME"] = str(folder / str(n))
         study, lake = open_home(folder / str(n), n)
-        passages = open_passages(study, lake, _LOG)
+        passages = open_passages(lake, study.home.indexes, _LOG)
         figures = _sparse(
             passages, questions, peaks[n], lambda asked: search(study, lake, asked), chosen.rounds
         )

@@ -35,7 +35,7 @@ def main() -> None:
     questions = questions_of(n_questions)
     told: dict[str, float] = {}
     study, lake = timed(told, "write_s", lambda: open_home(home, n_passages))
-    timed(told, "sort_s", lambda: open_passages(study, lake, _LOG))
+    timed(told, "sort_s", lambda: open_passages(lake, study.home.indexes, _LOG))
     timed(told, "build_s", lambda: build_index(study, lake, "bm25", _LOG))
     timed(told, "load_s", lambda: search(study, lake, questions[:1]))
     timed(told, "search_s", lambda: search(study, lake, questions))
@@ -49,7 +49,7 @@ def search(study: Study, lake: Lake, questions: Sequence[str]) -> list[list[Hit]
     tool = load_retriever(method)
     index = Index.of(method, tool, lake.content("passages"), study.home.indexes)
     index.require()
-    context = Context(open_passages(study, lake, _LOG), index.folder, study.home.cache, _LOG, K)
+    context = Context(open_passages(lake, study.home.indexes, _LOG), index.folder, study.home.cache, _LOG, K)
     return tool.search(context, [Query("q", str(i), text, None, ()) for i, text in enumerate(questions)])
 
 

@@ -87,7 +87,7 @@ def _steps(folder: Path, world: World, n_questions: int, per_page: int) -> dict[
     timed(told, "dump_s", lambda: write_dump(page_lines(world, per_page), folder / _DUMP))
     told["dump_mb"] = (folder / _DUMP).stat().st_size / 1e6
     timed(told, "collect_s", lambda: build_passages(study, lake, _LOG))
-    passages = timed(told, "sort_s", lambda: open_passages(study, lake, _LOG))
+    passages = timed(told, "sort_s", lambda: open_passages(lake, study.home.indexes, _LOG))
     told["n_passages"] = len(passages)
     timed(told, "build_s", lambda: build_index(study, lake, "bm25", _LOG))
     timed(told, "load_s", lambda: search(study, lake, [question for question, _ in asked[:1]]))

@@ -23,7 +23,7 @@ from typing import Any
 from dagster_project.core.errors import IndexMissingError, LakeError
 from dagster_project.core.methods import Method
 from dagster_project.core.retrieval.base import Context, Retriever, load_retriever
-from dagster_project.core.retrieval.stored_passages import StoredPassages, open_passages
+from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.storage.checksums import CHANGED, RECORD, differences, record
 from dagster_project.core.storage.files import sync
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
@@ -105,24 +105,10 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
         return _built(study, lake, index, tool, log)
 
 
-def searchable_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassages:
-    """The lake's passages, as `open_passages`; sorted again where a file of theirs is not as it was written."""
-    folder = study.home.indexes / "passages"
-    for other in folder.glob("*"):
-        for name, fault in differences(other).items():
-            log.warning("passages: %s %s (%s): they are sorted again", name, fault, other)
-            remove(other)
-            break
-    passages = open_passages(study, lake, log)
-    for other in folder.glob("*"):
-        differences(other)  # new files have no record yet
-    return passages
-
-
 def _built(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging.Logger) -> IndexReport:
     started = time.perf_counter()
     retriever, folder = index.method.name, index.folder
-    passages = searchable_passages(study, lake, log)
+    passages = open_passages(lake, study.home.indexes, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
         _begin(staging, folder)

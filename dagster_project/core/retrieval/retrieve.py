@@ -23,7 +23,8 @@ from dagster_project.core.retrieval.base import (
     Retriever,
     load_retriever,
 )
-from dagster_project.core.retrieval.indexes import Index, searchable_passages
+from dagster_project.core.retrieval.indexes import Index
+from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, Streamed
@@ -115,7 +116,7 @@ def open_context(study: Study, lake: Lake, index: Index, log: logging.Logger) ->
     """What a retriever of the study searches with. Errors: as `retrieve_passages`."""
     index.require()
     return Context(
-        passages=searchable_passages(study, lake, log),
+        passages=open_passages(lake, study.home.indexes, log),
         folder=index.folder,
         cache=study.home.cache / "indexes",
         log=log,

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.checksums import differences
 from dagster_project.core.storage.files import remove_leftovers
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.whole_files import whole
-from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.threads import thread_count
 
@@ -137,19 +137,25 @@ def indexed_texts(table: pa.Table) -> Iterator[str]:
             yield f"{title}\n{text}"
 
 
-def open_passages(study: Study, lake: Lake, log: logging.Logger) -> StoredPassages:
-    """The lake's passages; they are sorted into files first, unless these are there.
+def open_passages(lake: Lake, indexes: Path, log: logging.Logger) -> StoredPassages:
+    """The lake's passages; they are sorted into files below `indexes` first, unless these are there as they were written.
 
     Errors: `LakeError` where the table is missing or has no row, where the disk has no room, or where a file of the
     sorted passages is missing or damaged.
     """
     stamp = fingerprint(lake.content("passages"), code_version(__name__))
-    folder = study.home.indexes / "passages" / stamp
+    folder = indexes / "passages" / stamp
+    for other in folder.parent.glob("*"):
+        for name, fault in differences(other).items():
+            log.warning("passages: %s %s (%s): they are sorted again", name, fault, other)
+            shutil.rmtree(other, ignore_errors=True)
+            break
     if not folder.is_dir():
         _sort(lake, folder, log)
         for other in folder.parent.iterdir():
             if other != folder:
                 shutil.rmtree(other, ignore_errors=True)
+        differences(folder)  # has no record yet
     files = sorted(folder.glob("*.arrow"))
     sizes = [_opened(file).num_rows for file in files]
     expected = lake.stamp("passages")

@@ -16,9 +16,10 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.prompts.build import text_apart, text_as_read
 from dagster_project.core.methods import VERBALISED, Method
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import Index, searchable_passages
+from dagster_project.core.retrieval.indexes import Index
 from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
 from dagster_project.core.retrieval.passage_vectors import finite_rows, read_vectors
+from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.threads import thread_count
@@ -34,7 +35,7 @@ class FixedIndex:
         index = Index.of(method, load_retriever(method), lake.content("passages"), study.home.indexes)
         index.require()
         self._parts = list(read_vectors(index.folder))
-        self._passages = searchable_passages(study, lake, log)
+        self._passages = open_passages(lake, study.home.indexes, log)
         self._method = method
         whole = lake.read("passages", columns=["passage_id"], only=pc.field("source") == VERBALISED)
         self._verbalised = frozenset(whole["passage_id"].to_pylist())

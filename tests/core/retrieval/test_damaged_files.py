@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from dagster_project.core.errors import IndexMissingError
 from dagster_project.core.methods import METHODS
 from dagster_project.core.retrieval.base import load_retriever
-from dagster_project.core.retrieval.indexes import Index, build_index, searchable_passages
+from dagster_project.core.retrieval.indexes import Index, build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.retrieval.stored_passages import open_passages
 from dagster_project.core.storage.checksums import RECORD, differences, record
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.whole_files import remove
@@ -62,18 +64,19 @@ def test_each_file_of_an_index_is_named_and_made_again(
 def test_sorted_passages_are_sorted_again(
     rdf_study: Study, searchable: Lake, log: logging.Logger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = list(searchable_passages(rdf_study, searchable, log))
+    opened = partial(open_passages, searchable, rdf_study.home.indexes, log)
+    whole = list(opened())
     (shard,) = (rdf_study.home.indexes / "passages").glob("*/*.arrow")
     text = shard.read_bytes()
-    for use in (searchable_passages, lambda *own: build_index(*own[:2], "bm25", own[2])):
+    for use in (opened, partial(build_index, rdf_study, searchable, "bm25", log)):
         flip_bit(shard, text.index(b"Ada Quill") / len(text) + 0.5 / len(text))
         caplog.clear()
-        use(rdf_study, searchable, log)
+        use()
         assert "00000.arrow is not as it was written" in caplog.text
         assert shard.read_bytes() == text
     flip_bit(shard)
     retrieve_passages(rdf_study, searchable, "oracle", log)
-    assert list(searchable_passages(rdf_study, searchable, log)) == whole
+    assert list(opened()) == whole
 
 
 @pytest.mark.parametrize("name", ["00000.npy", "00000.json"])

@@ -68,7 +68,9 @@ def check_alone(
     """Each wording's rows are those of a search for this wording alone."""
     tool = load_retriever(study.method("dense"))
     index = Index.of(study.method("dense"), tool, lake.content("passages"), study.home.indexes)
-    context = Context(open_passages(study, lake, log), index.folder, study.home.cache, log, study.top_k)
+    context = Context(
+        open_passages(lake, study.home.indexes, log), index.folder, study.home.cache, log, study.top_k
+    )
     rows = lake.read("retrieved_passages", "dense").to_pylist()
     (dataset, question_id), own = sorted(wordings.items())[2]
     for number, text in own:

@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_nothing(
     rdf_study: Study, searchable: Lake, log: logging.Logger, retriever: str
 ) -> None:
     write_passages(searchable, [(f"Q{i}", 0, f"word{i}") for i in range(20)])
-    open_passages(rdf_study, searchable, log)
+    open_passages(searchable, rdf_study.home.indexes, log)
     load_retriever(
         METHODS[retriever]
     )  # Python does not see that a compiled file is cut, and would read it for good
