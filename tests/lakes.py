@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dagster_project.core.methods import BACKGROUND, METHODS
+from dagster_project.core.methods import BACKGROUND, BOUND, CONDITION, METHODS
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
 from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
 from dagster_project.core.storage.lake import Lake
@@ -155,8 +155,8 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "kind": METHODS[name].kind,
                 "asks_questions": name in plan.methods,
                 "is_parametric": METHODS[name].is_parametric,
-                "is_bound": METHODS[name].is_bound,
-                "is_condition": METHODS[name].is_condition,
+                "is_bound": METHODS[name].passages == BOUND,
+                "is_condition": METHODS[name].passages == CONDITION,
                 "has_index": METHODS[name].index is not None,
                 "cuts_last_sentence": METHODS[name].cuts_last_sentence,
                 "may_find_nothing": METHODS[name].may_find_nothing,

@@ -21,6 +21,10 @@ BACKGROUND = "background"
 """Kind: the model first writes a background text, which then stands before the question."""
 RETRIEVAL = "retrieval"
 """Kind: the first passage that a retriever finds stands before the question."""
+SEARCHED, FUSED, BOUND, CONDITION = "searched", "fused", "bound", "condition"
+"""How a retriever comes by its passages: it searches; it ranks what the study's other retrievers found; it takes them
+because they hold the answer, an upper bound; it takes them without regard to the question, to compare with. The last two
+are no methods to use: their passages are chosen once a question, and hold for all its paraphrases."""
 VERBALISED = "verbalised"
 """Column `source` of passages that are triples put into sentences: their last sentence is never cut."""
 
@@ -46,11 +50,9 @@ class Method:
     `is_dense`: it compares embeddings of questions and passages.
     `cuts_last_sentence`: its passages lose their last sentence before the model reads them (SPEC §3).
     `may_find_nothing`: it may leave every question without a passage, and that is no fault.
-    `is_fusion`: it ranks what the study's other retrievers found. `is_borrower`: it takes what one of them found.
+    `passages`: how it comes by them, `SEARCHED`, `FUSED`, `BOUND` or `CONDITION`.
+    `is_borrower`: it takes what one of the study's other retrievers found.
     `is_seeded`: the study's seed decides its passages.
-    `is_fixed`: its passages are chosen once a question, and hold for all its paraphrases.
-    `is_bound`: its passage is chosen because it holds the answer: an upper bound, no method to use.
-    `is_condition`: its passage is chosen without regard to the question: a condition to compare with, no method to use.
     `is_default`: a study that names no methods has it.
     """
 
@@ -64,12 +66,9 @@ class Method:
     is_dense: bool = False
     cuts_last_sentence: bool = False
     may_find_nothing: bool = False
-    is_fusion: bool = False
+    passages: str = SEARCHED
     is_borrower: bool = False
     is_seeded: bool = False
-    is_fixed: bool = False
-    is_bound: bool = False
-    is_condition: bool = False
     is_default: bool = False
 
     @property
@@ -80,12 +79,17 @@ class Method:
     @property
     def reads_results(self) -> bool:
         """It searches nothing itself, and needs what other retrievers of the study found."""
-        return self.is_fusion or self.is_borrower
+        return self.passages == FUSED or self.is_borrower
 
     @property
     def can_be_fused(self) -> bool:
         """A fusion takes its results: it is a retriever that could be used."""
-        return not (self.is_parametric or self.reads_results or self.is_bound or self.is_condition)
+        return self.kind == RETRIEVAL and self.passages == SEARCHED and not self.is_borrower
+
+    @property
+    def is_fixed(self) -> bool:
+        """Its passages are chosen once a question, and hold for all its paraphrases."""
+        return self.passages in (BOUND, CONDITION)
 
 
 METHODS: Listed[Method] = Listed(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import StudyError
-from dagster_project.core.methods import BACKGROUND, METHODS, Method
+from dagster_project.core.methods import BACKGROUND, FUSED, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.datasets import Dataset
@@ -98,7 +98,7 @@ class Study:
         if not own.reads_results:
             return ()
         others = [name for name in self.methods if self.method(name).can_be_fused]
-        if own.is_fusion:
+        if own.passages == FUSED:
             return tuple(others)
         return tuple(sorted(others, key=lambda name: not self.method(name).is_dense)[:1])
 

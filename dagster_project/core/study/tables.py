@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dagster_project.core.methods import BACKGROUND, memory_method
+from dagster_project.core.methods import BACKGROUND, BOUND, CONDITION, memory_method
 from dagster_project.core.prompt_formats import (
     BACKGROUND_TEMPLATE,
     FOR_ENCODER_DECODERS,
@@ -104,8 +104,8 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
             "kind": method.kind,
             "asks_questions": method.name in study.methods,
             "is_parametric": method.is_parametric,
-            "is_bound": method.is_bound,
-            "is_condition": method.is_condition,
+            "is_bound": method.passages == BOUND,
+            "is_condition": method.passages == CONDITION,
             "has_index": method.index is not None,
             "cuts_last_sentence": method.cuts_last_sentence,
             "may_find_nothing": method.may_find_nothing,

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import FUSED, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 RETRIEVER = Method(
@@ -21,7 +21,7 @@ RETRIEVER = Method(
     "the best passage by the ranks that the study's other retrievers give stands before the question",
     RETRIEVAL,
     retriever=f"{__name__}:Hybrid",
-    is_fusion=True,
+    passages=FUSED,
 )
 RANK_OFFSET = 60
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import CONDITION, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 from dagster_project.core.retrieval.retrievers.random import draws
 from dagster_project.core.retrieval.retrievers.relevant import Found, found_by_fact, hits_of
@@ -22,8 +22,7 @@ RETRIEVER = Method(
     may_find_nothing=True,
     is_borrower=True,
     is_seeded=True,
-    is_fixed=True,
-    is_condition=True,
+    passages=CONDITION,
 )
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import BOUND, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ RETRIEVER = Method(
     RETRIEVAL,
     retriever=f"{__name__}:Oracle",
     may_find_nothing=True,
-    is_fixed=True,
-    is_bound=True,
+    passages=BOUND,
     is_default=True,
 )
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import CONDITION, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
 
 RETRIEVER = Method(
@@ -19,8 +19,7 @@ RETRIEVER = Method(
     RETRIEVAL,
     retriever=f"{__name__}:RandomPassages",
     is_seeded=True,
-    is_fixed=True,
-    is_condition=True,
+    passages=CONDITION,
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import CONDITION, RETRIEVAL, Method
 from dagster_project.core.retrieval.base import Context, Hit, Query, Results, Retriever
 from dagster_project.core.retrieval.retrievers.random import draws
 
@@ -20,8 +20,7 @@ RETRIEVER = Method(
     retriever=f"{__name__}:RelevantPassages",
     is_borrower=True,
     is_seeded=True,
-    is_fixed=True,
-    is_condition=True,
+    passages=CONDITION,
 )
 Found = Mapping[tuple[str, str], Sequence[Sequence[str]]]
 """From (dataset, question id) to the passage ids found for each of its wordings, in the order of paraphrase_id."""
