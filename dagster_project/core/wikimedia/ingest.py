@@ -45,9 +45,8 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     def compute() -> Computed:
         with open_services(source, home, stage=stamp) as services:
-            return triple_rows(
-                read_facts(source, home, services, relations, log), services.label, source.facts_from
-            )
+            facts = read_facts(source, home, services, relations, log)
+        return triple_rows(facts, services.label, source.facts_from)
 
     outcome = lake.materialise("triples", stamp, compute)
     finish_stage(home, stamp)
@@ -84,9 +83,8 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         triples = lake.read("triples", columns=["subject_id", "object_id"])
         ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
         with open_services(source, home, stage=stamp) as services:
-            return entity_rows(
-                read_entities(source, home, services, ids, log), services.label, source.facts_from
-            )
+            found = read_entities(source, home, services, ids, log)
+        return entity_rows(found, services.label, source.facts_from)
 
     outcome = lake.materialise("entities", stamp, compute)
     finish_stage(home, stamp)

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
+from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.engine.items import Item
+from dagster_project.core.methods import RETRIEVAL, Method
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome
 from dagster_project.core.study.backends import GENERATE, IMPORTED
@@ -38,6 +40,20 @@ class Scope:
     def name(self) -> str:
         """The partition's name in the lake."""
         return self.model.name if self.method is None else f"{self.model.name}|{self.method}"
+
+    @property
+    def asked_by(self) -> Method:
+        """The record of its method. Errors: `StudyError` where the study does not have it."""
+        methods = self.study.methods
+        if self.method is None or self.method not in methods:
+            listed = ", ".join(methods)
+            raise StudyError(f"{self.study.path}: methods: {self.method!r} is not one of: {listed}")
+        return self.study.method(self.method)
+
+    @property
+    def n_apart(self) -> int:
+        """How many passages the model reads apart from the question by its method."""
+        return self.model.passages if self.asked_by.kind == RETRIEVAL else 0
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
-    method_of,
-    n_apart,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
@@ -70,7 +68,7 @@ class Answers(Task):
         return bool(study.answer_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, method_of(scope)
+        lake, method = scope.lake, scope.asked_by
         inputs = [lake.content("questions")]
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
@@ -79,7 +77,7 @@ class Answers(Task):
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = method_of(scope)
+        method = scope.asked_by
         prompts = [
             _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
         ]
@@ -88,7 +86,7 @@ class Answers(Task):
             *prompts,
             max_new_tokens=scope.study.max_new_tokens,
             cuts_last_sentence=method.cuts_last_sentence,
-            passages=n_apart(scope),
+            passages=scope.n_apart,
         )
 
     def plan(self, scope: Scope) -> Plan[AskedQuestion]:
@@ -98,12 +96,12 @@ class Answers(Task):
         found = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(method_of(scope).name))
+        prompts = by_name(study.prompts_of(scope.asked_by.name))
         request = Generate(study.max_new_tokens, asked_end(scope.model))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
-            scope.model, prompts, request, by_dataset, found, study.seed, are_apart=n_apart(scope) > 0,
+            scope.model, prompts, request, by_dataset, found, study.seed, are_apart=scope.n_apart > 0,
             tick=lambda: progress.add(1),
         )  # fmt: skip
         progress.done()
@@ -169,8 +167,8 @@ def _passages_of(
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = method_of(scope)
-    if n_apart(scope):
+    method = scope.asked_by
+    if scope.n_apart:
         return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:
         return read_first_passages(scope.lake, method)

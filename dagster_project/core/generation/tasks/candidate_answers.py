@@ -41,8 +41,6 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
-    method_of,
-    n_apart,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import storable
@@ -104,21 +102,21 @@ class CandidateAnswers(Task):
         return bool(study.candidate_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, method_of(scope)
+        lake, method = scope.lake, scope.asked_by
         inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
         if method.kind == RETRIEVAL and _prompts(scope):
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = method_of(scope)
+        method = scope.asked_by
         prompts = [[prompt.format, *decisive_prompt(prompt, scope.model)] for prompt in _prompts(scope)]
         return decisive_keys(
             scope.study,
             *prompts,
             cuts_last_sentence=method.cuts_last_sentence,
             is_fixed=method.is_fixed,
-            passages=n_apart(scope),
+            passages=scope.n_apart,
             max_new_tokens=scope.study.max_new_tokens,
         )
 
@@ -136,7 +134,7 @@ class CandidateAnswers(Task):
             if (dataset, relation) in candidates
             for number, wording in wordings.get((dataset, question.question_id), ())
         ]
-        passages_for, is_apart = _passages(scope), n_apart(scope) > 0
+        passages_for, is_apart = _passages(scope), scope.n_apart > 0
         queries = [
             ClozeQuery(
                 group,
@@ -150,7 +148,7 @@ class CandidateAnswers(Task):
             for group, question, text, number in asked
             if text is not None
         ]
-        from_memory = method_of(scope).kind != RETRIEVAL
+        from_memory = scope.asked_by.kind != RETRIEVAL
         items = [query for query in queries if from_memory or query.passages]
         scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
         return Plan(items, len(queries) - len(items))
@@ -180,7 +178,7 @@ class CandidateAnswers(Task):
 
 def _prompts(scope: Scope) -> list[Prompt]:
     """The prompts that ask the partition's model by its method."""
-    method = method_of(scope).name
+    method = scope.asked_by.name
     asked = scope.study.cloze_prompts(scope.model)
     return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
 
@@ -203,9 +201,9 @@ def _groups(
 
 def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
     """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
-    method = method_of(scope)
+    method = scope.asked_by
     is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
-    found = read_passages_of_wordings(scope.lake, method, n_apart(scope)) if is_read else {}
+    found = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
 
     def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
         return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())

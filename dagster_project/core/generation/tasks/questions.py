@@ -12,11 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dagster_project.core.errors import StudyError
 from dagster_project.core.generation.engine.items import ModelInput, Request
-from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts.build import Passages, Question, build_prompt
-from dagster_project.core.methods import RETRIEVAL, Method
 from dagster_project.core.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.prompts import Prompt
@@ -72,19 +69,6 @@ def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
 def template_of(prompt: Prompt, model: Model) -> str:
     """The text around a question that a model is asked."""
     return (FOR_ENCODER_DECODERS if model.encoder_decoder else FORMATS)[prompt.format]
-
-
-def method_of(scope: Scope) -> Method:
-    """The partition's method. Errors: `StudyError` where the study does not have it."""
-    study, method = scope.study, scope.method
-    if method is None or method not in study.methods:
-        raise StudyError(f"{study.path}: methods: {method!r} is not one of: {', '.join(study.methods)}")
-    return study.method(method)
-
-
-def n_apart(scope: Scope) -> int:
-    """How many passages the model reads apart from the question by the partition's method."""
-    return scope.model.passages if method_of(scope).kind == RETRIEVAL else 0
 
 
 def decisive_prompt(prompt: Prompt, model: Model) -> list[Any]:
