@@ -5,12 +5,15 @@ It works in a temporary home and does not touch the user's state.
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from dagster_project.core.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake
@@ -39,10 +42,10 @@ def main() -> int:
         commands = (
             ["dbt", "--quiet", "parse", "--project-dir", "dbt", "--profiles-dir", "dbt"],
             ["dbt-bouncer", "run", "--config-file", "dbt/dbt-bouncer.yml"],
-            ["sqlfluff", "lint", "--disable-progress-bar", "dbt/models", "dbt/tests", "dbt/analyses"],
             ["dg", "check", "defs"],
         )
         failed = [command[0] for command in commands if _run(command, environment)]
+        failed += ["sqlfluff"] if _lint_sql("dbt/models", "dbt/tests", "dbt/analyses") else []
     print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
     return 1 if failed else 0
 
@@ -52,6 +55,35 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
     if command[0] == "dbt-bouncer":
         environment = {**environment, "DBT_PROJECT_DIR": str(Path(environment["DBT_TARGET_PATH"]).parent)}
     return subprocess.run(command, cwd=PROJECT_ROOT, env=environment).returncode
+
+
+def _lint_sql(*folders: str) -> int | str | None:
+    """What `sqlfluff lint` says and returns, in less than half its time.
+
+    The command compiles every macro twice for each file, and lays a file out anew for each rule. Here both happen once.
+    """
+    from jinja2 import Environment
+    from sqlfluff.cli.commands import cli
+    from sqlfluff.utils.reflow.sequence import ReflowSequence
+
+    compiled: dict[str, Any] = {}
+    compile_source, lay_out = Environment.compile, ReflowSequence.from_root
+
+    def compile_once(self: Environment, source: Any, *args: Any, **options: Any) -> Any:
+        if args or options or not isinstance(source, str):
+            return compile_source(self, source, *args, **options)
+        if source not in compiled:
+            compiled[source] = compile_source(self, source)
+        return compiled[source]
+
+    Environment.compile = compile_once  # type: ignore[method-assign]
+    ReflowSequence.from_root = functools.lru_cache(1)(lay_out)  # type: ignore[method-assign]
+    gc.set_threshold(1_000_000)  # parsed files are many small objects
+    try:
+        cli(["lint", "--disable-progress-bar", *folders], standalone_mode=False)
+    except SystemExit as end:
+        return end.code
+    return 0
 
 
 if __name__ == "__main__":
