@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Query:
     """One wording of a question to find passages for; paraphrase 0 is the question itself. Only bounds and conditions
-    may read `subject_id` and `relation`, which may be unknown, and only bounds `gold_answers`."""
+    may read `subject_id` and `relation`, which may be unknown, `subject` and `gold_answers`."""
 
     dataset: str
     question_id: str
@@ -35,6 +35,7 @@ class Query:
     gold_answers: tuple[str, ...]
     paraphrase_id: int = 0
     relation: str | None = None
+    subject: str = ""
 
     @property
     def key(self) -> QueryKey:
@@ -42,11 +43,25 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A passage that the retriever wrote: from the passage `original`, None for a sentence of its own.
+
+    `answers` are all names of what it tells instead of the truth. `title` is that of a sentence of its own.
+    """
+
+    text: str
+    original: str | None
+    answers: tuple[str, ...]
+    title: str
+
+
+@dataclass(frozen=True)
 class Hit:
-    """One passage found; `score` in the retriever's own unit, None where it has none."""
+    """One passage found; `score` in the retriever's own unit, None where it has none. `written`: see there."""
 
     passage_id: str
     score: float | None
+    written: Written | None = None
 
 
 QueryKey = tuple[str, str, int]

@@ -21,6 +21,7 @@ from dagster_project.core.retrieval.base import (
     QueryKey,
     Results,
     Retriever,
+    Written,
     load_retriever,
 )
 from dagster_project.core.retrieval.indexes import Index
@@ -31,7 +32,15 @@ from dagster_project.core.storage.lake import Computed, Lake, Outcome, Streamed
 from dagster_project.core.study.study import Study
 
 _TABLE = "retrieved_passages"
-_QUESTION_COLUMNS = ["dataset", "question_id", "question", "subject_id", "gold_answers", "relation"]
+_QUESTION_COLUMNS = [
+    "dataset",
+    "question_id",
+    "question",
+    "subject_id",
+    "gold_answers",
+    "relation",
+    "subject",
+]
 
 
 def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> Outcome:
@@ -73,7 +82,8 @@ def find_passages(
 ) -> Computed:
     """The rows of `retrieved_passages` that a retriever, called `name`, finds for queries, and its recall as notes."""
     found, vectors = tool.search_with_vectors(context, queries)
-    texts = context.passages.texts({hit.passage_id for hits in found for hit in hits})
+    texts = context.passages.texts({hit.passage_id for hits in found for hit in hits if not hit.written})
+    texts |= {hit.passage_id: hit.written.text for hits in found for hit in hits if hit.written}
     notes: dict[str, float] = {}
     rows = _judged(queries, found, texts, vectors if keeps_vectors else None, context.k, notes)
     return Computed(Streamed.of(_TABLE, ({"retriever": name, **row} for row in rows)), notes=notes)
@@ -103,6 +113,7 @@ def _judged(
                 "rank": rank,
                 "passage_id": hit.passage_id,
                 "score": hit.score,
+                **_written(hit.written),
                 "query_embedding": vectors[number] if vectors is not None and rank == 1 else None,
                 "has_answer": contains,
                 "has_answer_popqa": has_answer_popqa(texts[hit.passage_id], query.gold_answers),
@@ -110,6 +121,16 @@ def _judged(
     n = max(n_questions, 1)
     notes |= {"recall_at_1": n_first / n, f"recall_at_{k}": n_any / n}
     notes |= {"n_questions": n_questions, "n_without_passage": n_without}
+
+
+def _written(written: Written | None) -> dict[str, Any]:
+    """The columns of a passage that the retriever wrote itself."""
+    return {
+        "swapped_from": written and written.original,
+        "swapped_title": written and written.title,
+        "swapped_text": written and written.text,
+        "swapped_answers": written and list(written.answers),
+    }
 
 
 def open_context(study: Study, lake: Lake, index: Index, log: logging.Logger) -> Context:
@@ -141,6 +162,7 @@ def read_queries(lake: Lake, clozes: Collection[str], *, with_paraphrases: bool)
                 tuple(question["gold_answers"]),
                 number,
                 question["relation"],
+                question["subject"],
             )
 
 

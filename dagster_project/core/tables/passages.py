@@ -18,7 +18,7 @@ PASSAGES = (
         "passage_id",
         pa.string(),
         "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
-        " the file's own id, as in psgs:42",
+        " the file's own id, as in psgs:42; swapped:dataset:question for one that method swapped wrote",
     ),
     column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
     column("title", pa.string(), "title of the article"),
@@ -27,8 +27,8 @@ PASSAGES = (
     column(
         "source",
         pa.string(),
-        "where the passage comes from: sandbox, wikipedia, verbalised, collection, or questions (a text"
-        " beside a question)",
+        "where the passage comes from: sandbox, wikipedia, verbalised, collection, questions (a text"
+        " beside a question), or swapped (written by the method of that name)",
     ),
     column("collection", pa.string(), "collection, as named in the study; null without one", null=True),
     column(
@@ -119,6 +119,28 @@ PASSAGE_TABLES = (
                 "the uncut passage contains a gold answer as a token sequence (DPR's rule)",
             ),
             HAS_ANSWER_POPQA,
+            column(
+                "swapped_from",
+                pa.string(),
+                "passage in which method swapped replaced the object; null = a sentence of the fact's own, and for other"
+                " methods",
+                null=True,
+            ),
+            column(
+                "swapped_title",
+                pa.string(),
+                "subject of a swapped passage; null for other methods",
+                null=True,
+            ),
+            column(
+                "swapped_text", pa.string(), "text of a swapped passage; null for other methods", null=True
+            ),
+            column(
+                "swapped_answers",
+                pa.list_(pa.string()),
+                "names of the object that a swapped passage tells, the one in its text first; null for other methods",
+                null=True,
+            ),
         ),
         partitioned_by=("retriever",),
     ),
