@@ -5,7 +5,16 @@ from __future__ import annotations
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import names, panels, tooltip
+from dagster_project.core.report.marks import (
+    curves,
+    estimate,
+    names,
+    panels,
+    popularity_x,
+    series,
+    share_y,
+    tooltip,
+)
 
 EXAMPLES_EACH = 3
 PASSAGE_CHARACTERS = 700
@@ -138,4 +147,53 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
     plot_on="fct_passage_effects",
 )
 
-FIGURES = (PASSAGE_OF, MISLED, RESCUED)
+CONFLICTS = Figure(
+    key="conflicts",
+    section="retrieval",
+    title="Does a passage win over memory?",
+    shows="How often a model follows a passage that tells a wrong object (method `swapped`), by the popularity of the "
+    "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
+    "intervals. Table `marts.fct_conflicts` also has all bins together, and bins of the confidence of memory.",
+    source="SPEC §11, conflicts",
+    tables=("fct_conflicts",),
+    sql="""select dataset, prompt, model, memory, bin_low, bin_high, sqrt(bin_low * bin_high) as popularity, n,
+    share_passage, share_passage_ci_low, share_passage_ci_high, share_memory, share_memory_ci_low, share_memory_ci_high,
+    share_other, n_undecided
+from marts.fct_conflicts
+where measure = 'popularity'
+order by dataset, prompt, memory, model, bin""",
+    columns=(
+        Column("model", "model"),
+        Column("memory", "memory is"),
+        Column("bin_low", "popularity from", "number"),
+        Column("bin_high", "popularity to", "number"),
+        N,
+        Column("share_passage", "follows", "share", ("share_passage_ci_low", "share_passage_ci_high")),
+        Column("share_memory", "keeps memory", "share", ("share_memory_ci_low", "share_memory_ci_high")),
+        Column("share_other", "says something else", "share"),
+        Column("n_undecided", "undecided", "count"),
+    ),
+    spec=panels(
+        "memory",
+        curves(
+            popularity_x(),
+            share_y("share_passage", "follows the passage"),
+            "share_passage_ci_low",
+            "share_passage_ci_high",
+            series("model", "model"),
+            tooltip(
+                ("model", "model"),
+                ("memory", "memory is"),
+                ("bin_low", "popularity from", ",.0f"),
+                ("bin_high", "popularity to", ",.0f"),
+                *estimate("share_passage", "follows the passage", ".1%", of="share_passage"),
+                ("share_memory", "keeps memory", ".1%"),
+                ("n", "questions", ","),
+            ),
+        ),
+        least=300,
+    ),
+    plot_on="fct_conflicts",
+)
+
+FIGURES = (PASSAGE_OF, MISLED, RESCUED, CONFLICTS)
