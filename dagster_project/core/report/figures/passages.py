@@ -153,18 +153,19 @@ CONFLICTS = Figure(
     title="Does a passage win over memory?",
     shows="How often a model follows a passage that tells a wrong object (method `swapped`), by the popularity of the "
     "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
-    "intervals. Table `marts.fct_conflicts` also has all bins together, and bins of the confidence of memory.",
+    "intervals; bins with fewer than 10 questions are left out. Table `marts.fct_conflicts` has them, all bins together, "
+    "and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
     tables=("fct_conflicts",),
-    sql="""select dataset, prompt, model, memory, bin_low, bin_high, sqrt(bin_low * bin_high) as popularity, n,
+    sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high, sqrt(bin_low * bin_high) as popularity, n,
     share_passage, share_passage_ci_low, share_passage_ci_high, share_memory, share_memory_ci_low, share_memory_ci_high,
     share_other, n_undecided
 from marts.fct_conflicts
-where measure = 'popularity'
+where measure = 'popularity' and memory <> 'any' and n >= 10
 order by dataset, prompt, memory, model, bin""",
     columns=(
         Column("model", "model"),
-        Column("memory", "memory is"),
+        Column("memory_is", "memory"),
         Column("bin_low", "popularity from", "number"),
         Column("bin_high", "popularity to", "number"),
         N,
@@ -174,7 +175,7 @@ order by dataset, prompt, memory, model, bin""",
         Column("n_undecided", "undecided", "count"),
     ),
     spec=panels(
-        "memory",
+        "memory_is",
         curves(
             popularity_x(),
             share_y("share_passage", "follows the passage"),
@@ -183,7 +184,7 @@ order by dataset, prompt, memory, model, bin""",
             series("model", "model"),
             tooltip(
                 ("model", "model"),
-                ("memory", "memory is"),
+                ("memory_is", "memory"),
                 ("bin_low", "popularity from", ",.0f"),
                 ("bin_high", "popularity to", ",.0f"),
                 *estimate("share_passage", "follows the passage", ".1%", of="share_passage"),
