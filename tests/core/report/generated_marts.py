@@ -65,6 +65,7 @@ class World:
             "parametric_correct": (False, True), "retrieval_correct": (False, True),
             "grounding_prompt": ("null", "according_to_wikipedia"),
             "question_id": [f"q{n}" for n in range(self.n_questions)],
+            "memory": ("right", "wrong"), "binned_by": ("none", "popularity"),
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
             "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),
             "predictor": ("scons", "cert"), "compared_with": ("null_prompt", "no_passage"),

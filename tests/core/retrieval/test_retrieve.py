@@ -227,7 +227,16 @@ def test_every_retriever_is_found_by_its_record(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     names = [name for name, method in METHODS.items() if not method.is_parametric]
-    assert names == ["bm25", "dense", "hybrid", "irrelevant_cohesive", "oracle", "random", "relevant"]
+    assert names == [
+        "bm25",
+        "dense",
+        "hybrid",
+        "irrelevant_cohesive",
+        "oracle",
+        "random",
+        "relevant",
+        "swapped",
+    ]
     for name in names:
         module, _, attribute = str(METHODS[name].retriever).partition(":")
         assert isinstance(load_retriever(METHODS[name]), getattr(importlib.import_module(module), attribute))

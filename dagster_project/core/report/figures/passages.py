@@ -157,11 +157,12 @@ CONFLICTS = Figure(
     "and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
     tables=("fct_conflicts",),
-    sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high, sqrt(bin_low * bin_high) as popularity, n,
+    sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high,
+    sqrt(bin_low * bin_high) as popularity, n,
     share_passage, share_passage_ci_low, share_passage_ci_high, share_memory, share_memory_ci_low, share_memory_ci_high,
     share_other, n_undecided
 from marts.fct_conflicts
-where measure = 'popularity' and memory <> 'any' and n >= 10
+where binned_by = 'popularity' and memory <> 'any' and n >= 10
 order by dataset, prompt, memory, model, bin""",
     columns=(
         Column("model", "model"),

@@ -1,4 +1,4 @@
-{%- set key = 'dataset, prompt, model, memory, measure, bin' -%}
+{%- set key = 'dataset, prompt, model, memory, binned_by, bin' -%}
 with conflicts as (
 
     select
@@ -15,12 +15,12 @@ popularity_bins as (
 
 ),
 
--- A row of a conflict for each measure that bins it; bins of confidence are fifths of its range.
+-- A row of a conflict for each value that bins it; bins of confidence are fifths of its range.
 measured as (
 
     select
         *,
-        'none' as measure,
+        'none' as binned_by,
         0 as bin,
         null::double as bin_low,
         null::double as bin_high
@@ -28,7 +28,7 @@ measured as (
     union all
     select
         conflicts.*,
-        'popularity' as measure,
+        'popularity' as binned_by,
         popularity_bins.bin,
         popularity_bins.bin_low,
         popularity_bins.bin_high
@@ -38,7 +38,7 @@ measured as (
     union all
     select
         *,
-        'confidence' as measure,
+        'confidence' as binned_by,
         least(floor(confidence * 5)::integer, 4) as bin,
         least(floor(confidence * 5)::integer, 4) / 5 as bin_low,
         (least(floor(confidence * 5)::integer, 4) + 1) / 5 as bin_high
