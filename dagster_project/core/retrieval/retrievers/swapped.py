@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dagster_project.core.methods import RETRIEVAL, Method
+from dagster_project.core.methods import CONDITION, RETRIEVAL, Method
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever, Written
 from dagster_project.core.retrieval.retrievers.random import draws
@@ -25,8 +25,7 @@ RETRIEVER = Method(
     may_find_nothing=True,
     is_borrower=True,
     is_seeded=True,
-    is_fixed=True,
-    is_condition=True,
+    passages=CONDITION,
 )
 _STATEMENTS = {relation.name: relation for relation in RELATIONS}
 _Names = tuple[str, ...]
