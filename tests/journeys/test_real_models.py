@@ -45,6 +45,7 @@ def pair(i: int, column: str) -> dict[str, Any]:
     """Memory is right for 0 to 2, the passage for 2 to 5: never 3, always 4, either 6 of `N_PAIRS`."""
     said = [f"Gold {i}" if i in right else "No idea" for right in (range(3), range(2, 6))]
     row = {"id": f"q{i}", "question": f"Who is {i}?", "answers": [f"Gold {i}"], "no_retrieve": said[0]}
+    row |= {"adaptive_rag_steps": 2 * (i % 2), "seakr_retrievals": 1, "seakr_last_step_score": -float(i)}
     return {**row, column: said[1], "passages": [{"title": "T", "text": "x", "supporting": True}]}
 
 
@@ -121,6 +122,25 @@ def test_pairs_of_memory_and_passages(marts: duckdb.DuckDBPyConnection) -> None:
         " where retrieval_method = 'bm25' group by 1 order by 1"
     ).fetchall()
     assert found == [(name, 3, 4, 6) for name in sorted(sum(ADARAGUE.values(), ()))]
+
+
+def test_decisions_of_others_stand_beside_fixed_methods_and_the_oracle(
+    marts: duckdb.DuckDBPyConnection,
+) -> None:
+    """Adaptive-RAG retrieves for odd questions: memory is right for 0 and 2, the passage for 3 and 5."""
+    found = marts.sql(
+        f"select policy, n, round(accuracy * {N_PAIRS}, 6), round(share_retrieved, 6), round(gap_share, 6)"
+        " from fct_policies where dataset = 'hotpotqa_test' and policy <> 'seakr_score' order by policy"
+    ).fetchall()
+    assert found == [
+        ("adaptive_rag", N_PAIRS, 4, 0.5, 0), ("always", N_PAIRS, 4, 1, 0), ("never", N_PAIRS, 3, 0, -0.5),
+        ("oracle", N_PAIRS, 6, 0.25, 1), ("seakr", N_PAIRS, 4, 1, 0),
+    ]  # fmt: skip
+    policies = marts.sql(
+        "select dataset, list(distinct policy order by policy) from fct_policies group by 1"
+    ).fetchall()
+    assert dict(policies)["nq_test"] == ["always", "never", "oracle"]
+    assert "popularity" in dict(policies)["popqa_500"]
 
 
 def test_rows_without_a_licence_are_not_exported(home: Path, marts: duckdb.DuckDBPyConnection) -> None:

@@ -97,7 +97,9 @@ def chosen_columns(
                 )
             found |= {} if column is None else {meaning: column}
             continue
-        known = [free[name.casefold()] for name in USUAL_NAMES[meaning] if name.casefold() in free]
+        known = [
+            free[name.casefold()] for name in USUAL_NAMES.get(meaning, (meaning,)) if name.casefold() in free
+        ]
         usable = [name for name in known if meaning in LISTS or not there[name] or name.casefold() == meaning]
         if len(usable) > 1 and usable[0].casefold() != meaning:
             raise SourceError(
@@ -107,7 +109,9 @@ def chosen_columns(
         found |= {meaning: usable[0]} if usable else {}
     for meaning in required:
         if meaning not in found:
-            hint = next(filter(None, (near(name, there) for name in USUAL_NAMES[meaning])), "")
+            hint = next(
+                filter(None, (near(name, there) for name in USUAL_NAMES.get(meaning, (meaning,)))), ""
+            )
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
                 f" {{{meaning}: <column>}}; there are: {shown}"

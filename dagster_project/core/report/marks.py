@@ -143,8 +143,8 @@ def points(
     size: int = 70,
     zero: bool = False,
 ) -> dict[str, Any]:
-    """Points with an interval from `low` to `high` along `x` or `y`, whichever is quantitative. `zero`: a line at 0."""
-    lengthwise = x.get("type") == "quantitative"
+    """Points with an interval from `low` to `high` along `y` if that is quantitative, else `x`. `zero`: a line at 0."""
+    lengthwise = y.get("type") != "quantitative"
     value, end = ("x", "x2") if lengthwise else ("y", "y2")
     encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
     measured = encoding.pop(value)

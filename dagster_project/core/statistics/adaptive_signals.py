@@ -39,10 +39,9 @@ from dagster_project.core.statistics.signal_questions import (
     Training,
     asked_of,
     counted,
-    needs_confidence,
-    needs_measures,
     pair_of,
     scored_splits,
+    signal_cost,
     training_of,
     undefined_signals,
 )
@@ -134,18 +133,15 @@ def _numbers(
     def chosen(name: str, by: Policy) -> float | None:
         return _mean(np.where(decided[by], columns[f"retrieval{name}"], columns[f"parametric{name}"]), test)
 
-    def paid(cost: str) -> float | None:
-        """Of paraphrases and samples, and of a parametric answer that is thrown away: its confidence says retrieve."""
-        found = columns[f"signal_{cost}"] if needs_measures(policy[0]) else 0.0
-        thrown_away = columns[f"parametric_{cost}"] if needs_confidence(policy[0]) else 0.0
-        return _mean(found + np.where(decided[policy], thrown_away, 0.0), test)
-
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
     return {
         "accuracy": chosen("", policy), **accuracies,
         "share_retrieved": _mean(np.broadcast_to(decided[policy], test.shape), test),
         **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
-        **{name: _cost(name, paid(cost)) for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)},
+        **{
+            name: _cost(name, _mean(signal_cost(policy[0], cost, columns, decided[policy]), test))
+            for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)
+        },
     }  # fmt: skip
 
 

@@ -45,11 +45,17 @@ _COLUMNS = (
     *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
 )  # fmt: skip
 _LISTS = ", ".join(f"list({one} order by relation, question_id) as {one}" for one in _COLUMNS)
-ROWS = (
-    f"select {', '.join(KEY)}, max(signal_prompt) as signal_prompt, {_LISTS}"  # noqa: S608
-    " from (select * replace (coalesce(relation, '') as relation) from intermediate.int_signal_rows)"
-    " group by all order by all"
-)
+
+
+def rows_of(relation: str) -> str:
+    """The query for the questions of each pair, from a relation with the columns of int_signal_rows."""
+    return (
+        f"select {', '.join(KEY)}, max(signal_prompt) as signal_prompt, {_LISTS}"  # noqa: S608
+        f" from (select * replace (coalesce(relation, '') as relation) from {relation}) group by all order by all"
+    )
+
+
+ROWS = rows_of("intermediate.int_signal_rows")
 SPLITS = (
     "select dataset, question_id, list(split order by split) filter (is_training) as trains"
     " from intermediate.int_adaptive_splits group by all order by all"
@@ -58,6 +64,7 @@ N_SPLITS = (
     "select dataset, max(split) + 1 as n from intermediate.int_adaptive_splits group by all order by all"
 )
 NO_TEST, TOO_FEW, ONE_OUTCOME = "no test questions", "too few questions", "too few answers of one outcome"
+NO_POPULARITY = "no popularity"
 _MEASURES = "paraphrases and samples"
 
 Columns = Mapping[str, Values]
@@ -104,6 +111,8 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
     """The pair of a row of query `ROWS`: its columns as lists."""
     columns = {name: np.array(row[name], dtype=None if name in _TEXTS else float) for name in _COLUMNS}
     has_popularity = columns["popularity"] > 0
+    if np.isnan(columns["popularity"]).all():  # a dataset without popularity: its questions are compared, too
+        has_popularity = ~has_popularity
     is_measured = ~np.isnan(columns["scons"]) & ~np.isnan(columns["cert"])
     is_sure = ~np.isnan(columns["confidence"])
     kept, unmeasured = _with(_MEASURES, has_popularity, is_measured)
@@ -144,10 +153,12 @@ def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
         reason = TOO_FEW
     elif ((n_right == 0) | (n_right == n)).any():
         reason = ONE_OUTCOME
-    found: dict[str, str | None] = {POPULARITY: nothing, CONFIDENCE: pair.unsure or nothing}
-    for name in _NEEDED:
+    unpopular = NO_POPULARITY if np.isnan(pair.columns["popularity"]).any() else None
+    found: dict[str, str | None] = {POPULARITY: unpopular or nothing, CONFIDENCE: pair.unsure or nothing}
+    for name, needed in _NEEDED.items():
         unmeasured = pair.unmeasured if needs_measures(name) else None
-        found[name] = unmeasured or (pair.unsure if needs_confidence(name) else None) or reason
+        unsure = pair.unsure if needs_confidence(name) else None
+        found[name] = (unpopular if LOG_POPULARITY in needed else None) or unmeasured or unsure or reason
     return found
 
 
@@ -159,6 +170,14 @@ def needs_measures(signal: str) -> bool:
 def needs_confidence(signal: str) -> bool:
     """Whether the signal is known only after the parametric method has answered."""
     return signal == CONFIDENCE or LOG_CONFIDENCE in _NEEDED.get(signal, ())
+
+
+def signal_cost(signal: str, cost: str, columns: Columns, decided: Values) -> Values:
+    """What a signal costs, as `decided` (splits × n): paraphrases and samples, and a parametric answer that is thrown
+    away where its confidence says retrieve."""
+    found = columns[f"signal_{cost}"] if needs_measures(signal) else 0.0
+    thrown_away = columns[f"parametric_{cost}"] if needs_confidence(signal) else 0.0
+    return np.asarray(found + np.where(decided, thrown_away, 0.0))
 
 
 def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Asked:

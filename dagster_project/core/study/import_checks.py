@@ -49,6 +49,12 @@ def check(read: Reader, study: Study) -> None:
         _check_dataset(read, i, dataset)
     for i, model in enumerate(study.models):
         _check_results(read, study, i, model)
+    names = [dataset.name for dataset in study.datasets]
+    for i, decisions in enumerate(study.decisions):
+        if decisions.dataset not in names:
+            raise read.fail(
+                f"decisions[{i}].dataset", f"{decisions.dataset!r} is not one of: {', '.join(names)}"
+            )
 
 
 def _questions_of(dataset: Dataset) -> str | None:

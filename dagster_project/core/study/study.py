@@ -15,6 +15,7 @@ from dagster_project.core.methods import BACKGROUND, FUSED, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import ROUGE_L, Collection, load_format
 from dagster_project.core.study.models import Model
@@ -32,7 +33,8 @@ class Study:
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
-    With `collections`, retrieval searches their passages, and no others. `retrievers` are methods that the study declares
+    With `collections`, retrieval searches their passages, and no others. `decisions` of others are compared with the
+    study's own policies. `retrievers` are methods that the study declares
     itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`, they also find passages
     for every paraphrase. With `nli`, answers are also compared by
     entailment. With `grounding`, what models write is compared with a corpus, and models are asked to quote it.
@@ -57,6 +59,7 @@ class Study:
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()
+    decisions: tuple[Decisions, ...] = ()
     grounding: Grounding | None = None
     retrievers: tuple[Method, ...] = ()
     retrieve_paraphrases: bool = False

@@ -9,6 +9,7 @@ from dagster_project.core.tables.schema import (
     DATASET,
     METHOD,
     MODEL,
+    POLICY,
     PROMPT,
     PROMPT_HASH,
     QUESTION_ID,
@@ -81,5 +82,22 @@ IMPORT_TABLES = (
             *CONFIDENCE,
         ),
         partitioned_by=("model",),
+    ),
+    Table(
+        "imported_decisions",
+        "One row per (dataset, policy, question): whether a policy of others retrieves for the question.",
+        (
+            DATASET,
+            POLICY,
+            QUESTION_ID,
+            column(
+                "retrieves",
+                pa.bool_(),
+                "the policy retrieves; null where its file has a score alone",
+                null=True,
+            ),
+            column("score", pa.float64(), "the higher, the rather it retrieves; null without one", null=True),
+            column("place", pa.string(), "file and row"),
+        ),
     ),
 )

@@ -55,6 +55,12 @@ METHOD = column(
     " is put before the question",
 )
 PROMPT = column("prompt", pa.string(), "prompt, as named in the study")
+POLICY = column(
+    "policy",
+    pa.string(),
+    "what decides whether to retrieve: never, always, a threshold on a signal (one for all questions; _per_relation: one"
+    " for each relation), the oracle that picks a right answer if there is one, or a policy of others by its name",
+)
 GROUNDING_PROMPT = column(
     "grounding_prompt",
     pa.string(),

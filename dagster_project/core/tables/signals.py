@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dagster_project.core.tables.schema import DATASET, METHOD, MODEL, PROMPT, TEXTS, Column, Table, column
+from dagster_project.core.tables.schema import (
+    DATASET,
+    METHOD,
+    MODEL,
+    POLICY,
+    PROMPT,
+    TEXTS,
+    Column,
+    Table,
+    column,
+)
 from dagster_project.core.tables.statistics import (
     N_DECIDING,
     N_QUESTIONS,
@@ -49,6 +59,16 @@ _OF_SIGNAL = (
     " the parametric answer to a question that is then retrieved for; 0 if it needs none; null unless known for every"
     " test question"
 )
+
+
+def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
+    """A measure, and its percentiles over draws of whole subjects."""
+    return (
+        _number(name, meaning),
+        _number(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects"),
+        _number(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects"),
+    )
+
 
 SIGNAL_TABLES = (
     Table(
@@ -229,6 +249,36 @@ SIGNAL_TABLES = (
                     ("_with", " that are right with retrieval"),
                     ("_without", " that are right without retrieval"),
                 )
+            ),
+        ),
+    ),
+    Table(
+        "policies",
+        "One row per (dataset, prompt, model, parametric_method, retrieval_method, policy).",
+        (
+            *_POLICY[:5],
+            POLICY,
+            _count(
+                "n_decided", "questions on which the policy is compared: all of the pair, or those it decides"
+            ),
+            _number("policy_share_retrieved", "share of the questions for which the policy retrieves"),
+            _number("policy_cost_usd_per_1000", f"US dollars {_OF_MIX}, and of its signal"),
+            *_with_ends(
+                "policy_accuracy",
+                "share that the policy answers right; held-out, where thresholds are fitted",
+            ),
+            *_with_ends(
+                "policy_gain", "its accuracy minus that of the better one of never and always retrieving"
+            ),
+            *_with_ends(
+                "gap_share",
+                "part of the way from the better one of never and always to the oracle: policy_gain divided by that of"
+                " the oracle; null where the oracle gains nothing",
+            ),
+            _number(
+                "policy_p_value",
+                "two-sided p of policy_gain: random signs of the subjects' differences; null for the one that is"
+                " compared with, and for the oracle",
             ),
         ),
     ),

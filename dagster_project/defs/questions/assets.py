@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_relations
+from dagster_project.core.imports.decisions import import_decisions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from dagster_project.core.questions.paraphrases import build_paraphrases
@@ -46,6 +47,13 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
     with clear_errors():
         return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
+def imported_decisions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, policy, question): decisions of others; empty without any."""
+    with clear_errors():
+        return result(study.lake, [import_decisions(study.study, study.lake, LOG)])
 
 
 @dg.asset(

@@ -12,6 +12,7 @@ from dagster_project.core.report.marks import (
     panels,
     points,
     series,
+    share_y,
     tooltip,
     value_x,
 )
@@ -146,4 +147,70 @@ order by dataset, prompt, model, method, list_position({_MEASURED}, signal)""", 
         axis=140,
     ),
     plot_on="fct_signal_quality",
+)
+
+_FIXED = "datum.policy === 'never' || datum.policy === 'always'"
+_SHARE_X = {**value_x("share_retrieved", whole=True), "title": "share retrieved"}
+_ACCURACY_Y = share_y("accuracy", "accuracy, held out", whole=False)
+_ARENA = points(
+    _SHARE_X,
+    _ACCURACY_Y,
+    series("policy"),
+    tooltip(
+        ("policy", "policy"),
+        ("model", "model"),
+        ("retrieval_method", "retrieval"),
+        *estimate("accuracy", "accuracy", ".1%"),
+        ("share_retrieved", "retrieved", ".0%"),
+        ("gap_share", "part of the way", ".0%"),
+        ("n", "questions", ","),
+    ),
+    low="ci_low",
+    high="ci_high",
+)
+
+ARENA = Figure(
+    key="policies",
+    section="adaptive",
+    title="Which policy, and how near to the best choice?",
+    shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
+    "line from `never` to `always`; policies above it know something. The `oracle` retrieves where memory is wrong and "
+    "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
+    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, the "
+    "part of the way from there to the oracle, and p after Holm's correction.",
+    source="SPEC §11",
+    tables=("fct_policies",),
+    sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
+    share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm
+from marts.fct_policies
+order by dataset, prompt, model, retrieval_method,
+    coalesce(list_position(['never', 'always', 'oracle'], policy), 4), policy""",
+    columns=(
+        *PAIR,
+        Column("policy", "policy"),
+        Column("n", "n", "count"),
+        Column("accuracy", "accuracy", "share", ("ci_low", "ci_high")),
+        Column("share_retrieved", "retrieved", "share"),
+        Column("cost_usd_per_1000", "USD per 1,000", "number"),
+        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("gap_share", "part of the way", "signed", ("gap_ci_low", "gap_ci_high")),
+        Column("p_holm", "p (Holm)", "p"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        {
+            **_ARENA,
+            "layer": [
+                {
+                    "transform": [{"filter": _FIXED}],
+                    "mark": {"type": "line", "strokeDash": [4, 3]},
+                    "encoding": {"y": _ACCURACY_Y, "color": {"value": "var(--muted)"}},
+                },
+                *_ARENA["layer"],
+            ],
+        },
+        least=330,
+    ),
+    choose=("parametric_method", "model"),
+    plot_on="fct_policies",
 )

@@ -19,7 +19,10 @@ numbered as (
         unnest(range({{ var('adaptive_splits') }}))::integer as split
     from questions
     left join datasets on questions.dataset = datasets.dataset
-    where questions.subject_popularity is not null
+    -- Of a dataset without popularity, all questions are split: decisions of others need no popularity.
+    where
+        questions.subject_popularity is not null
+        or questions.dataset not in (select q.dataset from questions as q where q.subject_popularity is not null)
 
 ),
 

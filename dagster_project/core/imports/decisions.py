@@ -1,0 +1,104 @@
+"""Decisions of others: lake table imported_decisions, for which questions their policies retrieve.
+
+What belongs here: what the columns may hold, and which rows cannot be used. What does not: kinds of files and names of
+columns (`table_rows`, `column_names`), and comparing policies (`statistics.policies`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.data_files import find_file
+from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
+from dagster_project.core.imports.results import questions_by_dataset
+from dagster_project.core.imports.table_rows import RefusedError, Row, read_table
+from dagster_project.core.storage.fingerprints import code_version, fingerprint
+from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from dagster_project.core.study.decisions import MEANINGS, Decisions
+from dagster_project.core.study.study import Study
+
+_TABLE = "imported_decisions"
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write table imported_decisions; empty for a study without decisions.
+
+    Errors: `SourceError` where a file is missing, is no such table, or holds no decision that can be used.
+    """
+    declared = [(one, find_file(one.place, study)) for one in study.decisions]
+    files = [[one.name, one.dataset, one.columns, file_hashes([path])] for one, path in declared]
+    stamp = fingerprint(_TABLE, files, lake.content("questions"), code_version(__name__))
+
+    def compute() -> Computed:
+        known = questions_by_dataset(study, lake)
+        kept: dict[tuple[str, str, str], dict[str, Any]] = {}
+        rejected: list[QuarantinedRow] = []
+        for one, path in declared:
+            n_before = len(kept)
+            aside = _read(path, one, known[one.dataset], kept)
+            if len(kept) == n_before:
+                first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
+                raise SourceError(f"{path}: holds no decision that can be used{first}")
+            rejected += aside
+        log.info("decisions of others: %d, rejected: %d", len(kept), len(rejected))
+        return Computed([kept[key] for key in sorted(kept)], rejected)
+
+    return lake.materialise(_TABLE, stamp, compute)
+
+
+def _read(
+    path: Path, declared: Decisions, questions: Collection[str], kept: dict[tuple[str, str, str], Any]
+) -> list[QuarantinedRow]:
+    """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
+    found = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
+    if not {"retrieve", "score"} & {*found.columns}:
+        raise SourceError(f"{path}: has neither a column retrieve nor score; name one in the study: columns")
+    for row in found.rows:
+        try:
+            question_id, policy = row.id() or "", row.text("method") or declared.name
+            retrieves, score = _retrieves(row), _score(row)
+            if question_id not in questions:
+                raise row.refused("id", f"no question of the dataset has the id {question_id}")
+            if retrieves is None and score is None:
+                raise row.refused("retrieve", "yes, no, a number of retrievals, or a score was expected")
+            key = (declared.dataset, policy, question_id)
+            if key in kept:
+                raise row.refused("id", f"decided already: {kept[key]['place']}; that row is kept")
+        except RefusedError as refused:
+            rejected.put(row.number, str(refused), row.values)
+            continue
+        kept[key] = {
+            "dataset": declared.dataset, "policy": policy, "question_id": question_id, "retrieves": retrieves,
+            "score": score, "place": f"{path.name} row {row.number}",
+        }  # fmt: skip
+    return rejected.told()
+
+
+def _retrieves(row: Row) -> bool | None:
+    """Yes or no, in words, as a truth, or as the number of retrievals; None where it is missing."""
+    truth = _TRUTHS.get(str(row.values.get("retrieve")).strip().lower())
+    if truth is not None:
+        return truth
+    n_retrievals = row.count("retrieve")
+    return None if n_retrievals is None else n_retrievals > 0
+
+
+def _score(row: Row) -> float | None:
+    """Any number; None where it is missing."""
+    text = (row.raw_text("score") or "").strip()
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise row.refused("score", f"a number was expected, not {text[:40]!r}")
+    return number

@@ -1,0 +1,36 @@
+"""What study.yaml says about decisions of others: files that say for which questions a policy retrieves.
+
+What belongs here: the keys. What does not: reading the files (`imports.decisions`), and comparing policies
+(`statistics.policies`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dagster_project.core.study.imports import PLACE_KEYS, Place, read_place
+from dagster_project.core.study.reader import Reader
+
+MEANINGS = ("id", "method", "retrieve", "score")
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A table of decisions on the questions of `dataset`, by policy `name` or by those that its rows name.
+
+    `columns`: meaning → the file's name of the column.
+    """
+
+    name: str
+    place: Place
+    dataset: str
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+def read_decisions(read: Reader) -> Decisions:
+    """One entry of the list under `decisions`."""
+    read.only("name", "dataset", "columns", *PLACE_KEYS)
+    named = read.child("columns") if "columns" in read.raw else Reader(read.path, "", {})
+    named.only(*MEANINGS)
+    columns = tuple((meaning, named.text(meaning)) for meaning in MEANINGS if meaning in named.raw)
+    return Decisions(read.slug("name"), read_place(read), read.text("dataset"), columns)

@@ -1,0 +1,2 @@
+select * from {{ source('lake', 'imported_decisions') }}
+where {{ is_declared(['dataset']) }}

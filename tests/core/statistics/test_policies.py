@@ -1,0 +1,159 @@
+"""The arena, beside loops over questions and splits, and the exact McNemar test."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dagster_project.core.statistics.method_comparisons import mcnemar_exact
+from dagster_project.core.statistics.policies import compare_policies
+from dagster_project.core.tables import TABLES
+from tests.core.statistics.test_adaptive_signals import questions
+
+Row = dict[str, Any]
+N_SPLITS, N = 12, 240
+Said = Mapping[str, Mapping[str, bool | float]]
+
+
+def trains_of(n: int = N) -> list[list[int]]:
+    rng = np.random.default_rng(0)
+    return [np.flatnonzero(rng.random(N_SPLITS) < 0.75).tolist() for _ in range(n)]
+
+
+def arena(
+    row: Row, others: Said | None = None, units: list[str] | None = None, *, is_split: bool = True
+) -> dict[str, Row]:
+    """By policy, its row. `others`: policy → question → decision or score."""
+    ids = row["question_id"]
+    rows = [{name: [None if one != one else one for one in value] if isinstance(value, list) else value
+             for name, value in row.items()}]  # fmt: skip
+    decisions = [
+        {"dataset": "d", "policy": policy, "question_id": one, "retrieves": said if isinstance(said, bool) else None,
+         "score": None if isinstance(said, bool) else said}
+        for policy, of_policy in (others or {}).items() for one, said in of_policy.items()
+    ]  # fmt: skip
+    asked = ids if is_split else []
+    tables = [
+        pa.Table.from_pylist(rows),
+        pa.table({"dataset": ["d"] * len(asked), "question_id": asked, "trains": trains_of(len(asked))}),
+        pa.table({"dataset": ["d"][: len(asked)], "n": [N_SPLITS][: len(asked)]}),
+        pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "unit": units or ids}),
+        pa.Table.from_pylist(decisions, schema=pa.schema([
+            ("dataset", pa.string()), ("policy", pa.string()), ("question_id", pa.string()), ("retrieves", pa.bool_()),
+            ("score", pa.float64()),
+        ])),
+    ]  # fmt: skip
+    found = compare_policies(tables, 0, logging.getLogger())["policies"]
+    pa.Table.from_pylist(found, schema=TABLES["policies"].schema)
+    assert len({one["policy"] for one in found}) == len(found)
+    return {one["policy"]: one for one in found}
+
+
+def by_loops(row: Row, values: list[float]) -> tuple[float, float]:
+    """Held-out accuracy and share retrieved below a threshold on `values`: each question, then its splits, one by one."""
+    parametric, retrieval, trains = row["parametric"], row["retrieval"], trains_of()
+    limits = []
+    for split in range(N_SPLITS):
+        mine = [i for i in range(N) if split in trains[i]]
+        best, limit = 0.0, min(values[i] for i in mine)
+        for candidate in (*sorted({values[i] for i in mine}), float("inf")):
+            gain = sum(retrieval[i] - parametric[i] for i in mine if values[i] < candidate)
+            if gain > best:
+                best, limit = gain, candidate
+        limits.append(limit)
+    right, share = [], []
+    for i in range(N):
+        tests = [values[i] < limits[split] for split in range(N_SPLITS) if split not in trains[i]]
+        if tests:
+            share.append(np.mean(tests))
+            right.append(np.mean([retrieval[i] if one else parametric[i] for one in tests]))
+    return float(np.mean(right)), float(np.mean(share))
+
+
+def test_thresholds_and_scores_equal_loops_over_questions() -> None:
+    row = questions()
+    scores = {one: -value for one, value in zip(row["question_id"], row["scons"], strict=True)}
+    found = arena(row, {"theirs": scores})
+    for policy, values in (("popularity", "popularity"), ("confidence", "confidence"), ("theirs", "scons")):
+        accuracy, share = by_loops(row, row[values])
+        assert found[policy]["policy_accuracy"] == pytest.approx(accuracy)
+        assert found[policy]["policy_share_retrieved"] == pytest.approx(share)
+    assert found["theirs"]["gap_share_ci_low"] > 0 < found["consistency"]["policy_gain_ci_low"]
+    assert found["theirs"]["policy_p_value"] < 0.001 < found["popularity"]["policy_p_value"]
+
+
+def test_fixed_methods_the_oracle_and_decisions_of_others_are_counted_by_hand() -> None:
+    """Each question counts once; a gap is the part of the way from the better fixed method to the oracle."""
+    row = {**questions(), "retrieval_cost_usd": [2.0] * N}
+    memory, passage = np.array(row["parametric"]), np.array(row["retrieval"])
+    tested = np.array([len(one) < N_SPLITS for one in trains_of()])
+    half = {one: bool(i % 2) for i, one in enumerate(row["question_id"]) if i < 100}
+    found = arena(
+        row, {"half": half, "always": dict.fromkeys(row["question_id"], True), "lost": {"other": True}}
+    )
+    assert {"lost"}.isdisjoint(found)
+    assert found["never"]["policy_accuracy"] == pytest.approx(memory[tested].mean())
+    assert found["always"]["policy_accuracy"] == pytest.approx(passage[tested].mean())
+    assert found["oracle"]["policy_accuracy"] == pytest.approx(np.maximum(memory, passage)[tested].mean())
+    assert [found[one]["policy_share_retrieved"] for one in ("never", "always")] == [0, 1]
+    assert [found[one]["policy_cost_usd_per_1000"] for one in ("never", "always")] == [500, 2_000]
+    confident = found["confidence"]  # memory's answer is paid for each question
+    assert confident["policy_cost_usd_per_1000"] == pytest.approx(
+        500 + 2_000 * confident["policy_share_retrieved"]
+    )
+    same = found["always (imported)"]
+    assert (same["policy_accuracy"], same["n_decided"]) == (found["always"]["policy_accuracy"], tested.sum())
+    part = tested & (np.arange(N) < 100)
+    chosen = np.where(np.arange(N) % 2, passage, memory)[part].mean()
+    better, best = max(memory[part].mean(), passage[part].mean()), np.maximum(memory, passage)[part].mean()
+    assert found["half"]["n_decided"] == part.sum()
+    assert found["half"]["policy_accuracy"] == pytest.approx(chosen)
+    assert found["half"]["gap_share"] == pytest.approx((chosen - better) / (best - better))
+    assert found["oracle"]["gap_share"] == 1
+    assert found["oracle"]["policy_p_value"] is None
+
+
+def test_p_is_mcnemars_where_every_question_has_its_own_subject() -> None:
+    row = questions()
+    found = arena(row, is_split=False)
+    memory, passage = np.array(row["parametric"]), np.array(row["retrieval"])
+    exact = mcnemar_exact(
+        int(((memory == 1) & (passage == 0)).sum()), int(((memory == 0) & (passage == 1)).sum())
+    )
+    worse, better = sorted(("never", "always"), key=lambda name: found[name]["policy_accuracy"])
+    assert found[worse]["policy_p_value"] == pytest.approx(exact, abs=0.01)
+    assert found[better]["policy_p_value"] is None
+
+
+def test_intervals_are_wider_where_subjects_repeat() -> None:
+    """Twelve questions about one subject with one outcome say no more than one."""
+    row = questions()
+    row["parametric"] = [float(i // 12 % 2) for i in range(N)]
+    alone, together = (
+        arena(row, units=units, is_split=False)["never"]
+        for units in (None, [f"s{i // 12}" for i in range(N)])
+    )
+    width, wider = (
+        one["policy_accuracy_ci_high"] - one["policy_accuracy_ci_low"] for one in (alone, together)
+    )
+    assert wider > 2.5 * width
+    assert alone["policy_accuracy"] == together["policy_accuracy"] == 0.5
+
+
+def test_questions_without_popularity_have_fixed_methods_the_oracle_and_others() -> None:
+    row = {**questions(), "popularity": [float("nan")] * N, "confidence": [float("nan")] * N,
+           "scons": [float("nan")] * N}  # fmt: skip
+    found = arena(row, {"theirs": dict.fromkeys(row["question_id"], False)}, is_split=False)
+    assert set(found) == {"never", "always", "oracle", "theirs"}
+    assert found["theirs"]["policy_gain"] == found["never"]["policy_gain"]
+
+
+def test_an_oracle_that_gains_nothing_leaves_no_gap() -> None:
+    found = arena({**questions(), "retrieval": [1.0] * N}, is_split=False)
+    assert {one["gap_share"] for one in found.values()} == {None}
+    assert found["always"]["policy_accuracy"] == found["oracle"]["policy_accuracy"] == 1
