@@ -42,7 +42,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (r"[A-Za-z]+[-_]?\d[\w.-]*", "a name: bm25, float16, bzip2, T5, SHA-256"),
     (r"Python 3\.11 to 3\.13|SPARQL 1\.1|Apache License 2\.0", "a version"),
     (
-        r"(Figures?|Tables?|sections?|appendix|SPEC §) ?[A-C]?[\d.]+(, \d+)*",
+        r"(Figures?|Tables?|sections?|appendix|SPEC §) ?[A-C]?[\d.]+(, §?\d+)*",
         "a place in a paper or in SPEC",
     ),
     (r"4,000 of 14,267|recall@1 is low: \.14 against \.42 overall|reports 0\.914", "the papers' own numbers"),

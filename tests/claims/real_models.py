@@ -1,0 +1,260 @@
+# ruff: noqa: E501 (sentences of the page)
+"""docs/real_models.md and its picture, from the published marts of studies/real_models.yaml.
+
+    python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
+
+What belongs here: the page's words, and a query for each of its numbers. What does not: the tests that compare the page
+(`tests/test_real_models_page.py`; `tests/journeys/test_real_models.py`, on invented rows).
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dagster_project.core.report.figures.signals import ARENA, QUALITY
+from dagster_project.core.report.pictures import png, specification
+from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
+from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.storage.home import PROJECT_ROOT
+
+PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
+_DRAWN = ["popularity", "confidence", "popularity_confidence"]
+_NAMES = {
+    "gpt_3_5_turbo": "GPT-3.5 turbo", "llama_3_8b": "Llama 3 8B", "qwen2_5_7b": "Qwen2.5 7B",
+    "llama_8b_it": "Llama 8B Instruct", "llama_3_1_8b": "Llama 3.1 8B", "llama_3_70b": "Llama 3 70B",
+}  # fmt: skip
+_SONGS = """
+select quality.model, accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high,
+    max(auroc) filter (signal = 'popularity'), max(auroc_ci_low) filter (signal = 'popularity'),
+    max(auroc_ci_high) filter (signal = 'popularity'), max(auroc) filter (signal = 'confidence'),
+    max(auroc_ci_low) filter (signal = 'confidence'), max(auroc_ci_high) filter (signal = 'confidence'),
+    max(auroc) filter (signal = 'popularity_confidence'), max(auroc_ci_low) filter (signal = 'popularity_confidence'),
+    max(auroc_ci_high) filter (signal = 'popularity_confidence')
+from fct_signal_quality as quality
+inner join fct_accuracy as accuracy using (dataset, prompt, model, method)
+where dataset = 'songs' and accuracy.relation = 'all'
+group by all order by accuracy.accuracy desc
+"""
+_QUARTERS = """
+select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct)
+from (
+    select *, ntile(4) over (order by subject_popularity, question_id) as quarter from fct_answers
+    where model = 'llama_3_70b' and method = 'closed_book'
+)
+group by quarter order by quarter
+"""
+_RULES = """
+select avg(is_correct::int), (select n_right_by_file_only from fct_import_disagreement
+    where model = 'llama_3_70b' and method = 'closed_book'), count(*)
+from fct_answers where model = 'llama_3_70b' and method = 'closed_book'
+"""
+_PAIRS = """
+with fixed as (
+    select dataset, model, max(n),
+        max(accuracy) filter (policy = 'never') as never, max(ci_low) filter (policy = 'never') as never_low,
+        max(ci_high) filter (policy = 'never') as never_high,
+        max(accuracy) filter (policy = 'always') as always, max(ci_low) filter (policy = 'always') as always_low,
+        max(ci_high) filter (policy = 'always') as always_high,
+        max(accuracy) filter (policy = 'oracle') as either, max(ci_low) filter (policy = 'oracle') as either_low,
+        max(ci_high) filter (policy = 'oracle') as either_high
+    from fct_policies where retrieval_method = 'bm25' group by all
+), answers as (
+    select dataset, question_id, bool_or(is_correct_normalized) filter (method = 'closed_book') as memory,
+        bool_or(is_correct_normalized) filter (method = 'bm25') as passage
+    from fct_answers where method in ('closed_book', 'bm25') group by all
+), normalised as (
+    select dataset, avg(memory::int), avg(passage::int), avg((memory or passage)::int) as either_normalised
+    from answers group by dataset
+)
+from fixed inner join normalised using (dataset) order by dataset
+"""
+_ARENA = """
+select policy, n, accuracy, ci_low, ci_high, share_retrieved, gain, gain_ci_low, gain_ci_high, p_holm
+from fct_policies where dataset = 'hotpotqa_test' order by accuracy, policy
+"""
+
+
+def page(marts: duckdb.DuckDBPyConnection) -> str:
+    """The whole page. `marts`: a published warehouse of the study, with its marts in the search path."""
+    songs, quarters = marts.sql(_SONGS).fetchall(), marts.sql(_QUARTERS).fetchall()
+    pairs, arena = marts.sql(_PAIRS).fetchall(), marts.sql(_ARENA).fetchall()
+    ours, only_file, n_asked = marts.sql(_RULES).fetchall()[0]
+    by_policy = {row[0]: row for row in arena}
+    known, least = songs[:-1], songs[-1]
+    chosen, always = by_policy["adaptive_rag"], by_policy["always"]
+    return "\n".join([
+        "# Real models",
+        "",
+        *_filled(
+            "Six models that others asked, scored by our rules: `studies/real_models.yaml` imports their published answers",
+            "and loads no model. `python -m tests.claims.real_models` with the study's published warehouse writes this page.",
+            "Intervals are 95 % intervals over whole subjects, those of single accuracies Wilson's.",
+        ),
+        "",
+        "![Left: AUROC of popularity, confidence, and both for three models on songs. Right: accuracy and share retrieved of policies on HotpotQA]"
+        "(real_models.png)",
+        "",
+        "## Which signal tells right answers from wrong ones?",
+        "",
+        *_filled(
+            f"Three models said who performs each of {songs[0][1]:,} songs. AUROC is the share of pairs of a right and a",
+            "wrong answer in which the right one has the higher signal. `confidence` is the geometric mean of the",
+            "probabilities that the model gave the tokens of its answer, `popularity` the number of site links of the song,",
+            "`both` a regression on the two, fitted on other songs.",
+        ),
+        "",
+        *_table(
+            ("model", "n", "accuracy", "popularity", "confidence", "both"),
+            [[_NAMES[row[0]], f"{row[1]:,}", *(_estimate(row[at : at + 3]) for at in (2, 5, 8, 11))] for row in songs],
+        ),
+        "",
+        *_filled(
+            f"**Confidence tells more than popularity for every model: {_range(row[8] for row in songs)} against",
+            f"{_range(row[5] for row in songs)}.** With popularity beside it, {_NAMES[least[0]]}, which knows least, goes from",
+            f"{_share(least[8])} to {_share(least[11])}; the others change by",
+            f"{' and '.join(_signed(row[11] - row[8]) for row in known)}.",
+        ),
+        "",
+        "## Memory and popularity",
+        "",
+        *_filled(
+            f"{_NAMES['llama_3_70b']} answered {n_asked} questions of PopQA from memory. By quarter of popularity (page views):"
+        ),
+        "",
+        *_table(
+            ("quarter", "popularity", "n", "accuracy"),
+            [
+                [str(quarter), f"{low:,.0f} to {high:,.0f}", str(n), _estimate((right / n, *wilson(right, n)))]
+                for quarter, low, high, n, right in quarters
+            ],
+        ),
+        "",
+        *_filled(
+            f"PopQA's rule calls {_share(ours)} right, the source's own rule {_share(ours + only_file / n_asked)}: the",
+            f"{only_file} answers on which they differ are right by the source alone.",
+        ),
+        "",
+        "## Memory or passage?",
+        "",
+        *_filled(
+            "The same model from memory (`never`) and with retrieved passages (`always`). `either`: the share that one of the",
+            "two answers right, which an oracle that picks the right one would reach. In square brackets: by the rule that a",
+            "normalised gold answer stands in the answer as whole words.",
+        ),
+        "",
+        *_table(
+            ("questions", "model", "n", "never", "always", "either"),
+            [
+                [
+                    f"`{row[0]}`", _NAMES[row[1]], str(row[2]),
+                    *(f"{_estimate(row[at : at + 3])} [{_share(row[12 + i])}]" for i, at in enumerate((3, 6, 9))),
+                ]
+                for row in pairs
+            ],
+        ),
+        "",
+        *_filled(
+            f"**Either is right for {_range(row[9] - max(row[3], row[6]) for row in pairs)} more than the better single",
+            "method: here a decision can gain something.** The sources have neither popularity nor confidence for these",
+            "questions, so no threshold on them can be fitted.",
+        ),
+        "",
+        "## Policies of others",
+        "",
+        *_filled(
+            "Adaptive-RAG and SeaKR decided the test questions of HotpotQA themselves. Here each decision picks one of the two",
+            "answers above; their own answers, after several steps, are others. `seakr_score` retrieves above a threshold on",
+            "the score of SeaKR's last step, fitted on other questions. p is corrected by Holm's method.",
+        ),
+        "",
+        *_table(
+            ("policy", "n", "accuracy", "retrieved", "gain over the better fixed method", "p"),
+            [
+                [
+                    f"`{row[0]}`", str(row[1]), _estimate(row[2:5]), f"{row[5]:.0%}",
+                    f"{_signed(row[6])} ({_signed(row[7])} to {_signed(row[8])})",
+                    "–" if row[9] is None else f"{row[9]:.4f}".removeprefix("0"),
+                ]
+                for row in arena
+            ],
+        ),
+        "",
+        *_filled(
+            f"Adaptive-RAG retrieves for {chosen[5]:.0%} and is right for {_share(chosen[2])}; always retrieving is right for",
+            f"{_share(always[2])}. SeaKR retrieves for {by_policy['seakr'][5]:.0%}. The oracle retrieves for",
+            f"{by_policy['oracle'][5]:.0%} and is right for {_share(by_policy['oracle'][2])}.",
+        ),
+        "",
+        "## What this cannot show",
+        "",
+        "- Songs are one relation, and were asked from memory alone: nothing is decided there.",
+        "- The 70B model's other answers had the fact itself in the prompt (`oracle`): an upper bound, no retrieval.",
+        "- Which Llama answered HotpotQA and 2WikiMultihopQA, and what found its passages, the source does not state.",
+        "- Two sources state no licence, so what they say of single questions is not exported; rates over them are.",
+        "",
+    ])  # fmt: skip
+
+
+def _filled(*parts: str) -> list[str]:
+    return textwrap.wrap(" ".join(parts), 118, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for cells in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(cells)} |"
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("0.", ".", 1).replace("-", "−")
+
+
+def _estimate(values: Sequence[Any]) -> str:
+    value, low, high = values
+    return f"{_share(value)} ({_share(low)} to {_share(high)})" if low is not None else f"{_share(value)} (–)"
+
+
+def _range(values: Any) -> str:
+    found = sorted(values)
+    return f"{_share(found[0])} to {_share(found[-1])}"
+
+
+def picture(published: Path) -> bytes:
+    """PNG: the AUROC of signals on songs, beside the policies on HotpotQA."""
+    with opened(published) as connection:
+        tables, dimensions = published_tables(connection), read_dimensions(connection)
+        drawn = []
+        for figure, dataset, width in ((QUALITY, "songs", 520), (ARENA, "hotpotqa_test", 500)):
+            rows = [
+                row
+                for row in read_figure(connection, figure, tables).rows
+                if row["dataset"] == dataset and row.get("signal", "confidence") in _DRAWN
+            ]
+            assert figure.spec
+            spec = specification(figure.spec, rows, dimensions, width)
+            config = {**spec.pop("config"), "padding": spec.pop("padding")}
+            spec.pop("autosize", None)
+            drawn.append(
+                {**spec, "title": {"text": figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
+            )
+    apart = {channel: "independent" for channel in ("color", "shape")}
+    return png(
+        {"hconcat": drawn, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
+    )
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    with duckdb.connect(str(place), read_only=True) as found:
+        found.execute("set search_path = 'marts'")
+        (PROJECT_ROOT / PLACE).write_text(page(found), encoding="utf-8")
+    (PROJECT_ROOT / PICTURE).write_bytes(picture(place))

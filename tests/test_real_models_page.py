@@ -1,0 +1,101 @@
+"""docs/real_models.md beside the files themselves, by our rules but without the warehouse."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.statistics.signal_quality import auroc
+from dagster_project.core.storage.home import PROJECT_ROOT
+from tests.claims.real_models import PLACE
+from tests.real_data import REAL_DATA, needs_real_data
+
+PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
+PAIRS = re.findall(r"^\| `(\w+(?:_test|_dev|_train))` \|.*$", PAGE, re.MULTILINE)
+
+
+def records(name: str) -> list[dict[str, Any]]:
+    with gzip.open(REAL_DATA / name, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def cells(first: str) -> list[str]:
+    """The cells of the page's one row that begins with `first`, after it."""
+    (row,) = re.findall(rf"^\| {re.escape(first)} \| (.*) \|$", PAGE, re.MULTILINE)
+    return str(row).split(" | ")
+
+
+def first_line(text: str) -> str:
+    """An answer ends with its line."""
+    return text.strip().split("\n")[0]
+
+
+def short(share: float) -> str:
+    return f"{share:.3f}".removeprefix("0")
+
+
+@needs_real_data
+@pytest.mark.parametrize("name", PAIRS)
+def test_never_always_and_either_are_those_of_the_file(name: str) -> None:
+    rows = records(f"adarague/{name}.jsonl.gz")
+    keys = ("no_retrieve", "bm25" if "bm25" in rows[0] else "rag_one_retrieve")
+    scores = [[score_answer(row[key], row["answers"]) for key in keys] for row in rows]
+    right = np.array([[one.is_correct for one in pair] for pair in scores])
+    normalised = np.array([[one.is_correct_normalized for one in pair] for pair in scores])
+    shown = [(cell.split(" ")[0], cell[cell.index("[") + 1 : -1]) for cell in cells(f"`{name}`")[2:]]
+    wanted = [[*one.mean(axis=0), one.any(axis=1).mean()] for one in (right, normalised)]
+    assert shown == [tuple(map(short, pair)) for pair in zip(*wanted, strict=True)]
+
+
+@needs_real_data
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("GPT-3.5 turbo", "gpt_3.5_turbo"), ("Llama 3 8B", "llama_3_8b"), ("Qwen2.5 7B", "qwen2.5_7b")],
+)
+def test_aurocs_are_those_of_the_file_and_confidence_tells_more(model: str, name: str) -> None:
+    """The last probability of Qwen2.5 7B is its end token's. An answer of several lines has no confidence."""
+    rows = records(f"songs_confidence/{name}.jsonl.gz")
+    right = np.array(
+        [float(score_answer(first_line(row["prediction"]), row["reference"]).is_correct) for row in rows]
+    )
+    tokens = [row["token_probs"][: -1 if name.startswith("qwen") else None] for row in rows]
+    whole = [first_line(row["prediction"]) == row["prediction"].strip() for row in rows]
+    sure = np.array([
+        math.fsum(map(math.log, one)) / len(one) if is_whole else math.nan
+        for one, is_whole in zip(tokens, whole, strict=True)
+    ])  # fmt: skip
+    known = ~np.isnan(sure)
+    found = [
+        auroc(np.array([float(row["popularity"]) for row in rows]), right), auroc(sure[known], right[known])
+    ]  # fmt: skip
+    n, accuracy, popularity, confidence, _ = cells(model)
+    assert (n, accuracy.split(" ")[0]) == (f"{len(rows):,}", short(right.mean()))
+    assert [popularity.split(" ")[0], confidence.split(" ")[0]] == [*map(short, found)]
+    highest, lowest = re.findall(r"\.\d+", popularity)[2], re.findall(r"\.\d+", confidence)[1]
+    assert float(lowest) > float(highest)
+
+
+@needs_real_data
+def test_quarters_are_those_of_the_file() -> None:
+    import csv
+
+    with gzip.open(REAL_DATA / "popqa/popQA.tsv.gz", "rt", encoding="utf-8", newline="") as lines:
+        facts = {row["id"]: row for row in csv.DictReader(lines, delimiter="\t")}
+    asked = [(facts[str(row["id"])], row) for row in records("popqa_answers/llama3_70b.jsonl.gz")]
+    asked.sort(key=lambda pair: (float(pair[0]["s_pop"]), pair[0]["id"]))
+    right = [
+        score_answer(first_line(row["closed_book"]), json.loads(fact["possible_answers"])).is_correct
+        for fact, row in asked
+    ]
+    for number, part in enumerate(np.array_split(np.array(right), 4), start=1):
+        _, n, accuracy = cells(str(number))
+        assert (n, accuracy.split(" ")[0]) == (str(len(part)), short(part.mean()))
+    source = sum(row["closed_right"] for _, row in asked) / len(asked)
+    assert f"PopQA's rule calls {short(np.mean(right))} right, the source's own rule {short(source)}:" in PAGE
