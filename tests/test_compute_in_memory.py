@@ -172,6 +172,7 @@ def test_answers() -> None:
     again = answered(cache)
     assert (again.notes["computed"], again.notes["resumed"], len(cache)) == (0, 2, 2)
     assert rows_of(again) == rows_of(first)
+    assert {row["is_reused"] for row in rows_of(again)} == {False}  # computed for the same fingerprint
 
 
 class Known(dict[str, float]):
