@@ -32,6 +32,13 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 gc.disable()  # until all modules are imported: they stay
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A parameter of bytes or of much text is named after its argument and numbered: an archive holds the time, and a
+    test whose name differs from worker to worker ends the whole run.
+    """
+    return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 200) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long journeys first: two workers then end at about the same time. One worker runs all of a module: its fixtures,

@@ -9,6 +9,7 @@ import re
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import termios
@@ -158,7 +159,7 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
     process = subprocess.Popen(
         command("dagster_project.sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm"),
         stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C reaches who has a terminal of its own
+        preexec_fn=_as_in_a_terminal,
     )  # fmt: skip
     os.close(slave)
     try:
@@ -187,6 +188,12 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
     history = home / "small/sql_history"
     assert "select 40 + 2 as answer;" in history.read_text(encoding="utf-8")
     assert history.stat().st_mode & 0o077 == 0
+
+
+def _as_in_a_terminal() -> None:
+    """Ctrl-C reaches who has a terminal of its own and does not ignore it, as all started in the background do."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(master: int, *texts: str, again: str = "") -> str:
