@@ -31,10 +31,15 @@
     mean_entropy
 {%- endmacro %}
 
-{#- What follows from the scored columns of a generation: how sure the model was of the answer (SPEC §11). -#}
+{#- How sure the model was of an answer (SPEC §11), from the scored columns, those of `relation` if a query reads several. -#}
+{% macro confidence(relation=none) -%}
+    {%- set of = relation ~ '.' if relation else '' -%}
+    exp({{ of }}sum_log_probability / {{ of }}confidence_tokens)
+{%- endmacro %}
+
 {% macro confidence_columns() -%}
     sum_log_probability / confidence_tokens as mean_log_probability,
-    exp(sum_log_probability / confidence_tokens) as confidence
+    {{ confidence() }} as confidence
 {%- endmacro %}
 
 {#-

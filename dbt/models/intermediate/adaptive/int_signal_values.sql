@@ -57,7 +57,7 @@ final as (
         answers.is_correct,
         answers.subject_popularity as popularity,
         case when answers.popularity_measure != 'sitelinks' then entities.sitelinks end as site_links,
-        exp(answers.sum_log_probability / answers.confidence_tokens) as confidence,
+        {{ confidence('answers') }} as confidence,
         answers.least_probability,
         answers.first_probability,
         answers.first_margin,

@@ -60,7 +60,7 @@ final as (
         coalesce(retrieval.has_answer, false) as has_answer,
         coalesce(retrieval.first_has_answer, false) as first_has_answer,
         parametric.is_reused::integer + retrieval.is_reused::integer as n_reused,
-        exp(parametric.sum_log_probability / parametric.confidence_tokens) as parametric_confidence,
+        {{ confidence('parametric') }} as parametric_confidence,
         parametric.total_tokens as parametric_tokens,
         parametric.total_device_seconds as parametric_device_seconds,
         retrieval.total_device_seconds as retrieval_device_seconds,

@@ -4,15 +4,16 @@ with answers as (
 
 ),
 
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
 found as (
 
-    select * from {{ ref('int_found_passages') }}
+    select
+        dataset,
+        question_id,
+        retriever,
+        list(passage_id) as passage_ids,
+        coalesce(list(passage_id) filter (where has_answer), []) as answering_ids
+    from {{ ref('stg_retrieval__retrieved_passages') }}
+    group by dataset, question_id, retriever
 
 ),
 
@@ -62,7 +63,7 @@ final as (
     left join generated_passages using (dataset, question_id, model, passage_id)
     left join imported_answers using (dataset, question_id, model, method, prompt)
     left join latencies using (model, method, prompt)
-    left join questions using (dataset, question_id)
+    left join {{ ref('int_questions') }} as questions using (dataset, question_id)
     left join found
         on
             answers.dataset = found.dataset

@@ -1,8 +1,18 @@
 {%- set costs = ['device_seconds', 'cost_usd'] -%}
 {%- set modes = ['adaptive', 'always', 'never'] -%}
+-- A sum with an unknown value is NaN, and its mean is null.
 with split_costs as (
 
-    select * from {{ ref('int_adaptive_split_costs') }}
+    select
+        pair_id,
+        split,
+        search,
+        threshold_scope
+        {%- for cost in costs %}{% for mode in modes %},
+        if(isnan(sum({{ mode }}_{{ cost }})), null, sum({{ mode }}_{{ cost }}) / sum(n)) as {{ cost }}_{{ mode }}
+        {%- endfor %}{% endfor %}
+    from {{ ref('int_adaptive_test_sums') }}
+    group by pair_id, split, search, threshold_scope
 
 ),
 

@@ -1,4 +1,4 @@
--- Edges as in int_popularity_bins, relation all: from all questions that have this popularity.
+-- Edges as in int_question_bins, relation all: from all questions that have this popularity.
 with monthly as (
 
     select * from {{ ref('int_monthly_popularity') }}
