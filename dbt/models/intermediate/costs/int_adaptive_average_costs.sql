@@ -7,18 +7,13 @@ with split_costs as (
         pair_id,
         split,
         search,
-        threshold_scope
+        threshold_scope,
+        sum(n_retrieved) / sum(n) as share_retrieved
         {%- for cost in costs %}{% for mode in modes %},
         if(isnan(sum({{ mode }}_{{ cost }})), null, sum({{ mode }}_{{ cost }}) / sum(n)) as {{ cost }}_{{ mode }}
         {%- endfor %}{% endfor %}
     from {{ ref('int_adaptive_test_sums') }}
     group by pair_id, split, search, threshold_scope
-
-),
-
-adaptive_accuracy as (
-
-    select * from {{ ref('int_adaptive_split_accuracy') }}
 
 ),
 
@@ -39,12 +34,11 @@ averaged as (
         search,
         threshold_scope,
         count(*) as n_splits,
-        avg(adaptive_accuracy.share_retrieved) as share_retrieved
+        avg(share_retrieved) as share_retrieved
         {%- for cost in costs %}{% for mode in modes %},
         1000 * {{ whole_mean(cost ~ '_' ~ mode) }} as {{ cost }}_per_1000_{{ mode }}
         {%- endfor %}{% endfor %}
     from split_costs
-    inner join adaptive_accuracy using (pair_id, split, search, threshold_scope)
     group by pair_id, search, threshold_scope
 
 ),

@@ -1,24 +1,21 @@
 with averages as (
 
-    select * from {{ ref('int_adaptive_averages') }}
-
-),
-
-in_sample as (
-
-    select * from {{ ref('int_adaptive_in_sample') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
-
-adaptive_gains as (
-
-    select * from {{ ref('stg_statistics__adaptive_gains') }}
+    select
+        pair_id,
+        search,
+        threshold_scope,
+        count(*) as n_splits,
+        {%- for policy in ['adaptive', 'always', 'never', 'best_of_both', 'fixed', 'overall'] %}
+        avg(accuracy_{{ policy }}) as accuracy_{{ policy }},
+        {%- endfor %}
+        avg(share_retrieved) as share_retrieved,
+        stddev_samp(accuracy_adaptive) as sd_over_splits,
+        quantile_cont(accuracy_adaptive, 0.025) as split_low,
+        quantile_cont(accuracy_adaptive, 0.975) as split_high,
+        -- of the mean over splits, if other splits of the same questions had been drawn; null for a single split
+        var_samp(accuracy_adaptive - accuracy_fixed) / count(*) as gain_variance_of_splits
+    from {{ ref('int_adaptive_split_accuracy') }}
+    group by pair_id, search, threshold_scope
 
 ),
 
@@ -28,7 +25,7 @@ pairs as (
         method_pairs.*,
         searches.search,
         scopes.threshold_scope
-    from method_pairs
+    from {{ ref('int_method_pairs') }} as method_pairs
     cross join (values ('exact'), ('binned10')) as searches (search)
     cross join (values ('per_relation'), ('all')) as scopes (threshold_scope)
 
@@ -60,9 +57,9 @@ final as (
         averages.accuracy_adaptive - averages.accuracy_fixed + gain_ci_half as gain_ci_high
     from pairs
     left join averages using (pair_id, search, threshold_scope)
-    left join in_sample using (pair_id, search, threshold_scope)
+    left join {{ ref('int_adaptive_in_sample') }} as in_sample using (pair_id, search, threshold_scope)
     -- Also by n_questions: a bootstrap over other questions does not belong to this row.
-    left join adaptive_gains
+    left join {{ ref('stg_statistics__adaptive_gains') }} as adaptive_gains
         using (dataset, prompt, model, parametric_method, retrieval_method, n_questions, search, threshold_scope)
 
 )
