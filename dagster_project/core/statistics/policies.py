@@ -51,8 +51,9 @@ N_DRAWS = 1_000
 N_SIGNS = 10_000
 _AT_ONCE = 500
 _ROWS = rows_of(
-    "(from intermediate.int_signal_rows union all by name select * exclude (parametric_correct, retrieval_correct),"  # noqa: S608
-    " parametric_correct::integer as parametric, retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
+    "(from intermediate.int_signal_rows union all by name select * exclude (parametric_correct, retrieval_correct,"  # noqa: S608
+    " parametric_confidence), parametric_confidence as confidence, parametric_correct::integer as parametric,"
+    " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
     f" from intermediate.int_answer_pairs semi join (from intermediate.int_method_pairs where n_questions = 0)"
     f" using ({', '.join(KEY)}))"
 )
