@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import duckdb
+
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
 from dagster_project.core.report.figures import FIGURES
 from dagster_project.core.statistics import correlation_intervals
@@ -24,6 +26,13 @@ def _in_query(key: str, pattern: str) -> Computed:
     found = re.search(pattern, sql)
     assert found, f"{key}: its query has no {pattern}"
     return constant(n=found[1])
+
+
+def _risks_in_query(_: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The greatest risks, as the figure's query has them, in per cent."""
+    (sql,) = (figure.sql for figure in FIGURES if figure.key == "risk_coverage")
+    found = (f"{100 * float(one):.0f}" for one in re.findall(r"risk <= ([\d.]+)", sql))
+    return dict(zip(("low", "middle", "high"), found, strict=True))
 
 
 CLAIMS = (
@@ -112,6 +121,11 @@ CLAIMS = (
         caption("quip_by_popularity"),
         "at most {n} questions of a dataset",
         constant(n=dbt_variable("grounding_questions_per_bin")),
+    ),
+    Claim(
+        caption("risk_coverage"),
+        "at most {low}, {middle} and {high} % wrong",
+        _risks_in_query,
     ),
     Claim(
         caption("latency"),

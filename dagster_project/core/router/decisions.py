@@ -1,7 +1,8 @@
 """Whether to retrieve for a question: the rules of one router file, read once and asked many times.
 
 What belongs here: reading a router file, and the decision. What does not: how thresholds are found (`statistics`), how
-a file is made (`documents`), the predicted probability of a question (`predictions`), the popularity of a name (`names`).
+a file is made (`documents`), the predicted probability of a question (`predictions`), thresholds that keep a risk
+(`promises`), the popularity of a name (`names`).
 
 All answers of a router are made when its file is read, so that a decision only chooses one of them.
 """
@@ -25,11 +26,12 @@ from dagster_project.core.router.predictions import (
     Prediction,
     prediction_of,
 )
+from dagster_project.core.router.promises import ABSTAIN, RETRIEVE, Promises, outcome, promises_of
 from dagster_project.core.router.sealed import number, of_its_form, opened
 
 FORMAT, VERSION = "longtail-router", 3
 _READ = (2, VERSION)
-"""Version 2 knew no confidence."""
+"""Version 2 knew no confidence and made no promises."""
 LARGEST = 16 << 20  # bytes
 SIGNAL = "popularity"
 SIGNALS = (SIGNAL, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
@@ -46,6 +48,7 @@ class Decision:
 
     `accuracy_with` and `accuracy_without` (retrieval): the shares of right answers among the `n` questions of the study
     for which the decision is the same; None if there are none. They are in-sample: these questions made the rule.
+    `abstain`: give no answer. With a greatest risk both shares are None, and its threshold answers `n` questions.
     """
 
     retrieve: bool
@@ -53,6 +56,7 @@ class Decision:
     accuracy_without: float | None
     n: int
     why: str
+    abstain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Router:
     _rules: Mapping[str | None, _Rule] = field(repr=False)
     _unknown: _Rule = field(repr=False)
     _prediction: Prediction[Decision] | None = field(repr=False)
+    _promises: Promises = field(repr=False)
 
     def decide(
         self,
@@ -92,12 +97,16 @@ class Router:
         consistency: float | None = None,
         certainty: float | None = None,
         confidence: float | None = None,
+        passage_confidence: float | None = None,
+        greatest_risk: float | None = None,
     ) -> Decision:
         """The decision for a question of this popularity (None: unknown) and relation (None: none).
 
         `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). `consistency` and
         `certainty`: mean cosines of the answers to its paraphrases and of its samples. `confidence`: the geometric mean
         of the token probabilities of the model's own answer. A router by popularity ignores all three.
+        With `greatest_risk`, a share of wrong answers, the thresholds that promise it decide instead: answer, retrieve or
+        abstain. `passage_confidence`: of the answer with the passage, once there is one.
         Without a feature of another signal, popularity decides; without popularity, the fixed method that was better in
         the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that is
         no text, and what is no cosine or no probability.
@@ -114,10 +123,18 @@ class Router:
             _check_cosine(CONSISTENCY, consistency)
         if certainty is not None:
             _check_cosine(CERTAINTY, certainty)
-        if confidence is not None and not (_is_number(confidence) and 0 <= confidence <= 1):
-            raise RouterError(
-                f"{CONFIDENCE} must be a probability between 0 and 1, or None if unknown; it is {confidence!r}"
-            )
+        if confidence is not None:
+            _check_probability(CONFIDENCE, confidence)
+        if passage_confidence is not None:
+            _check_probability("passage_confidence", passage_confidence)
+        if greatest_risk is not None:
+            if not (_is_number(greatest_risk) and 0 < greatest_risk < 1):
+                raise RouterError(
+                    f"greatest_risk must be a share above 0 and below 1; it is {greatest_risk!r}"
+                )
+            given = (popularity, confidence, passage_confidence)
+            what, n, why = outcome(self._promises, greatest_risk, *given)
+            return Decision(what == RETRIEVE, None, None, n, why, what == ABSTAIN)
         if self._prediction is not None:
             predicted = self._prediction.decide(popularity, relation, consistency, certainty, confidence)
             if predicted is not None:
@@ -169,6 +186,7 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
         _rules=rules,
         _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
         _prediction=prediction,
+        _promises=promises_of(document.get("promises", {})),
     )
 
 
@@ -217,6 +235,13 @@ def _check_cosine(name: str, value: Any) -> None:
     if not (_is_number(value) and -1 <= value <= 1):
         raise RouterError(
             f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
+        )
+
+
+def _check_probability(name: str, value: Any) -> None:
+    if not (_is_number(value) and 0 <= value <= 1):
+        raise RouterError(
+            f"{name} must be a probability between 0 and 1, or None if unknown; it is {value!r}"
         )
 
 

@@ -69,6 +69,17 @@ left join thresholds as own using ({", ".join(_PAIR)}, relation)
 left join (from thresholds where relation = '{ALL}') as overall using ({", ".join(_PAIR)})
 group by all
 """  # noqa: S608
+_PROMISES = """
+select
+    risks.dataset, risks.prompt, risks.model, risks.method as parametric_method, methods.method as retrieval_method,
+    risks.signal, risks.promised_risk, risks.threshold, risks.n_answered, risks.n_wrong
+from marts.fct_risk_coverage as risks
+inner join marts.dim_methods as methods
+    on (risks.signal = 'confidence' and risks.fallback_method = methods.method)
+    or (risks.signal = 'popularity' and risks.fallback_method is null and not methods.is_parametric)
+where risks.promised_risk is not null
+order by risks.coverage_step
+"""
 _MODELS = "select model, family, revision, dtype, quantisation, engine from marts.dim_models"
 _DATASETS = "select dataset, source, snapshot from marts.dim_datasets"
 _POPULARITY = "select distinct measure, n_months, first_month, last_month, redirects from marts.dim_datasets"
@@ -86,6 +97,7 @@ class Marts:
     counts: Mapping[Pair, Sequence[Row]]
     signals: Mapping[Pair, Sequence[Row]]
     signal_rules: Mapping[Pair, Sequence[Row]]
+    promises: Mapping[Pair, Sequence[Row]]
     models: Mapping[str, Row]
     datasets: Mapping[str, Row]
     popularity: Row
@@ -99,6 +111,7 @@ def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:
         counts=_by_pair(_rows(connection, _COUNTS)),
         signals=_by_pair(_rows(connection, SIGNALS)),
         signal_rules=_by_pair(_rows(connection, RULES)),
+        promises=_by_pair(_rows(connection, _PROMISES)),
         models={row.pop("model"): row for row in _rows(connection, _MODELS)},
         datasets={row.pop("dataset"): row for row in _rows(connection, _DATASETS)},
         popularity=_rows(connection, _POPULARITY)[0],
@@ -131,7 +144,19 @@ def documents(marts: Marts, warehouse: Mapping[str, Any]) -> Iterator[tuple[str,
         }
         decided = _decided(gains, marts.thresholds.get(pair, ()), marts.counts[pair])
         predicted = prediction_fields(marts.signals.get(pair, ()), marts.signal_rules.get(pair, ()))
-        yield ".".join(pair), {**named, "signal": SIGNAL, **decided, **predicted, "fitted_on": fitted_on}
+        steps = marts.promises.get(pair, ())
+        promises = {
+            signal: [row for row in steps if row["signal"] == signal] for signal in ("confidence", SIGNAL)
+        }
+        found = {
+            **named,
+            "signal": SIGNAL,
+            **decided,
+            **predicted,
+            "promises": promises,
+            "fitted_on": fitted_on,
+        }
+        yield ".".join(pair), found
 
 
 def _decided(gains: Sequence[Row], thresholds: Sequence[Row], counts: Sequence[Row]) -> Row:

@@ -27,6 +27,7 @@ LARGEST_BODY, LARGEST_HEAD = 1_000_000, 64 * 1024  # bytes
 _LONGEST_NAME = 1_000  # characters
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+_Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
@@ -38,13 +39,13 @@ class Question(BaseModel):
     relation: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = None
     consistency: _Cosine | None = None
     certainty: _Cosine | None = None
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    confidence: _Probability | None = None
+    passage_confidence: _Probability | None = None
+    greatest_risk: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
 
     def decided_by(self, router: Router) -> Decision:
         """What the router decides about the question."""
-        return router.decide(
-            self.popularity, self.relation, self.consistency, self.certainty, self.confidence
-        )
+        return router.decide(**{name: getattr(self, name) for name in Question.model_fields})
 
 
 class Asked(Question):

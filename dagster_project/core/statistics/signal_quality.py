@@ -43,9 +43,9 @@ _CHUNK = 400_000
 """Answers times draws that are weighted at once: few enough for the processor's cache."""
 _KEY = ("dataset", "prompt", "model", "method")
 _LISTS = ("subject", "relation", "is_correct", *SIGNALS)
-_QUERY = (
+QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)}"  # noqa: S608
-    " from intermediate.int_signal_values group by all order by all"
+    " from int_signal_values group by all order by all"
 )
 
 Values = npt.NDArray[Any]
@@ -66,21 +66,25 @@ def measure_signals(
 
 def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """One row per signal that is known for some answer of the group."""
+    key = {name: group[name] for name in _KEY}
+    for signal, answers, _, predictors in known_signals(group):
+        found = answers.quality(signal, predictors, seed_of(seed, key.values()))
+        yield {**key, "measured_signal": signal, **found}
+
+
+def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
+    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p)."""
     columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
     subject = np.array(group["subject"])
     relation = np.array([name or "" for name in group["relation"]])
-    key = {name: group[name] for name in _KEY}
     for signal in (*SIGNALS, COMBINED):
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
         if known.any():
             predictors = np.column_stack([_scaled(name, columns[name][known]) for name in parts])
-            rows = _Answers(columns["is_correct"][known], subject[known], relation[known])
-            yield {
-                **key,
-                "measured_signal": signal,
-                **rows.quality(signal, predictors, seed_of(seed, key.values())),
-            }
+            answers = Answers(columns["is_correct"][known], subject[known], relation[known])
+            values = np.empty(0) if signal == COMBINED else columns[signal][known]
+            yield signal, answers, -values if signal in _NEGATED else values, predictors
 
 
 def _scaled(name: str, values: Values) -> Values:
@@ -92,7 +96,7 @@ def _scaled(name: str, values: Values) -> Values:
     return -values if name in _NEGATED else values
 
 
-class _Answers:
+class Answers:
     """n answers of a group: whether they are right, their subjects and their relations ('' = none)."""
 
     def __init__(self, correct: Values, subject: Values, relation: Values) -> None:
@@ -117,7 +121,7 @@ class _Answers:
         if reason:
             names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
             return {**counts, **dict.fromkeys((*names, "brier", "calibration_error")), "undefined": reason}
-        fitted = self._cross_fitted(predictors, with_relations=signal == COMBINED)
+        fitted = self.cross_fitted(predictors, with_relations=signal == COMBINED)
         score = fitted if signal == COMBINED else predictors[:, 0]
         return {
             **counts, **self._auroc(score, seed),
@@ -143,7 +147,7 @@ class _Answers:
             found.append(pairs.aurocs(drawn, self.subject))
         return np.concatenate(found)
 
-    def _cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
+    def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
         order = np.argsort(self.relation, kind="stable")
         names, number = np.unique(self.relation[order], return_inverse=True)
@@ -227,6 +231,6 @@ SIGNAL_QUALITY = Statistic(
     "signal_quality",
     tables=("signal_quality",),
     models=("int_signal_values",),
-    queries=(_QUERY,),
+    queries=(QUERY.replace("from ", "from intermediate."),),
     compute=measure_signals,
 )

@@ -91,6 +91,14 @@ RULES = (
 )
 
 
+PROMISES = (
+    # coverage step, promised risk, threshold, answered questions, wrong ones
+    (3, 0.5, None, 60, 20),
+    (2, 0.125, 0.5, 40, 1),
+    (1, 0.125, 0.75, 20, 0),
+)
+
+
 def write_marts(path: Path, invocation_id: str = "run-1", predicts: bool = False) -> None:
     """The marts that routers read, in a new file. `predicts`: predicted signals are surely better for bm25."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +136,7 @@ def write_marts(path: Path, invocation_id: str = "run-1", predicts: bool = False
             "from (unpivot given_questions on closed_book, bm25, dense into name method value is_correct)"
         )
         _signals(connection, key, predicts)
+        _promises(connection)
         _table(connection, "dim_entities", "entity_id, label, aliases, description, popularity", ENTITIES)
 
 
@@ -151,6 +160,19 @@ def _signals(connection: duckdb.DuckDBPyConnection, key: str, predicts: bool) ->
         f"create table fct_adaptive_signal_rules as select {key}, 'bm25' as retrieval_method, *, "
         "'all' as threshold_scope, 'asked' as signal_prompt, 7 as n_questions, 3 as n_below, 3 as n_below_with, "
         "1 as n_below_without, 4 as n_above, 1 as n_above_with, 4 as n_above_without from given_rules"
+    )
+
+
+def _promises(connection: duckdb.DuckDBPyConnection) -> None:
+    """As `PROMISES`, for bm25; and thresholds on popularity, which are the same for all methods with a passage."""
+    columns = "coverage_step, promised_risk, threshold, n_answered, n_wrong"
+    _table(connection, "given_promises", columns, PROMISES)
+    connection.execute(
+        "create table fct_risk_coverage as select 'd' as dataset, 'p' as prompt, 'm' as model, 'closed_book' as method, "
+        "'bm25' as fallback_method, 'confidence' as signal, * from given_promises union all select 'd', 'p', 'm', "
+        "'closed_book', null, 'popularity', coverage_step, promised_risk, 4.0, n_answered, n_wrong from given_promises "
+        "where coverage_step = 1 union all select 'd', 'p', 'm', 'closed_book', null, 'confidence', coverage_step, 0.01, "
+        "0.0, n_answered, n_wrong from given_promises"
     )
 
 

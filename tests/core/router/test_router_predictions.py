@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
-from dagster_project.core.router import Router, RouterError, load_router
-from dagster_project.core.router.decisions import FORMAT
+from dagster_project.core.router import Router, RouterError
 from dagster_project.core.router.documents import documents
 from dagster_project.core.router.predicted_rules import prediction_fields
-from dagster_project.core.router.sealed import sealed
 
 NEEDED = "not predicted, which needs popularity, consistency, certainty: "
 
@@ -168,18 +166,6 @@ def by_confidence(
     best = [{**marts.signals[pair][0], **policy, "accuracy": 0.99}]
     changed_marts = replace(marts, signals={pair: best}, signal_rules={pair: rules})
     return routers_of(changed_marts, folder / "routers")[BM25]
-
-
-def test_a_file_of_the_version_before_is_read(routers: dict[str, Router], tmp_path: Path) -> None:
-    fields = {
-        name: value
-        for name, value in routers[BM25].document.items()
-        if name not in ("format", "version", "sha256")
-    }
-    (tmp_path / "old.json").write_bytes(sealed(FORMAT, 2, fields))
-    old = load_router(tmp_path / "old.json")
-    for asked in ((3, "composer", 0.1, 0.2), (3, "composer"), (None, None)):
-        assert old.decide(*asked) == routers[BM25].decide(*asked)
 
 
 def test_a_router_by_popularity_ignores_the_measures(routers: dict[str, Router]) -> None:

@@ -104,11 +104,20 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def test_it_decides_as_the_file_does(client: Client) -> None:
     router = load_router(client.link / f"{BM25}.json")
-    for fields in ({"popularity": 3.9, "relation": "composer"}, {"popularity": 4}, {"relation": "x"}, {}):
+    risky = {"confidence": 0.5, "passage_confidence": 0.5, "greatest_risk": 0.2}
+    assert router.decide(**risky).abstain
+    for fields in (
+        {"popularity": 3.9, "relation": "composer"},
+        {"popularity": 4},
+        {"relation": "x"},
+        {},
+        risky,
+    ):
         decision = router.decide(**fields)
         assert client.decide(**fields) == {
             "retrieve": decision.retrieve, "accuracy_with": decision.accuracy_with,
             "accuracy_without": decision.accuracy_without, "n": decision.n, "why": decision.why,
+            "abstain": decision.abstain,
         }  # fmt: skip
 
 

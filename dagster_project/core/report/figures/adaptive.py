@@ -5,7 +5,7 @@ from __future__ import annotations
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.figures.signals import ARENA, QUALITY, SIGNALS
+from dagster_project.core.report.figures.signals import ARENA, QUALITY, RISK_COVERAGE, SIGNALS
 from dagster_project.core.report.marks import (
     cells,
     difference_x,
@@ -229,4 +229,4 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
     plot_on="fct_adaptive_usage",
 )
 
-FIGURES = (ACCURACY, GAIN, QUALITY, SIGNALS, ARENA, THRESHOLDS, USAGE)
+FIGURES = (ACCURACY, GAIN, QUALITY, RISK_COVERAGE, SIGNALS, ARENA, THRESHOLDS, USAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import (
+    curves,
     difference_x,
     estimate,
     fixed,
@@ -213,4 +214,62 @@ order by dataset, prompt, model, retrieval_method,
     ),
     choose=("parametric_method", "model"),
     plot_on="fct_policies",
+)
+
+_RISKS = (5, 10, 20)
+_DRAWN = ["popularity", "confidence", "popularity_confidence", "scons", "cert"]
+
+RISK_COVERAGE = Figure(
+    key="risk_coverage",
+    section="adaptive",
+    title="How many answers are wrong if the uncertain ones are not given?",
+    shows="Risk, the share of wrong answers among those that are given, against coverage, the share of questions that "
+    "are answered: first those with the highest signal, at the right all of them. In `closed_book, else bm25`, memory "
+    "answers if its confidence is above the threshold, else the passage's answer is given if its own is, else none. "
+    "Bands are Wilson 95 % intervals. The table has the greatest coverage with at most 5, 10 and 20 % wrong among these "
+    "answers, and what a threshold promises for new questions of the same mixture.",
+    source="SPEC §11; Learn then Test",
+    tables=("fct_risk_coverage",),
+    sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,
+    n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, area, excess_area,
+    {", ".join(f"max(coverage) filter (where risk <= {one / 100}) over curve as at_{one}" for one in _RISKS)}
+from marts.fct_risk_coverage
+where signal in {tuple(_DRAWN)}
+window curve as (partition by dataset, prompt, model, method, fallback_method, signal)
+order by dataset, prompt, model, method, fallback_method nulls first, list_position({_DRAWN}, signal), coverage_step""",  # noqa: S608
+    columns=(
+        Column("model", "model"),
+        Column("answers", "answers"),
+        Column("signal", "signal"),
+        Column("n", "n", "count"),
+        Column("n_answered", "answered", "count"),
+        Column("coverage", "coverage", "share"),
+        Column("risk", "risk", "share", ("risk_ci_low", "risk_ci_high")),
+        Column("threshold", "signal above", "number"),
+        Column("promised_risk", "promised risk", "share"),
+        *(Column(f"at_{one}", f"coverage at {one} %", "share") for one in _RISKS),
+        Column("area", "area", "share"),
+        Column("excess_area", "above the best order", "share"),
+    ),
+    spec=panels(
+        "model",
+        curves(
+            share_y("coverage", "coverage"),
+            share_y("risk", "risk"),
+            "risk_ci_low",
+            "risk_ci_high",
+            fixed("signal", "signal", _DRAWN),
+            tooltip(
+                ("model", "model"),
+                ("signal", "signal"),
+                ("coverage", "coverage", ".1%"),
+                *estimate("risk", "risk", ".1%", of="risk"),
+                ("n_answered", "answered", ","),
+                ("promised_risk", "promised risk", ".1%"),
+            ),
+        ),
+        least=260,
+    ),
+    choose=("answers",),
+    plot_on="fct_risk_coverage",
 )

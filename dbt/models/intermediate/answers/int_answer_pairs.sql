@@ -61,6 +61,7 @@ final as (
         coalesce(retrieval.first_has_answer, false) as first_has_answer,
         parametric.is_reused::integer + retrieval.is_reused::integer as n_reused,
         {{ confidence('parametric') }} as parametric_confidence,
+        {{ confidence('retrieval') }} as retrieval_confidence,
         parametric.total_tokens as parametric_tokens,
         parametric.total_device_seconds as parametric_device_seconds,
         retrieval.total_device_seconds as retrieval_device_seconds,
@@ -69,12 +70,7 @@ final as (
         parametric.single_latency_ms as parametric_latency_ms,
         retrieval.single_latency_ms as retrieval_latency_ms
     from parametric
-    inner join retrieval
-        on
-            parametric.dataset = retrieval.dataset
-            and parametric.prompt = retrieval.prompt
-            and parametric.model = retrieval.model
-            and parametric.question_id = retrieval.question_id
+    inner join retrieval using (dataset, prompt, model, question_id)
 
 )
 

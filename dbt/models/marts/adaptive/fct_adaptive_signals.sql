@@ -2,7 +2,6 @@
     'gain': 'fixed', 'gain_over_popularity_all': 'popularity_all',
     'gain_over_popularity_per_relation': 'popularity_per_relation',
 } -%}
-{%- set signals = ['popularity', 'confidence', 'popularity_relation', 'popularity_confidence', 'consistency', 'all'] -%}
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
 with policies as (
 
@@ -37,7 +36,10 @@ expected as (
         signals.signal,
         scopes.threshold_scope
     from {{ ref('int_method_pairs') }} as method_pairs
-    cross join (select unnest({{ signals }}) as signal) as signals
+    cross join (
+        values
+        ('popularity'), ('confidence'), ('popularity_relation'), ('popularity_confidence'), ('consistency'), ('all')
+    ) as signals (signal)
     cross join (values ('per_relation'), ('all')) as scopes (threshold_scope)
 
 ),
