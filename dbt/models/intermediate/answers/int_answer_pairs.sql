@@ -10,12 +10,6 @@ methods as (
 
 ),
 
-costs as (
-
-    select * from {{ ref('int_answer_costs') }}
-
-),
-
 costed as (
 
     select
@@ -25,7 +19,7 @@ costed as (
         costs.device_seconds as total_device_seconds,
         costs.cost_usd as total_cost_usd
     from answers
-    inner join costs using (dataset, question_id, model, method, prompt)
+    inner join {{ ref('int_answer_costs') }} as costs using (dataset, question_id, model, method, prompt)
     inner join methods on answers.method = methods.method
 
 ),
