@@ -22,7 +22,10 @@ numbered as (
     -- Of a dataset without popularity, all questions are split: decisions of others need no popularity.
     where
         questions.subject_popularity is not null
-        or questions.dataset not in (select q.dataset from questions as q where q.subject_popularity is not null)
+        or questions.dataset not in (
+            select q.dataset from questions as q
+            where q.subject_popularity is not null
+        )
 
 ),
 

@@ -2,22 +2,22 @@
 with policies as (
 
     select
-        {{ pair | join(', ') }},
-        policy,
-        n_decided as n,
-        policy_accuracy as accuracy,
-        policy_accuracy_ci_low as ci_low,
-        policy_accuracy_ci_high as ci_high,
-        policy_share_retrieved as share_retrieved,
-        policy_cost_usd_per_1000 as cost_usd_per_1000,
-        policy_gain as gain,
-        policy_gain_ci_low as gain_ci_low,
-        policy_gain_ci_high as gain_ci_high,
-        gap_share,
-        gap_share_ci_low as gap_ci_low,
-        gap_share_ci_high as gap_ci_high,
-        policy_p_value as p_value
-    from {{ ref('stg_statistics__policies') }}
+        found.{{ pair | join(', found.') }},
+        found.policy,
+        found.n_decided as n,
+        found.policy_accuracy as accuracy,
+        found.policy_accuracy_ci_low as ci_low,
+        found.policy_accuracy_ci_high as ci_high,
+        found.policy_share_retrieved as share_retrieved,
+        found.policy_cost_usd_per_1000 as cost_usd_per_1000,
+        found.policy_gain as gain,
+        found.policy_gain_ci_low as gain_ci_low,
+        found.policy_gain_ci_high as gain_ci_high,
+        found.gap_share,
+        found.gap_share_ci_low as gap_ci_low,
+        found.gap_share_ci_high as gap_ci_high,
+        found.policy_p_value as p_value
+    from {{ ref('stg_statistics__policies') }} as found
     -- Statistics of an earlier state of the study have other pairs.
     semi join {{ ref('int_method_pairs') }} using ({{ pair | join(', ') }})
 
