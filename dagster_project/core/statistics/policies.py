@@ -61,7 +61,7 @@ _UNITS = (
     "select dataset, question_id, coalesce(subject_id, question_id) as unit from intermediate.int_questions"
 )
 _DECISIONS = (
-    "select dataset, policy, question_id, retrieves, score from staging.stg_imports__decisions order by all"
+    "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
 )
 
 
@@ -233,7 +233,7 @@ POLICIES = Statistic(
     "policies",
     tables=("policies",),
     models=("int_signal_rows", "int_adaptive_splits", "int_answer_pairs", "int_method_pairs", "int_questions",
-            "stg_imports__decisions"),
+            "int_decisions"),
     queries=(_ROWS, SPLITS, N_SPLITS, _UNITS, _DECISIONS),
     compute=compare_policies,
 )  # fmt: skip

@@ -153,7 +153,7 @@ CONFLICTS = Figure(
     title="Does a passage win over memory?",
     shows="How often a model follows a passage that tells a wrong object (method `swapped`), by the popularity of the "
     "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
-    "intervals; bins with fewer than 10 questions are left out. Table `marts.fct_conflicts` has them, all bins together, "
+    "intervals; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has them, all bins together, "
     "and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
     tables=("fct_conflicts",),
