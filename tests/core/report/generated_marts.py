@@ -67,7 +67,7 @@ class World:
             "question_id": [f"q{n}" for n in range(self.n_questions)],
             "memory": ("right", "wrong"), "binned_by": ("none", "popularity"),
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
-            "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency"),
+            "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency", "popularity", "confidence"),
             "predictor": ("scons", "cert"), "compared_with": ("null_prompt", "no_passage"),
             "measure": ("scons", "cert", "consistency", "accuracy", "quip_difference"),
             "entity_id": [f"e{n}" for n in range(4)], "passage_id": [f"s{n}" for n in range(4)],

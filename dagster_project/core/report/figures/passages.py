@@ -153,8 +153,8 @@ CONFLICTS = Figure(
     title="Does a passage win over memory?",
     shows="How often a model follows a passage that tells a wrong object (method `swapped`), by the popularity of the "
     "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
-    "intervals; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has them, all bins together, "
-    "and bins of the confidence of memory.",
+    "intervals; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has them, all bins "
+    "together, and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
     tables=("fct_conflicts",),
     sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high,
