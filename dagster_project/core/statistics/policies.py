@@ -58,7 +58,8 @@ _ROWS = rows_of(
     f" using ({', '.join(KEY)}))"
 )
 _UNITS = (
-    "select dataset, question_id, coalesce(subject_id, question_id) as unit from intermediate.int_questions"
+    "select dataset, question_id, coalesce(subject_id, question_id) as unit"
+    " from intermediate.int_questions order by all"
 )
 _DECISIONS = (
     "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
