@@ -18,10 +18,12 @@ from dagster_project.core.embedding.encoder import check_files
 from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
+from dagster_project.core.imports import decisions
 from dagster_project.core.imports.column_checks import check_keys
 from dagster_project.core.needs import Need, check_package
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
+from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 from dagster_project.core.study.study import Study
@@ -67,6 +69,8 @@ def _check_place(place: Place, study_path: Path, holder: Any) -> None:
     found = place.find(study_path)
     if isinstance(holder, ReferenceQuestions):
         check_keys(found, ["question", "answer"])
+    elif isinstance(holder, Decisions):
+        decisions.check(found, holder)
     elif isinstance(holder, Import | Results | Collection):
         format_ = load_format(holder.kind, holder.format)
         package = getattr(format_, "package", None)  # without it, nobody can say which the files are

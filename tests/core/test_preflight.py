@@ -18,6 +18,7 @@ from dagster_project.core.needs import install_command
 from dagster_project.core.preflight import misses
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.decisions import read_decisions
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import (
     Import,
@@ -199,6 +200,11 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
         ("collections", "atlas", '{"title": "a", "text": "b"}', {}, "no row has the key id"),
         ("collections", "cirrus_search", '{"index": {}}\n{"titel": "a", "text": "b"}', {}, "no row has the key title"),
         ("reference", "nq_open", '{"question": "a", "answers": ["b"]}', {}, "no row has the key answer"),
+        ("decisions", "", "retrieve\n1\n", {}, "no column has a usual name of id"),
+        ("decisions", "", "id,sure\nq0,1\n", {}, "has neither a column retrieve nor score; name one"),
+        ("decisions", "", "id,retrieve\nq0,1\n", {"columns": {"score": "sure"}},
+         "column sure is missing, which columns.score names"),
+        ("decisions", "", '[{"id": "q0", "sure": 1}]', {}, "has neither a column retrieve nor score"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -225,6 +231,12 @@ def declaring(study: Study, kind: str, raw: dict[str, Any]) -> Study:
     elif kind == "collections":
         more = {"name": "c", "source": "s", "date": "2018", "licence": "l"}
         changes = {"collections": (read_collection(Reader(study.path, "collections[0]", {**raw, **more})),)}
+    elif kind == "decisions":
+        own = {name: raw[name] for name in ("path", "columns") if name in raw} | {
+            "name": "theirs",
+            "dataset": "d",
+        }
+        changes = {"decisions": (read_decisions(Reader(study.path, "decisions[0]", own)),)}
     elif kind == "reference":
         changes = {"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("file")),)}
     else:

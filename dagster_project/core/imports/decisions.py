@@ -16,7 +16,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from dagster_project.core.imports.results import questions_by_dataset
-from dagster_project.core.imports.table_rows import RefusedError, Row, read_table
+from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, read_table
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.decisions import MEANINGS, Decisions
@@ -52,14 +52,23 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise(_TABLE, stamp, compute)
 
 
+def check(path: Path, declared: Decisions) -> None:
+    """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
+    _check_decided(path, check_table(path, declared, declared.columns, MEANINGS, ("id",)))
+
+
+def _check_decided(path: Path, found: Collection[str]) -> None:
+    if not {"retrieve", "score"} & {*found}:
+        raise SourceError(f"{path}: has neither a column retrieve nor score; name one in the study: columns")
+
+
 def _read(
     path: Path, declared: Decisions, questions: Collection[str], kept: dict[tuple[str, str, str], Any]
 ) -> list[QuarantinedRow]:
     """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     found = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
-    if not {"retrieve", "score"} & {*found.columns}:
-        raise SourceError(f"{path}: has neither a column retrieve nor score; name one in the study: columns")
+    _check_decided(path, found.columns)
     for row in found.rows:
         try:
             question_id, policy = row.id() or "", row.text("method") or declared.name

@@ -121,11 +121,16 @@ def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[
     return read
 
 
-def check_table(path: Path, declared: Any, meanings: Sequence[str], required: Sequence[str]) -> set[str]:
+def check_table(
+    path: Path,
+    declared: Any,
+    columns: Iterable[tuple[str, str | None]],
+    meanings: Sequence[str],
+    required: Sequence[str],
+) -> set[str]:
     """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
     there, is_all = columns_at_beginning(path, declared)
-    own = dict(declared.option("columns"))
-    wanted = {name: column if is_all or name in required else None for name, column in own.items()}
+    wanted = {name: column if is_all or name in required else None for name, column in columns}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
 
 

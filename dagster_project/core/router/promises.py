@@ -49,7 +49,10 @@ def outcome(
             f"no threshold on {signal} promises that at most {greatest_risk:.4g} of the answers are wrong",
         )
     _, threshold, n = kept[-1]
-    named = f"{threshold:,.6g}, which promises that at most {greatest_risk:.4g} of the answers are wrong"
+    promise = f"which promises that at most {greatest_risk:.4g} of the answers are wrong"
+    if threshold == -math.inf:
+        return ANSWER, n, f"every question is answered from memory, {promise}"
+    named = f"{threshold:,.6g}, {promise}"
     if value > threshold:
         return ANSWER, n, f"{signal} is above {named}"
     if signal == POPULARITY:

@@ -56,10 +56,10 @@ def test_the_laxest_threshold_that_promises_the_risk_decides(
 def test_the_last_threshold_answers_everything_and_a_risk_that_nothing_promises_nothing(
     routers: dict[str, Router],
 ) -> None:
-    assert (
-        routers[BM25]
-        .decide(confidence=0.0, greatest_risk=0.5)
-        .why.startswith("confidence is above -inf, which")
+    lax = routers[BM25].decide(confidence=0.0, passage_confidence=1.0, greatest_risk=0.5)
+    assert (lax.retrieve, lax.abstain) == (False, False)
+    assert lax.why == (
+        "every question is answered from memory, which promises that at most 0.5 of the answers are wrong"
     )
     for greatest in (0.1, 0.1249999):
         found = routers[BM25].decide(confidence=1.0, passage_confidence=1.0, greatest_risk=greatest)

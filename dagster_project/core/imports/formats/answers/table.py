@@ -68,7 +68,7 @@ def read_answers(
 
 
 def _check(path: Path, declared: Results) -> None:
-    _check_joined(path, check_table(path, declared, MEANINGS, ("prediction",)))
+    _check_joined(path, check_table(path, declared, declared.option("columns"), MEANINGS, ("prediction",)))
 
 
 def _check_joined(path: Path, found: Collection[str]) -> None:

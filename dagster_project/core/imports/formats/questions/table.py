@@ -14,6 +14,6 @@ FORMAT = QuestionFormat(
     names_entities=True,
     invents_ids=True,
     keys={"columns": columns_key(MEANINGS), "separator": separator_key},
-    check=lambda path, declared: check_table(path, declared, MEANINGS, REQUIRED),
+    check=lambda path, declared: check_table(path, declared, declared.option("columns"), MEANINGS, REQUIRED),
 )
 """`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers."""
