@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
 from dagster_project.core.router.service import LARGEST_HEAD
+from dagster_project.core.statistics.risk_coverage import DELTA
 from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.router import LimitedConnection
 from tests.claims.form import Claim, constant, dbt_variable
@@ -20,4 +21,5 @@ CLAIMS = (
         constant(kb=LARGEST_HEAD // 1024, s=int(LimitedConnection.slowest_s)),
     ),
     Claim(PLACE, "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
+    Claim("docs/router.md", "with a probability of {kept:p0} %", constant(kept=1 - DELTA)),
 )

@@ -31,8 +31,7 @@ def _in_query(key: str, pattern: str) -> Computed:
 def _risks_in_query(_: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The greatest risks, as the figure's query has them, in per cent."""
     (sql,) = (figure.sql for figure in FIGURES if figure.key == "risk_coverage")
-    found = (f"{100 * float(one):.0f}" for one in re.findall(r"risk <= ([\d.]+)", sql))
-    return dict(zip(("low", "middle", "high"), found, strict=True))
+    return dict(zip(("low", "middle", "high"), re.findall(r"coverage_at_risk_(\d+)", sql), strict=True))
 
 
 CLAIMS = (

@@ -216,7 +216,6 @@ order by dataset, prompt, model, retrieval_method,
     plot_on="fct_policies",
 )
 
-_RISKS = (5, 10, 20)
 _DRAWN = ["popularity", "confidence", "popularity_confidence", "scons", "cert"]
 
 RISK_COVERAGE = Figure(
@@ -231,11 +230,10 @@ RISK_COVERAGE = Figure(
     source="SPEC §11; Learn then Test",
     tables=("fct_risk_coverage",),
     sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,
-    n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, area, excess_area,
-    {", ".join(f"max(coverage) filter (where risk <= {one / 100}) over curve as at_{one}" for one in _RISKS)}
+    n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, coverage_at_risk_5,
+    coverage_at_risk_10, coverage_at_risk_20, area, excess_area
 from marts.fct_risk_coverage
 where signal in {tuple(_DRAWN)}
-window curve as (partition by dataset, prompt, model, method, fallback_method, signal)
 order by dataset, prompt, model, method, fallback_method nulls first, list_position({_DRAWN}, signal), coverage_step""",  # noqa: S608
     columns=(
         Column("model", "model"),
@@ -247,7 +245,7 @@ order by dataset, prompt, model, method, fallback_method nulls first, list_posit
         Column("risk", "risk", "share", ("risk_ci_low", "risk_ci_high")),
         Column("threshold", "signal above", "number"),
         Column("promised_risk", "promised risk", "share"),
-        *(Column(f"at_{one}", f"coverage at {one} %", "share") for one in _RISKS),
+        *(Column(f"coverage_at_risk_{one}", f"coverage at {one} %", "share") for one in (5, 10, 20)),
         Column("area", "area", "share"),
         Column("excess_area", "above the best order", "share"),
     ),
