@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,7 +32,8 @@ _ROWS = 8_192
 class _Source:
     """A file of generations: the columns of its texts and of their prompts; None: all prompts share its texts.
 
-    `method` is None where its rows say it.
+    `method` is None where its rows say it. `reference`: the column of the text that the authors' code scores; None: the
+    same.
     """
 
     table: str
@@ -39,11 +41,12 @@ class _Source:
     method: str | None = None
     prompt: str | None = "prompt"
     text: str = "raw_text"
+    reference: str | None = None
 
 
 def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
     """Write a model's partition of `quip_scores`: its answers by each method, its background texts, and its
-    grounded generations; one without an explanation has no score.
+    grounded generations; one without an explanation has a score by the authors' code alone.
 
     Errors: `LakeError` where generations or the portrait are missing.
     """
@@ -60,7 +63,13 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
         background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)
         yield _Source("generated_passages", model, background, prompt=None)
     if study.grounding_prompts and study.model(model).generates:
-        yield _Source("grounded_generations", model, prompt="grounding_prompt", text="explanation")
+        yield _Source(
+            "grounded_generations",
+            model,
+            prompt="grounding_prompt",
+            text="explanation",
+            reference="reference_explanation",
+        )
 
 
 def _compute(
@@ -83,14 +92,17 @@ def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator
     if source.prompt is not None:
         own[source.prompt] = "prompt"
     with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
-        for batch in file.iter_batches(_ROWS, columns=[*own, source.text]):
-            texts = batch.filter(pc.is_valid(batch[source.text]))
-            quotes = scorer.quotes(Texts.of_arrow(texts[source.text]))
-            keys = pa.table(texts.select(list(own))).rename_columns(own)
+        columns = [source.text] if source.reference is None else [source.text, source.reference]
+        for batch in file.iter_batches(_ROWS, columns=[*own, *columns]):
+            quotes, *others = (
+                scorer.quotes(Texts.of_arrow(pc.fill_null(batch[text], ""))) for text in columns
+            )
+            keys = pa.table(batch.select(list(own))).rename_columns(own)
             if source.prompt is None:
                 keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
             keys = with_constants(keys, **constants)
-            for name, values in _columns(quotes).items():
+            reference = np.nan_to_num((others or [quotes])[0].scores)
+            for name, values in (_columns(quotes) | {"quip_reference": pa.array(reference)}).items():
                 keys = keys.append_column(name, values)
             yield keys
 

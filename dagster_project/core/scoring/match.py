@@ -92,6 +92,14 @@ def rouge_l(prediction: str, golds: Sequence[str]) -> float:
     return _best(own, (_WORD.findall(gold.lower()) for gold in golds), _longest_common_subsequence)
 
 
+def kilt_rouge_l(prediction: str, golds: Sequence[str]) -> float:
+    """KILT's ROUGE-L, maximum over the gold answers: that of package `rouge` 1.0.1, which splits texts at full stops and
+    words at spaces. It compares sets: the words on a longest common subsequence of any two sentences with those of each
+    text; case and punctuation count."""
+    own = _sentences(prediction)
+    return max((_rouge_of_sentences(own, _sentences(gold)) for gold in golds), default=0.0)
+
+
 def normalized(text: str) -> str:
     """SQuAD's normalisation: lower case, no ASCII punctuation, no English article, single spaces."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
@@ -137,6 +145,38 @@ def _best(
 
 def _n_common(left: list[str], right: list[str]) -> int:
     return (Counter(left) & Counter(right)).total()
+
+
+def _sentences(text: str) -> list[list[str]]:
+    return [" ".join(part.split()).split(" ") for part in text.split(".") if part]
+
+
+def _rouge_of_sentences(own: list[list[str]], gold: list[list[str]]) -> float:
+    common: set[str] = set().union(*(_common_words(right, left) for right in gold for left in own))
+    if not common:
+        return 0.0
+    recall, precision = (len(common) / len(set().union(*text)) for text in (gold, own))
+    return 2 * precision * recall / (precision + recall + 1e-8)
+
+
+def _common_words(left: list[str], right: list[str]) -> set[str]:
+    """The words of the longest common subsequence that the package finds: from the end, ties go left in `right`."""
+    lengths = [[0] * (len(right) + 1)]
+    for word in left:
+        row = [0]
+        for i, other in enumerate(right):
+            row.append(lengths[-1][i] + 1 if word == other else max(lengths[-1][i + 1], row[i]))
+        lengths.append(row)
+    found, at, i = set(), len(left), len(right)
+    while at and i:
+        if left[at - 1] == right[i - 1]:
+            found.add(left[at - 1])
+            at, i = at - 1, i - 1
+        elif lengths[at - 1][i] > lengths[at][i - 1]:
+            at -= 1
+        else:
+            i -= 1
+    return found
 
 
 def _longest_common_subsequence(left: list[str], right: list[str]) -> int:

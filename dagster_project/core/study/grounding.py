@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagster_project.core.methods import memory_method
-from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
+from dagster_project.core.prompt_formats import ASSEMBLIES, GROUNDING_PROMPTS, NULL, PAPER
 from dagster_project.core.study.reader import Reader
 
 PROMPT_PLACE = "{prompt}"
@@ -38,7 +38,8 @@ class Grounding:
     `turns`, by model: for a model that was tuned on the turns of a chat, the text around {prompt} that its chat template
     writes. `methods`: each question is asked under each prompt by each of them, from memory or with the first passage of
     a retriever in front. The questions of the datasets in `long_answers` are asked for a long answer alone, as ELI5's
-    are, and scored like them.
+    are, and scored like them. `assembly`: how question and grounding prompt are put together: `paper`, or `reference`,
+    as the authors' code does it; that also draws the texts of services, at temperature .3.
     """
 
     portrait: PortraitOf = PortraitOf()
@@ -49,6 +50,7 @@ class Grounding:
     turns: tuple[tuple[str, str], ...] = ()
     methods: tuple[str, ...] = (memory_method().name,)
     long_answers: tuple[str, ...] = ()
+    assembly: str = PAPER
 
     def steps_of(self, model: str) -> int:
         """In how many steps a model is asked: 1 or 2."""
@@ -82,6 +84,7 @@ def read_grounding(
         turns=_turns(read.child("turns"), models) if read.raw.get("turns") is not None else (),
         methods=read.choices("methods", (*Grounding.methods, *retrievers), Grounding.methods),
         long_answers=_some_of(read, "long_answers", datasets),
+        assembly=read.choice("assembly", ASSEMBLIES, Grounding.assembly),
     )
 
 

@@ -16,6 +16,7 @@ from dagster_project.core.prompt_formats import (
     FOR_ENCODER_DECODERS,
     FORMATS,
     GROUNDING_PROMPTS,
+    PAPER,
 )
 from dagster_project.core.relations.sets import RELATION_SETS
 from dagster_project.core.scoring.sentences import SPLITTER
@@ -208,12 +209,14 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
 
 def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
     """Write lake table `grounding_prompts`."""
+    assembly = study.grounding.assembly if study.grounding else PAPER
     rows = [
         {
             "grounding_prompt": name,
             "grounding_kind": GROUNDING_PROMPTS[name].kind,
             "position_in_study": position,
-            "text": GROUNDING_PROMPTS[name].text,
+            "text": GROUNDING_PROMPTS[name].behind(assembly).strip(),
+            "assembly": assembly,
             "datasets": [dataset.name for dataset in study.grounded_datasets],
             "methods": list(study.grounding.methods) if study.grounding else [],
         }

@@ -78,6 +78,18 @@ GROUNDING_TABLES = (
                 "answer and explanation could be told apart; always true in two steps",
             ),
             column(
+                "reference_explanation",
+                pa.string(),
+                "the explanation by the authors' code: what stands between the first two semicolons of answer;"
+                " explanation, or all of the text where there is none",
+            ),
+            column(
+                "kilt_score",
+                pa.float64(),
+                "the answer's exact match or F1, or the long answer's ROUGE-L, by KILT's rules and the authors' split at"
+                " semicolons",
+            ),
+            column(
                 "exact_match",
                 pa.float64(),
                 "1 if the answer equals a gold answer, both SQuAD-normalised, else 0; null for datasets with another"
@@ -133,6 +145,12 @@ GROUNDING_TABLES = (
                 pa.float64(),
                 "share of these 25-grams that occur in the corpus; null without one",
                 null=True,
+            ),
+            column(
+                "quip_reference",
+                pa.float64(),
+                "quip as the authors' code counts it: of reference_explanation for grounded_generations; 0 without a"
+                " 25-gram",
             ),
             column(
                 "span_starts",

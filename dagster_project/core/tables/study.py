@@ -269,6 +269,11 @@ STUDY_TABLES = (
             GROUNDING_KIND,
             _POSITION,
             column("text", pa.string(), "what stands behind the question; empty for the null prompt"),
+            column(
+                "assembly",
+                pa.string(),
+                "how question and grounding prompt are put together: paper, or reference, as the authors' code does it",
+            ),
             column("datasets", TEXTS, "datasets whose questions are asked under it"),
             column("methods", TEXTS, "methods by which they are asked"),
         ),

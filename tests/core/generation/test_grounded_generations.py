@@ -22,6 +22,7 @@ from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import Import, Place
+from dagster_project.core.study.models import Service
 from dagster_project.core.study.study import Study
 
 NAMES = ("null", "according_to_wikipedia", "without_wikipedia")
@@ -219,6 +220,50 @@ def test_the_first_steps_answer_is_scored_and_an_empty_explanation_is_kept(study
     assert row["f1"] == pytest.approx(2 / 3)
     assert row_of(study, "hotpot", "yes it is; so")["f1"] == 0
     assert row_of(study, "eli", "yes")["rouge_l"] == 1
+
+
+def test_the_authors_code_splits_at_the_first_two_semicolons_and_scores_by_kilt(study: Study) -> None:
+    def of(name: str, text: str, answer: str | None = None) -> tuple[str, float]:
+        row = row_of(study, name, text, answer)
+        return row["reference_explanation"], row["kilt_score"]
+
+    assert of("nq", "Yes; since it is; so") == ("since it is", 1.0)
+    assert of("nq", "Yes, since it is") == ("Yes, since it is", 0.0)
+    assert of("hotpot", "yes it is; so") == ("so", pytest.approx(0.5))  # KILT's F1 knows no special words
+    assert of("hotpot", "for one; and another", answer="the Gold") == ("for one", pytest.approx(2 / 3))
+    assert of("eli", "the gold; one") == ("the gold; one", pytest.approx(2 / 3))
+
+
+def test_prompts_are_those_of_the_authors_code(study: Study) -> None:
+    assert grounded.one_step_prompt("who is Al", "according_to_wikipedia", "reference").endswith(
+        "then the explanation.\nWho is al? \nAnswer according to Wikipedia."
+    )
+    assert grounded.one_step_prompt("Why?", "find_quotes", "reference").endswith(
+        'Why?\nGo to https://www.wikipedia.org and find direct quotes to answer the question. \nResponse: "'
+    )
+    assert grounded.one_step_prompt("who is Al", "null", "reference").endswith("\nWho is al?")
+    assert grounded.first_step_prompt("who is Al", "reference").endswith("Who is al?\nAnswer string only:")
+    assert "Question: who is Al\n" in grounded.second_step_prompt("who is Al", "X", "null", "reference")
+    assert grounded.long_form_prompt(
+        "why", "attributed_to_wikipedia", "reference", is_small=False
+    ).startswith("Why\n\nRespond to this question")
+    by_reference = in_two_steps(study, assembly="reference")
+    generate(by_reference)
+    for table in ("grounded_answers", "grounded_generations"):
+        scope = Scope(by_reference, Lake(study.home.lake), study.models[0])
+        texts = [item.prompt().text for item in TASKS[table].plan(scope).items]
+        assert all("Give a detailed" in text or text.startswith(("Output", "What is")) for text in texts)
+        assert not any(" Answer according" in text for text in texts)
+    generate(in_two_steps(study))
+    assert not generate(by_reference).was_current
+
+
+def test_a_service_is_asked_at_the_temperature_of_the_authors_code(study: Study) -> None:
+    asked = dataclasses.replace(study, grounding=Grounding(prompts=NAMES, assembly="reference"))
+    service = dataclasses.replace(study.models[0], service=Service("http://127.0.0.1:1", "chat"))
+    for model, temperature in ((study.models[0], 0.0), (service, 0.3)):
+        items = TASKS["grounded_generations"].plan(Scope(asked, Lake(study.home.lake), model)).items
+        assert {one.request.decoding.temperature for one in items} == {temperature}
 
 
 def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Mapping[str, Any]:

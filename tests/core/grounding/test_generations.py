@@ -82,6 +82,7 @@ def test_every_generation_has_its_score_and_its_spans(study: Study, lake: Lake, 
         own = [row for row in rows if (row["text_from"], row["method"], row["prompt"]) == source]
         texts = ANSWERS[::-1] if source[0] == "generated_passages" else ANSWERS
         assert [row["quip"] for row in own] == [exact(text) for text in texts]
+        assert [row["quip_reference"] for row in own] == [exact(text) or 0 for text in texts]
         assert [row["n_grams"] for row in own] == [len(grams(text)) for text in texts]
         spans = [
             [text[a:b] for a, b in zip(row["span_starts"], row["span_ends"], strict=True)]
@@ -117,10 +118,10 @@ def test_explanations_are_scored_under_their_grounding_prompts(
     asked = make_study(text + grounding)
     common = {"model": "tiny", "method": "closed_book"}
     explained = [
-        {"grounding_prompt": "null", "explanation": None},
-        {"grounding_prompt": "direct_quote", "explanation": TEXTS["one"]},
-        {"grounding_prompt": "null", "explanation": "too short"},
-        {"grounding_prompt": "direct_quote", "explanation": ""},
+        {"grounding_prompt": "null", "explanation": None, "reference_explanation": TEXTS["one"]},
+        {"grounding_prompt": "direct_quote", "explanation": TEXTS["one"], "reference_explanation": "short"},
+        {"grounding_prompt": "null", "explanation": "too short", "reference_explanation": "too short"},
+        {"grounding_prompt": "direct_quote", "explanation": "", "reference_explanation": ""},
     ]
     blank = rows_of("grounded_generations", ["not what is compared"] * len(explained), **common)
     rows = [{**row, **one} for row, one in zip(blank, explained, strict=True)]
@@ -130,14 +131,15 @@ def test_explanations_are_scored_under_their_grounding_prompts(
     build_portrait(asked, lake, log)
     score_generations(asked, lake, "tiny", log)
     scored = [
-        (row["question_id"], row["method"], row["prompt"], row["n_grams"], row["quip"])
+        (row["question_id"], row["method"], row["prompt"], row["n_grams"], row["quip"], row["quip_reference"])
         for row in lake.read("quip_scores", "tiny").to_pylist()
         if row["text_from"] == "grounded_generations"
     ]
     assert scored == [
-        ("Q1", "closed_book", "direct_quote", len(TEXTS["one"]) - 24, 1.0),
-        ("Q2", "closed_book", "null", 0, None),
-        ("Q3", "closed_book", "direct_quote", 0, None),
+        ("Q0", "closed_book", "null", 0, None, 1.0),
+        ("Q1", "closed_book", "direct_quote", len(TEXTS["one"]) - 24, 1.0, 0.0),
+        ("Q2", "closed_book", "null", 0, None, 0.0),
+        ("Q3", "closed_book", "direct_quote", 0, None, 0.0),
     ]
 
 

@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rouge import Rouge
 from rouge_score.rouge_scorer import RougeScorer
 
 from dagster_project.core.scoring import match
@@ -98,6 +99,29 @@ def test_more_golds_never_lower_a_score(prediction: str, golds: list[str], more:
 def test_an_empty_gold_changes_nothing(prediction: str, golds: list[str], empty: str) -> None:
     assert match.score_answer(prediction, golds) == match.score_answer(prediction, [empty, *golds])
     assert match.has_answer(prediction, golds) == match.has_answer(prediction, [empty, *golds])
+
+
+SENTENCES = st.lists(
+    st.sampled_from(["the", "red", "Red.", "blue,", "green.", "é", ".", "  "]), min_size=1, max_size=12
+).map(" ".join)
+
+
+@given(SENTENCES, st.lists(SENTENCES, max_size=3))
+def test_kilts_rouge_l_against_the_package_that_kilt_calls(prediction: str, golds: list[str]) -> None:
+    def of_package(gold: str) -> float:
+        try:
+            found: float = Rouge().get_scores(prediction, gold, avg=True)["rouge-l"]["f"]
+        except ValueError:  # a text without a sentence: KILT counts 0
+            return 0.0
+        return found
+
+    expected = max(map(of_package, golds), default=0.0)
+    assert match.kilt_rouge_l(prediction, golds) == pytest.approx(expected, abs=1e-7)
+
+
+def test_kilts_rouge_l_takes_texts_of_any_length() -> None:
+    """The package itself recurses over both texts."""
+    assert match.kilt_rouge_l("word " * 900, ["word other " * 300]) == pytest.approx(2 / 3, abs=1e-6)
 
 
 def _squad_words(text: str) -> list[str]:

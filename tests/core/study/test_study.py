@@ -56,7 +56,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.nli == Nli("nli", "main", "cpu")
     assert study.grounding == Grounding(
         PortraitOf((), 0.01), ("null", "expert_editor"), (("tiny", 2),), 300, ("facts",),
-        (("tiny", "<user>{prompt}<model>"),), ("closed_book",), ("facts",),
+        (("tiny", "<user>{prompt}<model>"),), ("closed_book",), ("facts",), "reference",
     )  # fmt: skip
     assert study.sweep == Sweep(
         "tiny", "nearest", "facts", 5, 3, (2, 4), (Rates(0.01, 0.02),), (0.5,), (3,), (("father",), ("father", "sport")),

@@ -64,7 +64,7 @@ VALID: dict[str, Any] = {
     "grounding": {
         "portrait": {"false_positive_rate": 0.01}, "prompts": [None, "expert_editor"], "steps": {"tiny": 2},
         "max_new_tokens": 300, "datasets": ["facts"], "turns": {"tiny": "<user>{prompt}<model>"},
-        "methods": ["closed_book"], "long_answers": ["facts"],
+        "methods": ["closed_book"], "long_answers": ["facts"], "assembly": "reference",
     },
     "sweep": {
         "model": "tiny", "retriever": "nearest", "dataset": "facts", "seed": 5, "settings": 3, "batch_sizes": [2, 4],

@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Generation
-from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.items import Generate, ModelInput, Sample
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.generation.prompts.build import Passage, Question, block
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
 from dagster_project.core.generation.prompts.grounded import first_step_prompt
 from dagster_project.core.generation.prompts.inputs import read_first_passages, read_questions
 from dagster_project.core.generation.tasks.rows import storable
-from dagster_project.core.prompt_formats import FORMATS
+from dagster_project.core.prompt_formats import FORMATS, PAPER, REFERENCE
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import PROMPT_PLACE
 from dagster_project.core.study.imports import ROUGE_L
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
+
+REFERENCE_TEMPERATURE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ class FirstStep:
     """A question that is asked for its answer alone."""
 
     asked: Asked
-    request: Generate
+    request: Generate | Sample
     turns: str
+    assembly: str
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question and method."""
@@ -63,7 +66,7 @@ class FirstStep:
 
     def prompt(self) -> ModelInput:
         """The question in the prompt of the first step."""
-        return self.asked.input(first_step_prompt(self.asked.question.question), self.turns)
+        return self.asked.input(first_step_prompt(self.asked.question.question, self.assembly), self.turns)
 
 
 class GroundedAnswers(Task):
@@ -84,15 +87,17 @@ class GroundedAnswers(Task):
             "methods": decisive_methods(scope),
             "seed": scope.study.seed,
             "max_new_tokens": scope.study.max_new_tokens,
-            "prompt": first_step_prompt("{question}"),
+            "prompt": first_step_prompt("{question}", assembly_of(scope)),
             "turns": turns_of(scope),
         }
 
     def plan(self, scope: Scope) -> Plan[FirstStep]:
         """Ordered by dataset, method (as in the study) and question_id."""
-        request, turns = Generate(scope.study.max_new_tokens), turns_of(scope)
+        request = request_of(scope, scope.study.max_new_tokens, FIRST_LINE)
         asked, n_without = asked_of(scope, _of_two_steps(scope))
-        return Plan([FirstStep(one, request, turns) for one in asked], n_without)
+        return Plan(
+            [FirstStep(one, request, turns_of(scope), assembly_of(scope)) for one in asked], n_without
+        )
 
     def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(result.text)
@@ -113,6 +118,18 @@ def steps_of(study: Study, model: str) -> int:
 def turns_of(scope: Scope) -> str:
     """The text around the model's prompts."""
     return scope.study.grounding.turns_of(scope.model.name) if scope.study.grounding else PROMPT_PLACE
+
+
+def assembly_of(scope: Scope) -> str:
+    """How the study puts question and grounding prompt together."""
+    return scope.study.grounding.assembly if scope.study.grounding else PAPER
+
+
+def request_of(scope: Scope, max_new_tokens: int, end: str) -> Generate | Sample:
+    """One greedy text; the authors' code draws the texts of services at a temperature."""
+    if assembly_of(scope) == REFERENCE and scope.model.service is not None:
+        return Sample(1, REFERENCE_TEMPERATURE, max_new_tokens, (scope.study.seed,), end)
+    return Generate(max_new_tokens, end)
 
 
 def wants_short_answers(study: Study, dataset: Dataset) -> bool:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Generation
-from dagster_project.core.generation.engine.items import Generate, ModelInput
+from dagster_project.core.generation.engine.items import Generate, ModelInput, Sample
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.generation.prompts.endings import END
 from dagster_project.core.generation.prompts.grounded import (
     long_form_prompt,
     one_step_prompt,
+    reference_parts,
     second_step_prompt,
     split_answer,
 )
@@ -25,15 +26,17 @@ from dagster_project.core.generation.prompts.inputs import records
 from dagster_project.core.generation.tasks.grounded_answers import (
     Asked,
     asked_of,
+    assembly_of,
     content_of_asked,
     decisive_methods,
     has_first_step,
+    request_of,
     steps_of,
     turns_of,
 )
 from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
-from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, rouge_l
+from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from dagster_project.core.study.imports import EXACT_MATCH, F1, ROUGE_L
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
@@ -46,9 +49,10 @@ class GroundedQuestion:
     asked: Asked
     grounding_prompt: str
     end_task: str
-    request: Generate
+    request: Generate | Sample
     is_small: bool
     turns: str
+    assembly: str
     answer: str | None = None
 
     def key(self, part: int) -> dict[str, Any]:
@@ -60,12 +64,12 @@ class GroundedQuestion:
         return self.asked.input(self._prompt(), self.turns)
 
     def _prompt(self) -> str:
-        text, name = self.asked.question.question, self.grounding_prompt
+        text, name, how = self.asked.question.question, self.grounding_prompt, self.assembly
         if self.end_task == ROUGE_L:
-            return long_form_prompt(text, name, is_small=self.is_small)
+            return long_form_prompt(text, name, how, is_small=self.is_small)
         if self.answer is None:
-            return one_step_prompt(text, name)
-        return second_step_prompt(text, self.answer, name)
+            return one_step_prompt(text, name, how)
+        return second_step_prompt(text, self.answer, name, how)
 
 
 class GroundedGenerations(Task):
@@ -83,19 +87,22 @@ class GroundedGenerations(Task):
         return [*content_of_asked(scope), *answers]
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        how = assembly_of(scope)
         return {
             "datasets": [[one.name, scope.study.end_task_of(one)] for one in scope.study.grounded_datasets],
             "methods": decisive_methods(scope),
             "seed": scope.study.seed,
-            "prompts": [[name, GROUNDING_PROMPTS[name].text] for name in scope.study.grounding_prompts],
+            "prompts": [
+                [name, GROUNDING_PROMPTS[name].behind(how)] for name in scope.study.grounding_prompts
+            ],
             "steps": steps_of(scope.study, scope.model.name),
             "turns": turns_of(scope),
             "texts": [
-                one_step_prompt("{question}", NULL),
-                second_step_prompt("{question}", "{answer}", NULL),
-                long_form_prompt("{question}", NULL, is_small=True),
+                one_step_prompt("{question}", NULL, how),
+                second_step_prompt("{question}", "{answer}", NULL, how),
+                long_form_prompt("{question}", NULL, how, is_small=True),
             ],
-            "max_new_tokens": _request(scope.study).max_new_tokens,
+            "max_new_tokens": _request(scope).max_new_tokens,
         }
 
     def plan(self, scope: Scope) -> Plan[GroundedQuestion]:
@@ -117,11 +124,12 @@ class GroundedGenerations(Task):
             "explanation": explanation,
             "is_parsed": explanation is not None,
             **_scores(item, explanation if answer is None else answer),
+            **_by_reference(item, text),
         }
 
 
 def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
-    study, request, turns = scope.study, _request(scope.study), turns_of(scope)
+    study, request, turns, how = scope.study, _request(scope), turns_of(scope), assembly_of(scope)
     first = _first_answers(scope) if _has_first_step(scope) else {}
     is_small = steps_of(study, scope.model.name) == 2
     end_tasks = {dataset.name: study.end_task_of(dataset) for dataset in study.grounded_datasets}
@@ -131,7 +139,7 @@ def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
         for name, one in itertools.product(study.grounding_prompts, together):
             answer = first.get(tuple(one.key().values()))
             if answer is not None or not needs_answer:
-                yield GroundedQuestion(one, name, end_task, request, is_small, turns, answer)
+                yield GroundedQuestion(one, name, end_task, request, is_small, turns, how, answer)
 
 
 def _parts(item: GroundedQuestion, text: str) -> tuple[str | None, str | None]:
@@ -151,8 +159,18 @@ def _scores(item: GroundedQuestion, text: str | None) -> dict[str, float]:
     return {EXACT_MATCH: float(is_exact_match(scored, golds))}
 
 
-def _request(study: Study) -> Generate:
-    return Generate(study.grounding.max_new_tokens if study.grounding else 0, END)
+def _by_reference(item: GroundedQuestion, text: str) -> dict[str, Any]:
+    """Explanation and score as the authors' code has them; it joins the texts of two steps by a semicolon."""
+    golds = item.asked.question.gold_answers
+    if item.end_task == ROUGE_L:
+        return {"reference_explanation": text, "kilt_score": kilt_rouge_l(text, golds)}
+    answer, explanation = reference_parts(text if item.answer is None else f"{item.answer};{text}")
+    score = token_f1(answer, golds) if item.end_task == F1 else float(is_exact_match(answer, golds))
+    return {"reference_explanation": explanation, "kilt_score": score}
+
+
+def _request(scope: Scope) -> Generate | Sample:
+    return request_of(scope, scope.study.grounding.max_new_tokens if scope.study.grounding else 0, END)
 
 
 def _has_first_step(scope: Scope) -> bool:

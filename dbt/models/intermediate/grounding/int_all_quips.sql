@@ -21,7 +21,8 @@ final as (
         method,
         text_from,
         n_grams,
-        quip
+        quip,
+        quip_reference
     from quip_scores
     union all by name
     select
@@ -33,7 +34,8 @@ final as (
         method,
         'grounded_generations' as text_from,
         n_grams,
-        quip
+        quip,
+        quip_reference
     from grounded
 
 )

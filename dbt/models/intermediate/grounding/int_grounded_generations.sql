@@ -29,8 +29,9 @@ final as (
     select
         generations.*,
         case when generations.steps = 2 then first_steps.raw_text end as first_text,
-        scores.n_grams,
+        case when generations.is_parsed then scores.n_grams end as n_grams,
         scores.quip,
+        scores.quip_reference,
         scores.span_starts,
         scores.span_ends,
         scores.span_first_grams,

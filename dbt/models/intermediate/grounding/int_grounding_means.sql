@@ -27,9 +27,13 @@ final as (
         count(*) filter (where not is_parsed) as n_unparsed,
         avg(quip) as mean_quip,
         {{ mean_interval('quip', 0, 1) }},
+        avg(quip_reference) as mean_quip_reference,
+        {{ mean_interval('quip_reference', 0, 1) }},
         max(end_task) as end_task,
         avg(score) as mean_score,
-        {{ mean_interval('score', 0, 1) }}
+        {{ mean_interval('score', 0, 1) }},
+        avg(kilt_score) as mean_kilt_score,
+        {{ mean_interval('kilt_score', 0, 1) }}
     from generations
     group by dataset, model, method, grounding_prompt, grounding_kind, steps
 

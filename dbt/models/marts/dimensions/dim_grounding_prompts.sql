@@ -11,6 +11,7 @@ final as (
         grounding_kind,
         position_in_study,
         text,
+        assembly,
         datasets,
         methods
     from prompts

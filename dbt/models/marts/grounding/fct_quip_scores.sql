@@ -16,6 +16,7 @@ final as (
         text_from,
         n_grams,
         quip,
+        quip_reference,
         len(quotes)::integer as n_quotes,
         raw_text,
         span_starts,
