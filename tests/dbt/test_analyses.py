@@ -20,6 +20,7 @@ AGGREGATED = {
     "certain_and_wrong": {"sample"},
     "how_popularity_moved": {"month"},
     "inconsistent_although_well_known": {"paraphrase_id"},
+    "which_wordings_agree": {"question_id", "paraphrase_id"},
     "where_the_rules_of_correctness_disagree": {
         "is_correct", "is_correct_case_sensitive", "is_correct_normalized", "is_exact_match",
     },

@@ -122,5 +122,5 @@ def _drawn(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:
     return {
         (dataset, str(row["question_id"]))
         for (dataset, _), rows in groups.items()
-        for row in draw(rows, QUESTIONS_A_RELATION, study.seed, dataset)
+        for row in draw(rows, QUESTIONS_A_RELATION, study.seed, study.drawn_as(dataset))
     }

@@ -81,10 +81,11 @@ class ImportedDataset:
 
 @dataclass
 class ImportedParaphrases:
-    """Question id → template_id → wording, for the questions of a dataset."""
+    """Question id → template_id → wording, for the questions of a dataset. `says`: as in `ImportedDataset`."""
 
     wordings: dict[str, dict[int, str]] = field(default_factory=dict)
     rejected: list[QuarantinedRow] = field(default_factory=list)
+    says: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
 

@@ -86,6 +86,8 @@ def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) ->
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
     format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
     found = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
+    for line in found.says:
+        log.info("%s: %s", dataset.name, line)
     if found.rejected:
         reasons = found.notes["paraphrase_reasons"]
         log.warning(

@@ -5,7 +5,8 @@ What belongs here: the choice, and the seeded draws. What does not: where questi
 
 `first_rows` takes the first questions of the file, and `ids` those that a file of ids names. Then at most
 `max_questions_per_relation` are drawn from each of the `relations`, and from these at most `max_questions` in all. A
-draw is a function of (seed, dataset, question_id) alone, so a larger limit keeps the questions of a smaller one.
+draw is a function of (seed, dataset, question_id) alone, so a larger limit keeps the questions of a smaller one; key
+`drawn_as` gives the draws of another dataset.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ def chosen_questions(
         if wanted is None or question["question_id"] in wanted:
             by_relation[question["relation"]].append(question)
     known = sorted(by_relation, key=relation_order)
-    limit = dataset.max_questions_per_relation
+    limit, drawn_as = dataset.max_questions_per_relation, dataset.drawn_as or dataset.name
     asked = [
         question
         for relation in dataset.relations or known
-        for question in draw(by_relation[relation], limit, choice.seed, dataset.name)
+        for question in draw(by_relation[relation], limit, choice.seed, drawn_as)
     ]
     if not asked and dataset.imported:
         names = ", ".join("questions without a relation" if name is None else name for name in known)
@@ -80,13 +81,13 @@ def chosen_questions(
             f"{choice.study_file}: dataset {dataset.name}: its file has no question of"
             f" {', '.join(dataset.relations) or 'any relation'}{among}; it has: {names or 'none'}"
         )
-    return draw(asked, dataset.max_questions, choice.seed, dataset.name, _WHOLE), rejected
+    return draw(asked, dataset.max_questions, choice.seed, drawn_as, _WHOLE), rejected
 
 
 def choice_slice(study: Study) -> list[Any]:
     """What decides the choice, for a fingerprint. The seed counts only where something is drawn."""
     limits = [
-        [d.name, d.relations, d.first_rows, d.max_questions_per_relation, d.max_questions]
+        [d.name, d.relations, d.first_rows, d.max_questions_per_relation, d.max_questions, d.drawn_as]
         for d in study.datasets
     ]
     ids = [file_hashes([find_file(d.ids, study)])[0][1] if d.ids else None for d in study.datasets]

@@ -29,6 +29,12 @@ def check_whole(read: Reader, study: Study) -> None:
                 "methods",
                 f"{method!r} takes the passages of other methods; name at least one of {fusible} beside it",
             )
+    names = [dataset.name for dataset in study.datasets]
+    for i, dataset in enumerate(study.datasets):
+        if dataset.drawn_as and dataset.drawn_as not in names[:i] + names[i + 1 :]:
+            raise read.fail(
+                f"datasets[{i}].drawn_as", f"{dataset.drawn_as!r} is no other dataset of the study"
+            )
     unused = [one.name for one in study.retrievers if one.name not in study.methods]
     if unused:
         raise read.fail("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")

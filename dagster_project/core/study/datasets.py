@@ -38,6 +38,9 @@ class Dataset:
 
     `split_by` says what the splits of adaptive retrieval keep together (SPEC §6): every question stands alone, or all
     questions of a subject are on the same side.
+
+    Draws of questions, demonstrations and samples depend on the dataset's name. `drawn_as` names another dataset, whose
+    draws this one shares: so two sets of wordings are compared on the same questions.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Dataset:
     first_rows: int | None = None
     ids: Place | None = None
     split_by: str = SPLITS_BY[0]
+    drawn_as: str | None = None
 
     @property
     def relation_set(self) -> str | None:
@@ -83,6 +87,7 @@ def read_dataset(read: Reader) -> Dataset:
         "max_questions_per_relation",
         "max_questions",
         "split_by",
+        "drawn_as",
     )
     read.only("name", *keys)
     if "first_rows" in read.raw and "import" not in read.raw:
@@ -98,6 +103,7 @@ def read_dataset(read: Reader) -> Dataset:
         first_rows=read.optional("first_rows", read.count),
         ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
         split_by=read.choice("split_by", SPLITS_BY, SPLITS_BY[0]),
+        drawn_as=read.optional("drawn_as", read.text),
     )
 
 

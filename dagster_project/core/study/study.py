@@ -110,6 +110,10 @@ class Study:
         """Whether some method needs background texts of the models: lake table generated_passages then has rows."""
         return any(self.method(method).kind == BACKGROUND for method in self.methods)
 
+    def drawn_as(self, dataset: str) -> str:
+        """The name by which a dataset's questions, demonstrations and samples are drawn: its own, or key `drawn_as`."""
+        return {one.name: one.drawn_as for one in self.datasets}.get(dataset) or dataset
+
     @property
     def datasets_of_source(self) -> tuple[Dataset, ...]:
         """The datasets whose questions are built from the source's facts."""

@@ -15,6 +15,8 @@ from hand_lake import METHODS, QUESTIONS, fill, hand_study
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.engine.items import Generate, Item
 from dagster_project.core.generation.engine.task import Plan, Scope
+from dagster_project.core.generation.prompts.demonstrations import Demonstrations
+from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.answers import AskedQuestion
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.storage.lake import Lake
@@ -239,6 +241,33 @@ def test_samples_are_seeded_by_seed_dataset_question_and_number(lake: Lake, tmp_
     assert item.prompt().text == "What is the capital of Utopia?"
     others = plan(dataclasses.replace(study, seed=1), lake, "sampled_answers").items
     assert not set(seeds(others).values()) & set(by_prompt["zero"].values())
+
+
+def test_a_dataset_that_is_drawn_as_another_has_its_demonstrations_and_seeds(
+    lake: Lake, tmp_path: Path
+) -> None:
+    prompt = dataclasses.replace(
+        SHOTS, shots=2, demonstrations_from="all_questions", generations=ZERO.generations
+    )
+    own = hand_study(tmp_path, prompt, seed=4)
+    study = dataclasses.replace(own, datasets=(Dataset("two"), Dataset("one", drawn_as="two")))
+    pool = Demonstrations("two", read_questions(own, lake)["one"], 4)
+    for table, method in (
+        ("answers", "closed_book"),
+        ("paraphrase_answers", None),
+        ("sampled_answers", None),
+    ):
+        items = [one for one in plan(study, lake, table, method).items if one.key(0)["dataset"] == "one"]
+        assert all(item.shown == pool.draw(item.question, prompt) for item in items)
+        assert any(
+            mine.shown != item.shown
+            for mine, item in zip(plan(own, lake, table, method).items, items, strict=False)
+        )
+        task = TASKS[table]
+        stamps = [task.decisive(Scope(one, lake, one.models[0], method)) for one in (own, study)]
+        assert stamps[0] != stamps[1]
+    drawn = int.from_bytes(hashlib.sha256(b"4\ntwo\nQ1-P36\n2").digest()[:8], "big") >> 1
+    assert seeds(items)["one", "Q1-P36", "shots", 2] == drawn
 
 
 def test_the_seeds_of_earlier_versions_stay(lake: Lake, tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ def test_the_first_rows_and_a_file_of_ids_choose_together(
         ask(hand_study, log, ids=ids, first_rows=5)
 
 
+def test_a_dataset_that_is_drawn_as_another_asks_the_same_questions(
+    hand_study: Study, log: logging.Logger
+) -> None:
+    limits = {"max_questions_per_relation": 15, "max_questions": 20}
+    datasets = [
+        Dataset(name, (), drawn_as=other, **limits) for name, other in (("a", None), ("b", None), ("b", "a"))
+    ]
+    choice = Choice.of(hand_study)
+    first, other, same = ([*map(str, chosen_questions(choice, one, FILE, log)[0])] for one in datasets)
+    assert same == first != other
+
+
 def test_a_draw_over_all_relations_keeps_their_shares_and_grows_with_the_limit(
     hand_study: Study, log: logging.Logger
 ) -> None:
@@ -96,7 +108,7 @@ def test_every_key_is_part_of_the_fingerprint(hand_study: Study, tmp_path: Path,
         stamp(),
         *(stamp(**{key: 5}) for key in ("first_rows", "max_questions", "max_questions_per_relation")),
     ]
-    found.append(stamp(ids=ids))
+    found += [stamp(ids=ids), stamp(drawn_as="other")]
     (tmp_path / "ids.txt").write_text("8\n", encoding="utf-8")
     found.append(stamp(ids=ids))
     assert all(one not in found[:place] for place, one in enumerate(found))

@@ -146,6 +146,8 @@ def test_a_fingerprint_holds_every_key_but_the_place(declared: Any, changes: lis
         ("datasets.0.max_questions", 0, "datasets[0].max_questions: must be a whole number of 1 to"),
         ("datasets.0.import.split", "dev", "datasets[0].import.split: unknown key"),
         ("datasets.1.split_by", "name", "datasets[1].split_by: 'name' is not one of: question, subject"),
+        ("datasets.1.drawn_as", "eq", "datasets[1].drawn_as: 'eq' is no other dataset of the study"),
+        ("datasets.1.drawn_as", "nq", "datasets[1].drawn_as: 'nq' is no other dataset of the study"),
         ("datasets.1.import.split", "all", "datasets[1].import.split: 'all' is not one of: test, dev, train"),
         ("datasets.1.relations", ["religion"], "datasets[1].relations: 'religion' is not one of: country"),
         ("datasets.1.paraphrases", {"format": "popqa_tp", "path": "x"}, "datasets[1].paraphrases: goes with an import"),

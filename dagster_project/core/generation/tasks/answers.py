@@ -102,7 +102,7 @@ class Answers(Task):
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
             scope.model, prompts, request, by_dataset, found, study.seed, are_apart=scope.n_apart > 0,
-            tick=lambda: progress.add(1),
+            tick=lambda: progress.add(1), drawn_as=study.drawn_as,
         )  # fmt: skip
         progress.done()
         return plan
@@ -126,18 +126,20 @@ def plan_answers(
     *,
     are_apart: bool = False,
     tick: Callable[[], None] = lambda: None,
+    drawn_as: Callable[[str], str] = str,
 ) -> Plan[AskedQuestion]:
     """Each question in each prompt, but for those without a passage; `passages` is None for a method without any.
 
     `questions`: by dataset. `passages`: dataset → question_id → passage, or passages, if the model reads them apart from
-    the question. `seed`: of the draws of demonstrations. `tick` is called once per item.
+    the question. `seed`: of the draws of demonstrations, which `drawn_as` names (`Study.drawn_as`). `tick` is called
+    once per item.
     """
     items: list[AskedQuestion] = []
     n_without = 0
     for dataset, own in questions.items():
         found = None if passages is None else passages.get(dataset, {})
         asked = [question for question in own if found is None or question.question_id in found]
-        pool = Demonstrations(dataset, own, seed)
+        pool = Demonstrations(drawn_as(dataset), own, seed)
         for prompt in prompts:
             before = _passages_of(prompt, own, found, are_apart=are_apart)
             group = Group(dataset, prompt.name, template_of(prompt, model), request, before)

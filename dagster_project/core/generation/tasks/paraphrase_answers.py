@@ -71,7 +71,7 @@ class ParaphraseAnswers(Task):
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
-            for pool in [Demonstrations(dataset, questions, scope.study.seed)]
+            for pool in [Demonstrations(scope.study.drawn_as(dataset), questions, scope.study.seed)]
             for prompt in by_name(scope.study.paraphrase_prompts)
             for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
             for question in questions

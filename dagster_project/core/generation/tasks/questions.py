@@ -79,5 +79,5 @@ def decisive_prompt(prompt: Prompt, model: Model) -> list[Any]:
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:
     """The keys of the study that decide the rows of every table of questions, and `more`."""
-    datasets = sorted(dataset.name for dataset in study.datasets)
+    datasets = sorted((one.name, study.drawn_as(one.name)) for one in study.datasets)
     return {"datasets": datasets, "seed": study.seed, "prompts": list(prompts), **more}

@@ -37,8 +37,8 @@ class SampledQuestion(QuestionItem):
 
     @property
     def request(self) -> Request:
-        own = (self.group.dataset, self.question.question_id)
-        return dataclasses.replace(self.sampling, seeded_by=(*self.sampling.seeded_by, *own))
+        seeded_by = (*self.sampling.seeded_by, self.question.question_id)
+        return dataclasses.replace(self.sampling, seeded_by=seeded_by)
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, sample and prompt."""
@@ -67,17 +67,13 @@ class SampledAnswers(Task):
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
         study = scope.study
-        request = Sample(
-            study.sampling.n,
-            study.sampling.temperature,
-            study.max_new_tokens,
-            (study.seed,),
-            asked_end(scope.model),
-        )
+        n, temperature, end = study.sampling.n, study.sampling.temperature, asked_end(scope.model)
         return Plan([
             SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
             for dataset, questions in read_questions(study, scope.lake).items()
-            for pool in [Demonstrations(dataset, questions, study.seed)]
+            for drawn_as in [study.drawn_as(dataset)]
+            for request in [Sample(n, temperature, study.max_new_tokens, (study.seed, drawn_as), end)]
+            for pool in [Demonstrations(drawn_as, questions, study.seed)]
             for prompt in by_name(study.sample_prompts)
             for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
             for question in questions
