@@ -1,7 +1,7 @@
-"""How often the interval of a gain contains the true gain, in worlds where the true gain is known.
+"""How often the interval of a gain contains the true gain, and a promise of a risk is kept, in worlds that are known.
 
 What belongs here: many studies of each kind, and how many of their intervals contain the truth. What does not: one study
-(`gain_studies`), and the worlds (`gain_worlds`, `signal_worlds`).
+(`gain_studies`), and the worlds (`gain_worlds`, `signal_worlds`, and `risk_worlds` with its studies of `--of risk`).
 
 A study draws questions from a world, splits them a hundred times, fits thresholds on each split like the warehouse, and
 puts the interval around the mean held-out gain. Each fit also has a gain on the whole world: that of its thresholds
@@ -23,9 +23,11 @@ import numpy as np
 from benchmarks.gain_studies import Study, simulate, simulate_signals
 from benchmarks.gain_worlds import CLIFFS, WORLDS
 from benchmarks.harness import last_line, machine, say, table
+from benchmarks.risk_worlds import ALPHAS, promises
 from benchmarks.signal_worlds import SIGNAL_WORLDS
 from dagster_project.core.scoring.intervals import wilson
 from dagster_project.core.statistics.held_out_gains import Variant
+from dagster_project.core.statistics.risk_coverage import DELTA
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ KINDS: Mapping[str, Kind] = {
 }
 """The worlds of each kind of gain, its simulation of one study, and what a variant is called."""
 
+_RISK = "risk"
+
 
 def _simulated(task: tuple[str, str, int, int, Sequence[int]]) -> dict[Variant, Study]:
     kind, name, n, seed, resamples = task
@@ -99,6 +103,9 @@ def main() -> None:
     options = _options()
     sizes = dict(zip(options.questions, options.studies, strict=True))
     started = time.perf_counter()
+    if options.of == _RISK:
+        highest = _promises(sizes, options)
+        return last_line({"broken_high": highest, "coverage_s": time.perf_counter() - started})
     rows, shares = [], []
     for name, n, found in simulations(
         options.of, sizes, options.seed, options.jobs, options.worlds, options.resamples
@@ -120,6 +127,28 @@ def main() -> None:
     })  # fmt: skip
 
 
+def _promises(sizes: dict[int, int], options: argparse.Namespace) -> float:
+    """Print how many promises of a risk are broken; the highest share."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    shares = []
+    for (risk, who, _), n, found in promises(sizes, options.seed, options.jobs, options.worlds):
+        shares.append((found.n_broken / found.n, found.n))
+        shown = (shares[-1][0], found.n_promised / found.n, found.coverage or 0)
+        rows.setdefault((risk, who, f"{n:,}", f"{found.n:,}"), []).append(
+            " / ".join(f"{one:.1%}" for one in shown)
+        )
+    table(
+        f"Studies that break their promise (at most {DELTA:.0%} may) / that promise anything / coverage where they do",
+        ("risk", "who answers", "questions", "studies", *(f"α = {alpha:.0%}" for alpha in ALPHAS)),
+        [(*setting, *cells) for setting, cells in rows.items()],
+    )
+    highest, n = max(shares)
+    low, high = wilson(round(highest * n), n)
+    print(f"\nhighest share of {len(shares)} settings: {highest:.1%} ({low:.1%} to {high:.1%})")
+    print(f"{machine('numpy', 'scipy')}; seed {options.seed}")
+    return highest
+
+
 def _cells(covered: Coverage) -> tuple[str, ...]:
     share, width = covered.share, covered.mean_width
     low, high = wilson(covered.n_holding, covered.n_intervals) if covered.n_intervals else (0.0, 1.0)
@@ -133,7 +162,7 @@ def _cells(covered: Coverage) -> tuple[str, ...]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--of", choices=KINDS, default="adaptive", help="whose gains")
+    parser.add_argument("--of", choices=(*KINDS, _RISK), default="adaptive", help="whose gains, or the risk")
     parser.add_argument("--worlds", default="", help="only structures with this in their name")
     parser.add_argument(
         "--resamples", type=int, nargs=1, default=(), help="fewer than the platform has: faster"

@@ -12,7 +12,8 @@ risk α that was chosen before, the laxest step that promises at most α is the 
 α, with probability 1 − `DELTA`.
 
 A pair of methods has a curve of two stages: memory's answer if its confidence is above the threshold, else the answer
-with a passage if that one's confidence is, else none.
+with a passage if that one's confidence is, else none. The same bound holds: given a threshold, what is above it are
+independent draws from all that it would answer, at either stage. `benchmarks.risk_worlds` tries it.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import precision_recall_curve
 
+from benchmarks.risk_worlds import Setting, broken
 from dagster_project.core.statistics.risk_coverage import (
     DELTA,
     LEAST_PROMISED,
@@ -24,7 +25,6 @@ from dagster_project.core.statistics.risk_coverage import (
 )
 
 Values = npt.NDArray[Any]
-ALPHA = 0.1
 
 
 def answers_of(signal: Values, wrong: Values, **more: Any) -> pa.Table:
@@ -110,35 +110,20 @@ def test_promises_are_those_of_fixed_sequence_testing() -> None:
         assert [row for row in rows if (row["promised_risk"] or 1) <= alpha] == passed
 
 
-def worlds(n_worlds: int, n: int, stages: int) -> tuple[int, int]:
-    """How many of the worlds break a promise of `ALPHA`, and how many promise anything. Memory's answer is wrong with a
-    probability that is 0.02 up to a signal of 0.6, then rises: the true risk of a threshold is known.
-    """
-    rng, n_broken, n_promised = np.random.default_rng(7), 0, 0
-    grid = np.linspace(0, 1, 4_001)[1:]
-
-    def risk_of(signal: Values) -> Values:
-        return np.where(signal > 0.6, 0.07, 0.07 + (0.6 - signal) * 0.6)
-
-    for _ in range(n_worlds):
-        signal, passage = rng.random((2, n))
-        wrong, wrong_with = ((rng.random(n) < risk_of(one)).astype(float) for one in (signal, passage))
-        steps = curve(signal, wrong, *((passage, wrong_with) if stages == 2 else (signal, wrong)))
-        kept = [row["threshold"] for row in steps if (row["promised_risk"] or 1) <= ALPHA]
-        if kept:
-            limit = 0.0 if kept[-1] is None else kept[-1]
-            # Both answers' signals have the same distribution, so the risk above a limit is the same at both stages.
-            n_broken += bool(risk_of(grid[grid > limit]).mean() > ALPHA)
-            n_promised += 1
-    return n_broken, n_promised
-
-
-@pytest.mark.parametrize("stages", [1, 2])
-def test_at_most_delta_of_a_thousand_worlds_break_a_promise(stages: int) -> None:
-    n_broken, n_promised = worlds(1_000, 600, stages)
-    assert n_promised > 200
-    # Of 1,000 worlds with a chance of .1 each, more than 130 break it with a probability of .001.
-    assert 0 < n_broken <= 130
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("everywhere a little above α", "memory", 0.1),
+        ("falls with the signal", "memory", 0.1),
+        ("falls with the signal", "else a worse passage", 0.1),
+    ],
+)
+def test_at_most_delta_of_a_thousand_studies_break_a_promise(setting: Setting) -> None:
+    """`make bench-coverage BENCH_ARGS='--of risk'` has more worlds."""
+    found = broken(setting, 600, 1_000, seed=7)
+    assert found.n_promised > 50
+    # Of 1,000 studies with a chance of .1 each, more than 130 break it with a probability of .001.
+    assert 0 < found.n_broken <= 130
 
 
 def test_one_outcome_and_few_answers() -> None:
