@@ -6,7 +6,6 @@ What belongs here: the choice, and the trial of the packed path. What does not: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.generation.backends.local.attention import UnsupportedAttentionError
@@ -54,8 +53,7 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
         with checked, torch.inference_mode():
             prompts, parents, added = _trial(loaded.model)
             forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
-            wanted = [*prompts, *(own[:-1] for own in forked), *forked]
-            alone = torch.cat([_plain(loaded, own) for own in wanted])
+            alone = _plain(loaded, prompts, forked)
             packed = PackedSteppers(loaded, batch_tokens)
             batch = packed.open(prompts, group_cost=0)
             together = [batch.start(), batch.step(parents, [own[0] for own in added])]
@@ -93,10 +91,18 @@ def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:
     return prompts, parents, [some(2) for _ in parents]
 
 
-def _plain(loaded: LoadedModel, tokens: Sequence[int]) -> torch.Tensor:
-    """Logits after one sequence, by the model's plain forward pass: (1, vocabulary)."""
+def _plain(loaded: LoadedModel, prompts: list[list[int]], forked: list[list[int]]) -> torch.Tensor:
+    """Logits after each prompt, then before and after the last token of each fork: (prompts + 2 forks, vocabulary).
+
+    One plain forward pass of the model: the tokens on the right that fill the rows change nothing before them.
+    """
     import torch
 
-    ids = torch.tensor([list(tokens)], device=loaded.device)
-    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits[:, -1].float()
-    return logits
+    rows = [*prompts, *forked]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*own, *own[-1:] * (longest - len(own))] for own in rows], device=loaded.device)
+    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
+    last = [(row, len(own) - 1) for row, own in enumerate(rows)]
+    before = [(row, at - 1) for row, at in last[len(prompts) :]]
+    row, at = torch.tensor([*last[: len(prompts)], *before, *last[len(prompts) :]], device=logits.device).T
+    return logits[row, at].float()
