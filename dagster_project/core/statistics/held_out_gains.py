@@ -60,8 +60,8 @@ class Ladder:
     `order`: the questions; the other arrays are by position in it. `first` and `last`: first and last position of the
     same popularity. `starts` and `stops`: positions of each group. `told`: positions of the questions with a
     difference; `sign`: their differences; `below`: how many of them are before each position, and before the end.
-    `steps`: by search, for each group, the possible numbers of such questions below a threshold. `is_unfitted`: whether
-    a group has no threshold of its own, as questions without a relation.
+    `is_step` (searches × places in `below`): whether a threshold can have so many of them below it. `is_unfitted`:
+    whether a group has no threshold of its own, as questions without a relation.
     """
 
     order: Values
@@ -74,8 +74,14 @@ class Ladder:
     told: Values
     sign: Values
     below: Values
-    steps: dict[str, list[Values]]
+    is_step: Values
     is_unfitted: Values
+
+    @property
+    def differing(self) -> tuple[Values, Values, Values]:
+        """The questions with a difference, their differences, and where each group of them begins and the last ends."""
+        bounds = self.below[np.append(self.starts, len(self.order))]
+        return self.order[self.told], self.sign, bounds
 
 
 @dataclass(frozen=True)
@@ -121,79 +127,56 @@ def _ladder(questions: Questions, scope: str) -> Ladder:
     level = np.cumsum(is_new) - 1
     told = np.flatnonzero(questions.difference[order])
     below = np.append(0, np.cumsum(questions.difference[order] != 0))
-    steps = {
-        search: [
-            _steps(values[told], below[start], below[stop]) for start, stop in zip(starts, stops, strict=True)
-        ]
-        for search, values in (("exact", popularity), ("binned10", step))
-    }
+    own = group[told]
+    is_step = np.ones((len(SEARCHES), len(told) + 1), dtype=bool)
+    for search, values in enumerate((popularity[told], step[told])):
+        is_step[search, 1:-1] = (values[1:] != values[:-1]) | (own[1:] != own[:-1])
     return Ladder(
         order, popularity, step, firsts[level], (np.append(firsts[1:], n) - 1)[level], starts, stops, told,
-        questions.difference[order][told].astype(np.int16), below, steps, names == NO_RELATION,
+        questions.difference[order][told].astype(np.int16), below, is_step, names == NO_RELATION,
     )  # fmt: skip
 
 
-def _steps(values: Values, start: int, stop: int) -> Values:
-    """Numbers of questions from `start` on, at the end of each run of equal values; and `start` itself: none."""
-    mine = values[start:stop]
-    ends = np.flatnonzero(np.append(mine[1:] != mine[:-1], True)) if len(mine) else np.empty(0, int)
-    return np.append(start, start + ends + 1)
-
-
 def fit(ladder_of: dict[str, Ladder], weights: Values, folds: Values, n_folds: int) -> Fitted:
-    """Hold out each of the first `n_folds` folds, fit on all other questions, and score the fold.
+    """Hold out each of the `n_folds` folds, fit on all other questions, and score the fold.
 
-    `weights` and `folds` (weightings × questions): how often a question occurs, and its fold.
+    `weights` and `folds` (weightings × questions): how often a question occurs, and its fold, from 0.
     """
+    from dagster_project.core.statistics.kernels import best_counts, held_gains
+
+    turned = np.ascontiguousarray(weights.T), np.ascontiguousarray(folds.T)
+
+    def scored(ladder: Ladder, counts: Values) -> Values:
+        found = np.zeros((n_folds, len(weights)), dtype=np.int32)
+        held_gains(*turned, *ladder.differing, np.ascontiguousarray(counts.swapaxes(1, 2), np.int32), found)
+        return found
+
     retrieved, gain, limits = {}, {}, {}
+    of_all = ladder_of["all"]
+    always = scored(of_all, np.full((n_folds, len(weights), 1), len(of_all.told)))
+    takes_always = always.sum(axis=0) > always
     for scope in SCOPES:  # all comes first, because relations without fitted questions use its thresholds
         ladder = ladder_of[scope]
-        held, trained = _running_sums(ladder, weights, folds, n_folds)
-        takes_always = trained[:, :, -1] > 0
-        fixed = np.where(takes_always, held[:, :, -1], 0)
-        places, is_unknown = _exact_places(ladder, trained, weights, folds)
-        counts = {"exact": ladder.below[places], "binned10": _best(ladder, trained, "binned10")}
-        for search in SEARCHES:
+        found = np.empty((len(SEARCHES), n_folds, len(ladder.starts), len(weights)), dtype=np.int32)
+        best_counts(*turned, *ladder.differing, ladder.is_step, found)
+        best = found.swapaxes(2, 3).astype(np.int64)
+        places, is_unknown = _exact_places(ladder, best[0], weights, folds)
+        for search, counts in zip(SEARCHES, (ladder.below[places], best[1]), strict=True):
             if scope == "all":
-                limits[search] = _limits(ladder, search, places, counts[search])
+                limits[search] = _limits(ladder, search, places, counts)
             else:
-                _fall_back(ladder, counts[search], is_unknown | ladder.is_unfitted, limits[search])
-            scored = (
-                np.take_along_axis(held, counts[search], axis=2) - held[:, :, ladder.below[ladder.starts]]
-            )
-            retrieved[search, scope] = counts[search]
-            gain[search, scope] = scored.sum(axis=2) - fixed
+                _fall_back(ladder, counts, is_unknown | ladder.is_unfitted, limits[search])
+            retrieved[search, scope] = counts
+            gain[search, scope] = scored(ladder, counts) - always * takes_always
     return Fitted(retrieved, takes_always, gain)
 
 
-def _running_sums(ladder: Ladder, weights: Values, folds: Values, n_folds: int) -> tuple[Values, Values]:
-    """Folds × weightings × (questions with a difference + 1): sums of those before it, held out and fitted on."""
-    questions = ladder.order[ladder.told]
-    signed, fold = weights[:, questions] * ladder.sign, folds[:, questions]
-    held = np.zeros((n_folds, len(weights), len(questions) + 1), dtype=np.int32)
-    for number in range(n_folds):
-        np.cumsum(signed * (fold == number), axis=1, out=held[number, :, 1:])
-    trained = np.zeros_like(held[0])
-    np.cumsum(signed, axis=1, out=trained[:, 1:])
-    return held, trained - held
-
-
-def _best(ladder: Ladder, trained: Values, search: str) -> Values:
-    """By group: the best number of retrieved questions with a difference, or the lowest of several equally good ones."""
-    best = np.empty((*trained.shape[:2], len(ladder.starts)), dtype=np.int64)
-    for group, steps in enumerate(ladder.steps[search]):
-        is_each = len(steps) == steps[-1] - steps[0] + 1
-        sums = trained[:, :, steps[0] : steps[-1] + 1] if is_each else trained[:, :, steps]
-        best[:, :, group] = steps[sums.argmax(axis=2)]
-    return best
-
-
-def _exact_places(ladder: Ladder, trained: Values, weights: Values, folds: Values) -> tuple[Values, Values]:
+def _exact_places(ladder: Ladder, best: Values, weights: Values, folds: Values) -> tuple[Values, Values]:
     """By group: the first position not retrieved (the end of the group for always), and whether nothing was fitted.
 
+    `best` (folds × weightings × groups): the best number of retrieved questions with a difference.
     The threshold is the popularity of the next fitted question, so held-out questions below it are retrieved too.
     """
-    best = _best(ladder, trained, "exact")
     is_never = best == ladder.below[ladder.starts]
     after = np.append(0, ladder.last[ladder.told] + 1)
     place = np.where(is_never, ladder.starts, after[best])

@@ -125,10 +125,11 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     is_held = parts == np.arange(N_PARTS, dtype=np.uint8)[:, None, None]
     held = (drawn * is_held).reshape(-1, n)
     decided = decisions(asked, (drawn * ~is_held).reshape(-1, n))
+    gained = [held * difference for difference in asked.differences]
     return {
         policy: [
-            np.where(one, held * difference, 0).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / n
-            for one, difference in zip(by_method, asked.differences, strict=True)
+            (one * own).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / n
+            for one, own in zip(by_method, gained, strict=True)
         ]
         for policy, by_method in decided.items()
     }

@@ -51,12 +51,15 @@ class Asked:
 def decisions(asked: Asked, weights: Values) -> Decisions:
     """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
     found = _fixed(asked, weights)
+    slot = np.unique(np.append("", asked.relation), return_inverse=True)[1][1:]  # '' comes first: slot 0
     gained = [weights * difference for difference in asked.differences]
     for signal in (*asked.numbers, *asked.features):
         values = _values(asked, signal, weights)
-        limits = thresholds(values, weights > 0, gained)
-        found[signal, ALL] = [values < limit[:, None] for limit in limits]
-        found[signal, PER_RELATION] = _per_relation(asked, values, weights > 0, gained, limits)
+        limits = _limits(values, weights, gained, slot)
+        found[signal, ALL] = [values < limit[:, :1] for limit in limits]
+        found[signal, PER_RELATION] = [
+            values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
+        ]
     return found
 
 
@@ -74,45 +77,33 @@ def relation_rows(relation: Values) -> Iterator[slice]:
             yield slice(start, stop)
 
 
-def _per_relation(
-    asked: Asked, values: Values, is_fitted: Values, gained: Sequence[Values], overall: Sequence[Values]
-) -> list[Values]:
-    """Decisions by the threshold of the relation; a relation without a fitted question has the one for all."""
-    found = [values < limit[:, None] for limit in overall]
-    for rows in relation_rows(asked.relation):
-        mine, is_known = values[:, rows], is_fitted[:, rows].any(axis=1)
-        limits = thresholds(mine, is_fitted[:, rows], [gain[:, rows] for gain in gained])
-        for decided, limit, of_all in zip(found, limits, overall, strict=True):
-            decided[:, rows] = mine < np.where(is_known, limit, of_all)[:, None]
-    return found
-
-
 def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> list[Values]:
     """For each of `gained`, the best threshold of each fit. All are fits × n. Without fitted rows nothing is
     below it.
 
     Only fitted rows may have a gain other than 0.
     """
-    distinct = (
-        values if values.strides[0] else values[:1]
-    )  # one row for all fits where these share their values
-    order = np.argsort(distinct, axis=1, kind="stable")
-    ascending = np.take_along_axis(distinct, order, axis=1)
-    starts = np.ones((len(distinct), values.shape[1] + 1), dtype=bool)
-    starts[:, 1:-1] = ascending[:, 1:] != ascending[:, :-1]
-    fitted = np.take_along_axis(np.where(is_fitted, values, np.inf), order, axis=1)
-    following = np.full((len(values), values.shape[1] + 1), np.inf)
-    following[:, :-1] = np.minimum.accumulate(fitted[:, ::-1], axis=1)[:, ::-1]
-    following[np.isinf(following[:, 0])] = -np.inf
-    return [_best(np.take_along_axis(gain, order, axis=1), starts, following) for gain in gained]
+    return [found[:, 0] for found in _limits(values, is_fitted, gained, np.zeros(values.shape[1], int))]
 
 
-def _best(gain: Values, starts: Values, following: Values) -> Values:
-    """The lowest fitted value from the first position on below which the most is gained."""
-    below = np.zeros(following.shape)
-    np.cumsum(gain, axis=1, out=below[:, 1:])
-    place = np.where(starts, below, -np.inf).argmax(axis=1)
-    return np.asarray(np.take_along_axis(following, place[:, None], axis=1)[:, 0])
+def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Values) -> list[Values]:
+    """For each of `gained`, fits × slots: slot 0 has the threshold for all questions, the others those of relations.
+
+    `slot` (n): the question's relation, 0 if it has none. A relation without fitted questions has minus infinity.
+    """
+    from dagster_project.core.statistics.kernels import best_limits
+
+    weights, *gained = (np.ascontiguousarray(one, dtype=float) for one in (weights, *gained))
+    found = [np.empty((len(values), slot.max(initial=0) + 1)) for _ in gained]
+    same = None if values.strides[0] else np.argsort(values[0])  # fits that share their values
+    for fit, (own, weight) in enumerate(zip(values, weights, strict=True)):
+        order = same
+        if order is None:
+            fitted = np.flatnonzero(weight)
+            order = fitted[np.argsort(own[fitted])]
+        for gain, limits in zip(gained, found, strict=True):
+            best_limits(order, own, slot, weight, gain[fit], limits[fit])
+    return found
 
 
 def _fixed(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:

@@ -1,0 +1,102 @@
+"""The compiled loops of statistics: the thresholds of many fits, each found in one walk over its questions.
+
+What belongs here: functions on arrays that numba compiles. numba is slow to import, so only functions import this module.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dagster_project.core.grounding.kernels import compiled
+
+
+@compiled
+def best_limits(
+    order: np.ndarray,
+    values: np.ndarray,
+    slot: np.ndarray,
+    weights: np.ndarray,
+    gain: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """Write the best threshold of a fit into `found` (slots): that of all questions into slot 0, each relation's into its
+    own.
+
+    `order`: the questions in the order of their `values` (n), if need be without those of weight 0. `slot` (n): 0 for a
+    question without a relation. The best threshold is the next fitted value after the greatest sum.
+    """
+    below, best = np.zeros(len(found)), np.zeros(len(found))
+    highest, is_higher = np.zeros(len(found)), np.zeros(len(found), np.bool_)  # the last value with a gain
+    is_open = np.ones(len(found), np.bool_)
+    found[:] = -np.inf
+    for at in order:
+        if weights[at] == 0:
+            continue
+        value = values[at]
+        for turn in range(2 if slot[at] else 1):
+            own = turn * slot[at]
+            if is_higher[own] and value != highest[own]:
+                is_higher[own] = False
+                if below[own] > best[own]:
+                    best[own], is_open[own] = below[own], True
+            if is_open[own]:
+                found[own], is_open[own] = value, False
+            below[own] += gain[at]
+            if gain[at] > 0:
+                highest[own], is_higher[own] = value, True
+    for own in range(len(found)):
+        if below[own] > best[own]:
+            found[own] = np.inf
+
+
+@compiled
+def best_counts(
+    weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
+    is_step: np.ndarray, found: np.ndarray,
+) -> None:  # fmt: skip
+    """Write the best number of questions below a threshold into `found` (searches × folds × groups × weightings).
+
+    `weights` and `folds`: all questions × weightings, since the inner loops run over weightings. `questions` and `signs`
+    (n): the questions with a difference. `bounds` (groups + 1): where each group of them begins. `is_step`
+    (searches × (n + 1)): whether a threshold can have so many below it.
+    """
+    n_searches, n_folds, _, n_rows = found.shape
+    for group in range(len(bounds) - 1):
+        trained = np.zeros((n_folds, n_rows), np.int32)
+        best = np.zeros((n_searches, n_folds, n_rows), np.int32)
+        is_higher = np.zeros(n_searches, np.bool_)
+        found[:, :, group] = bounds[group]
+        for place in range(bounds[group], bounds[group + 1]):
+            weight, dealt, sign = weights[questions[place]], folds[questions[place]], signs[place]
+            for fold in range(n_folds):
+                sums = trained[fold]
+                for row in range(n_rows):
+                    sums[row] += (sign * weight[row]) * (dealt[row] != fold)
+            for search in range(n_searches):
+                is_higher[search] |= sign > 0
+                if is_higher[search] and is_step[search, place + 1]:
+                    is_higher[search] = False
+                    for fold in range(n_folds):
+                        sums, most, counts = trained[fold], best[search, fold], found[search, fold, group]
+                        for row in range(n_rows):
+                            counts[row] = place + 1 if sums[row] > most[row] else counts[row]
+                            most[row] = max(most[row], sums[row])
+
+
+@compiled
+def held_gains(
+    weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
+    counts: np.ndarray, found: np.ndarray,
+) -> None:  # fmt: skip
+    """Add to `found` (folds × weightings) what the fold left out gains on the questions before `counts`.
+
+    `counts` (folds × groups × weightings); the other arrays as in `best_counts`.
+    """
+    n_folds, n_rows = found.shape
+    for group in range(len(bounds) - 1):
+        for place in range(bounds[group], bounds[group + 1]):
+            weight, dealt, sign = weights[questions[place]], folds[questions[place]], signs[place]
+            for fold in range(n_folds):
+                below, sums = counts[fold, group], found[fold]
+                for row in range(n_rows):
+                    sums[row] += (sign * weight[row]) * ((dealt[row] == fold) & (place < below[row]))
