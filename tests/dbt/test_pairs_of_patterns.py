@@ -40,9 +40,15 @@ PATTERNS = {
     "P2": [("[X] has an [Y].", "have", "present"), ("[X] has a [Y].", "have", None), ("[Y] of [X].", "of", None)],
     "P3": [("[X] likes [Y].", "like", "present")],
 }  # fmt: skip
+CHANGES = ("syntactic", "lexical", "both", "determiner", "no_change", None)
 KEY = ["dataset", "prompt", "model", "method"]
 Fact = tuple[str, str, str]
 """Model, relation and question_id."""
+
+
+def change(relation: str, one: int, other: int) -> str | None:
+    """What changes between two patterns; the file says nothing of P2's, and nothing of one pair of P1's."""
+    return None if relation == "P2" or one == other else CHANGES[(one + other) % 6]
 
 
 def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
@@ -98,6 +104,7 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
             {
                 "dataset": "popqa", "relation": relation, "paraphrase_id": number, "pattern": text, "lemma": lemma,
                 "extended_lemma": lemma, "tense": tense, "article": article_before_object(text), "ends_in_object": True,
+                "changes": [change(relation, number, other) for other in range(len(patterns))],
             }
             for relation, patterns in PATTERNS.items()
             for number, (text, lemma, tense) in enumerate(patterns)
@@ -163,11 +170,14 @@ def terms(relation: str, gold: str, own: Mapping[int, str], majority: str) -> di
         found[measure][1] += weight
 
     fitting = {n: text for n, text in own.items() if fits(relation, n, gold)}
-    is_known = gold in own.values()
+    is_known, is_known_at_all = gold in fitting.values(), gold in own.values()
     for one, other in permutations(fitting, 2):
         same = float(fitting[one] == fitting[other])
         add("consistency", same)
         add("consistency_known" if is_known else "consistency_unknown", same)
+        add(f"consistency_{'known' if is_known_at_all else 'unknown'}_all_patterns", same)
+        if kind := change(relation, one, other):
+            add(f"consistency_{kind}", same)
         for place, kind in ((1, "lemma"), (2, "tense")):
             said = PATTERNS[relation][one][place], PATTERNS[relation][other][place]
             if None not in said:
@@ -180,12 +190,16 @@ def terms(relation: str, gold: str, own: Mapping[int, str], majority: str) -> di
         add("mismatch", number % 2 == 0 and text != gold)
     add("accuracy", own[min(own)] == gold)
     add("majority_accuracy", majority == gold)
-    add("any_right", is_known)
+    add("any_right_all_patterns", is_known_at_all)
+    if fitting:
+        add("any_right", is_known)
+    if len(fitting) > 1:
+        add("single_prediction", len(set(fitting.values())) == 1)
     if len(own) > 1:
         is_single = len(set(own.values())) == 1
-        add("all_right", is_single and is_known)
-        add("single_prediction", is_single)
-        add("same_wrong", is_single and not is_known)
+        add("all_right", is_single and is_known_at_all)
+        add("single_prediction_all_patterns", is_single)
+        add("same_wrong", is_single and not is_known_at_all)
     return {measure: (above, below) for measure, (above, below) in found.items()}
 
 
@@ -213,13 +227,16 @@ def summed(parts: Iterable[Mapping[str, tuple[float, float]]]) -> dict[str, tupl
     }
 
 
-def right_patterns(facts: Mapping[Fact, Any], model: str, relation: str) -> tuple[float, int]:
+def right_patterns(
+    facts: Mapping[Fact, Any], model: str, relation: str, *, only_fitting: bool
+) -> tuple[float, int]:
     """The share of the relation's patterns that are right for some fact, and their number."""
     is_right: dict[int, bool] = defaultdict(bool)
     for (who, which, _), (gold, own) in facts.items():
         if (who, which) == (model, relation):
             for number, text in own.items():
-                is_right[number] |= text == gold
+                if not only_fitting or fits(relation, number, gold):
+                    is_right[number] |= text == gold
     return sum(is_right.values()) / len(is_right), len(is_right)
 
 
@@ -234,10 +251,21 @@ def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fa
                 for (who, which, _), (gold, own) in facts.items()
                 if (who, which) == (model, relation)
             )
-            | {"pattern_any_right": right_patterns(facts, model, relation)}
+            | {"pattern_any_right": right_patterns(facts, model, relation, only_fitting=True)}
+            | {"pattern_any_right_all_patterns": right_patterns(facts, model, relation, only_fitting=False)}
             for relation in PATTERNS
         }
-        assert by_relation["P1"]["pattern_any_right"] == (5 / 6, 6)
+        assert by_relation["P1"]["pattern_any_right_all_patterns"] == (5 / 6, 6)
+        differ = {
+            (relation, name)
+            for relation, own in by_relation.items()
+            for name in ("single_prediction", "any_right", "consistency_known", "pattern_any_right")
+            if own.get(name) != own.get(f"{name}_all_patterns")
+        }
+        assert len(differ) >= 3, "the rule of articles changes nothing here"
+        kinds = {f"consistency_{kind}" for kind in CHANGES[:5]}
+        assert kinds <= set(by_relation["P1"])
+        assert not kinds & set(by_relation["P2"])
         assert {"consistency_other_tense", "consistency_same_lemma", "same_wrong"} <= set(by_relation["P1"])
         assert "consistency" not in by_relation["P3"]
         for measure in found.index.levels[2]:
@@ -254,7 +282,7 @@ def test_every_measure_equals_brute_force_over_pairs(built: tuple[Study, dict[Fa
             everything = found.loc[model, "all", measure]
             assert everything.value == pytest.approx(np.mean(values), abs=1e-9)
             assert everything.n_relations == len(values)
-    assert len(found) == 2 * 4 * 16
+    assert len(found) == 2 * 4 * 26
 
 
 def test_intervals_hold_their_measure_and_bins_pool_the_linked_facts(

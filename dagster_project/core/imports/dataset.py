@@ -61,7 +61,8 @@ class ImportedDataset:
 
     `facts` are (subject_id, property_id, object_id, relation). `rejected`: the rows that could not be used. `linking`
     counts, by relation, how many subjects were linked by their names; it is empty if the file names entities.
-    `patterns` and `candidates` are those of each relation, in the order in which they are numbered and scored.
+    `patterns` and `candidates` are those of each relation, in the order in which they are numbered and scored. `changes`:
+    (relation, pattern, other pattern) → what changes between them.
     `passages` are title and text about an entity. `says` are lines that a person should read. `rows`: number of a row →
     id of its question, where the format invents ids.
     """
@@ -73,6 +74,7 @@ class ImportedDataset:
     linking: dict[str, LinkingCounts] = field(default_factory=dict)
     patterns: dict[str, list[ImportedPattern]] = field(default_factory=dict)
     candidates: dict[str, list[str]] = field(default_factory=dict)
+    changes: dict[tuple[str, str, str], str] = field(default_factory=dict)
     passages: dict[str, tuple[str, str]] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)

@@ -53,6 +53,7 @@ def _pattern_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
             "tense": pattern.tense,
             "article": article_before_object(pattern.text),
             "ends_in_object": prefix_of(pattern.text) is not None,
+            "changes": [content.changes.get((relation, pattern.text, other.text)) for other in patterns],
         }
         for dataset, content in found.items()
         for relation, patterns in content.patterns.items()

@@ -3,10 +3,10 @@
 What belongs here: lake table factual_consistency_intervals (SPEC §8): percentile intervals. What does not: the measures
 themselves and what a fact adds to them, which are dbt models (fct_factual_consistency, int_fact_measures).
 
-Every measure is a sum over facts divided by another sum over facts, but for pattern_any_right: the share of patterns
-that are right for some fact. A resample draws as many facts as the relation has, with replacement, and keeps a fact's
-patterns together. Its mean over relations has the relations that have a value. A bin of popularity has the facts of all
-relations together. All models, methods and prompts share the draws of a group of the same facts.
+Every measure is a sum over facts divided by another sum over facts, but for those of PATTERNS_ANY_RIGHT, the share of
+patterns that are right for some fact. A resample draws as many facts as the relation has, with replacement, and keeps a
+fact's patterns together. Its mean over relations has the relations that have a value. A bin of popularity has the facts
+of all relations together. All models, methods and prompts share the draws of a group of the same facts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from dagster_project.core.statistics.statistic import Statistic
 N_RESAMPLES = 1_000
 FEWEST = 5
 """With fewer facts there is no interval: resamples of one fact would all be the same."""
-PATTERN_ANY_RIGHT = "pattern_any_right"
-"""The share of patterns that are right for some fact. The query gives one row per pattern and its facts."""
+PATTERNS_ANY_RIGHT = {"pattern_any_right": "has_fitting_article", "pattern_any_right_all_patterns": "true"}
+"""The share of patterns that are right for some fact → the answers that it counts. The query gives one row per pattern
+and its facts."""
 _TABLE = "factual_consistency_intervals"
 _KEY = ("dataset", "prompt", "model", "method")
 _SUMS = ("numerator", "denominator")
@@ -37,14 +38,16 @@ _BY_FACT = (
     f"select {', '.join(_KEY)}, relation, null::int as bin, measure, {_LISTS} "  # noqa: S608
     "from intermediate.int_fact_measures group by all"
 )
-_BY_PATTERN = (
-    f"select {', '.join(_KEY)}, relation, null::int as bin, '{PATTERN_ANY_RIGHT}' as measure, "  # noqa: S608
+_BY_PATTERN = " union all by name ".join(
+    f"select {', '.join(_KEY)}, relation, null::int as bin, '{measure}' as measure, "  # noqa: S608
     "list(coalesce(answers.is_correct, false)::double order by question_id) as numerator, "
     "list(1::double) as denominator from intermediate.int_fact_agreement "
-    f"inner join (select distinct {', '.join(_KEY)}, relation, paraphrase_id from intermediate.int_candidate_answers) "
-    f"using ({', '.join(_KEY)}, relation) left join intermediate.int_candidate_answers as answers "
+    f"inner join (select distinct {', '.join(_KEY)}, relation, paraphrase_id from intermediate.int_candidate_answers "
+    f"where {asked}) using ({', '.join(_KEY)}, relation) left join "
+    f"(from intermediate.int_candidate_answers where {asked}) as answers "
     f"using ({', '.join(_KEY)}, relation, question_id, paraphrase_id) "
     f"group by {', '.join(_KEY)}, relation, paraphrase_id"
+    for measure, asked in PATTERNS_ANY_RIGHT.items()
 )
 _BY_RELATION = f"{_BY_FACT} union all by name {_BY_PATTERN} order by all"
 _BY_BIN = (
@@ -112,10 +115,10 @@ def _resampled(
 
 def _shares_of_patterns(resampled: Iterable[tuple[Row, Values]]) -> Iterator[tuple[Row, Values]]:
     """The rows, those of a relation's patterns made one: the share of patterns that are right in each resample."""
-    patterns: dict[str, list[tuple[Row, Values]]] = {}
+    patterns: dict[tuple[Any, ...], list[tuple[Row, Values]]] = {}
     for row, values in resampled:
-        if row["measure"] == PATTERN_ANY_RIGHT:
-            patterns.setdefault(row["relation"], []).append((row, values > 0))
+        if row["measure"] in PATTERNS_ANY_RIGHT:
+            patterns.setdefault(_of(row, "relation", "measure"), []).append((row, values > 0))
         else:
             yield row, values
     for own in patterns.values():

@@ -83,6 +83,12 @@ QUESTION_TABLES = (
                 pa.bool_(),
                 "[Y] ends the pattern, but for a full stop: a decoder-only model can be asked",
             ),
+            column(
+                "changes",
+                TEXTS,
+                "what changes from this pattern to each of the relation's, by paraphrase_id: syntactic, lexical, both,"
+                " determiner (with or without more), or no_change; null = itself, or the files do not say",
+            ),
         ),
     ),
     Table(

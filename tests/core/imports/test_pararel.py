@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.formats.questions.pararel import FACTS, PATTERNS, read_pararel
+from dagster_project.core.imports.formats.questions.pararel import FACTS, PATTERNS, find_files, read_pararel
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import describe_cloze_queries
 from dagster_project.core.questions.paraphrases import build_paraphrases
@@ -132,6 +133,41 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         read_pararel(tmp_path, (), {})
 
 
+EDGE = {"relation": "P36", "from": CAPITALS[0], "to": CAPITALS[1], "determiner": False}
+
+
+def test_edges_say_what_changes_and_those_of_other_patterns_are_put_aside(tmp_path: Path) -> None:
+    write(tmp_path, "P36", CAPITALS, [("u1", "Peru", "Lima")])
+    write(tmp_path, "P17", CAPITALS[:1], [("u2", "Lima", "Peru")])
+    edges: list[Any] = [
+        {**EDGE, "syntactic": True, "lexical": False},
+        {**EDGE, "syntactic": True, "lexical": True, "from": CAPITALS[1], "to": CAPITALS[0]},
+        {**EDGE, "syntactic": False, "lexical": True, "to": CAPITALS[2]},
+        {**EDGE, "syntactic": True, "lexical": True, "determiner": True, "from": CAPITALS[2]},
+        {**EDGE, "syntactic": False, "lexical": False, "from": CAPITALS[1], "to": CAPITALS[2]},
+        {**EDGE, "syntactic": False, "lexical": False},
+        {**EDGE, "syntactic": True, "lexical": False, "to": "[X] rules [Y]."},
+        {**EDGE, "syntactic": 1, "lexical": 0, "from": CAPITALS[2], "to": CAPITALS[0]},
+        {**EDGE, "syntactic": True, "lexical": False, "relation": "P99"},
+        {**EDGE, "syntactic": True, "lexical": False, "relation": "P17"},
+    ]
+    (tmp_path / "edges.jsonl").write_text("".join(json.dumps(edge) + "\n" for edge in edges))
+    found = read_pararel(tmp_path, ["P36"], {})
+    assert tmp_path / "edges.jsonl" in find_files(tmp_path)
+    first, second, third = CAPITALS
+    assert found.changes == {
+        ("P36", first, second): "syntactic", ("P36", second, first): "both", ("P36", first, third): "lexical",
+        ("P36", third, second): "determiner", ("P36", second, third): "no_change",
+    }  # fmt: skip
+    assert [(row.row_key, row.reason) for row in found.rejected] == [
+        ("edges.jsonl row 6", "keys from and to: the pair is there already; the first is kept"),
+        ("edges.jsonl row 7", "key from or to: P36 has no such pattern: '[X] rules [Y].'"),
+        ("edges.jsonl row 8", "keys syntactic, lexical and determiner: true or false was expected"),
+        ("edges.jsonl row 9", f"key from or to: P99 has no such pattern: {first!r}"),
+    ]
+    assert any("4 edges put aside" in line and "edges.jsonl row 6: keys from" in line for line in found.says)
+
+
 @needs_real_data
 def test_the_real_files_are_read_whole() -> None:
     found = read_pararel(REAL_DATA / "pararel", (), {})
@@ -142,17 +178,23 @@ def test_the_real_files_are_read_whole() -> None:
         "trex_lms_vocab/P31.jsonl row 0", "trex_lms_vocab/P527.jsonl row 0",
     }  # fmt: skip
     assert found.notes["facts_with_repeated_subject"] > 2_000
+    kinds = Counter(found.changes.values())
+    assert kinds == {"both": 808, "lexical": 218, "syntactic": 50, "no_change": 48, "determiner": 1_736}
+    assert len({relation for relation, _, _ in found.changes}) == 32
 
 
 def test_patterns_and_candidates_reach_the_lake_with_their_dataset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "pararel", "P36", CAPITALS, [("u1", "Peru", "Lima"), ("u2", "Chile", "Santiago")])
+    edge = {**EDGE, "syntactic": True, "lexical": True}
+    (tmp_path / "pararel" / "edges.jsonl").write_text(json.dumps(edge))
     _, lake = in_lake(tmp_path, tmp_path, monkeypatch)
     assert lake.read("candidates").to_pylist() == [
         {"dataset": "pararel", "relation": "P36", "candidate": label} for label in ("Lima", "Santiago")
     ]
     patterns = lake.read("patterns").to_pylist()
+    assert [row["changes"] for row in patterns] == [[None, "both", None], [None] * 3, [None] * 3]
     assert {(row["dataset"], row["relation"]) for row in patterns} == {("pararel", "P36")}
     assert len(patterns) == len(CAPITALS)
     assert len(lake.read("paraphrases").to_pylist()) == 2 * len(CAPITALS)

@@ -4,6 +4,7 @@
     'n_pairs_lemma', 'n_pairs_same_lemma', 'n_equal_lemma', 'n_equal_same_lemma',
     'n_pairs_tense', 'n_pairs_same_tense', 'n_equal_tense', 'n_equal_same_tense',
 ] -%}
+{%- for kind in changes_of_patterns() %}{% do counts.extend(['n_pairs_' ~ kind, 'n_equal_' ~ kind]) %}{% endfor -%}
 with answers as (
 
     select * from {{ ref('int_candidate_answers') }}
@@ -37,6 +38,8 @@ facts as (
         count(*) filter (where is_correct) as n_correct,
         count(*) filter (where is_mismatch) as n_mismatches,
         count(distinct prediction) as n_predictions,
+        count(*) filter (where is_correct and has_fitting_article) as n_fitting_correct,
+        count(distinct prediction) filter (where has_fitting_article) as n_fitting_predictions,
         arg_min(prediction, paraphrase_id) as first_prediction,
         arg_min(is_correct, paraphrase_id) as is_correct
     from answers

@@ -2,8 +2,12 @@
 -- Ordered pairs of a fact's patterns are counted, never made: each answer has as many partners as there are others.
 with answers as (
 
-    select * from {{ ref('int_candidate_answers') }}
-    where has_fitting_article
+    select
+        answers.*,
+        patterns.changes
+    from {{ ref('int_candidate_answers') }} as answers
+    left join {{ ref('stg_questions__patterns') }} as patterns using (dataset, relation, paraphrase_id)
+    where answers.has_fitting_article
 
 ),
 
@@ -23,7 +27,10 @@ counted as (
         {%- endfor %}
         {%- endfor %}
         count(*) over (partition by {{ fact }}) - 1 as n_pairs,
-        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal
+        count(*) over (partition by {{ fact }}, prediction) - 1 as n_equal,
+        changes, -- to itself: null
+        list(paraphrase_id) over (partition by {{ fact }}) as paired,
+        list(paraphrase_id) over (partition by {{ fact }}, prediction) as equal
     from answers
 
 ),
@@ -31,7 +38,11 @@ counted as (
 final as (
 
     select
-        *,
+        * exclude (changes, paired, equal),
+        {%- for change in changes_of_patterns() %}
+        len(list_filter(paired, lambda other: changes[other + 1] = '{{ change }}')) as n_pairs_{{ change }},
+        len(list_filter(equal, lambda other: changes[other + 1] = '{{ change }}')) as n_equal_{{ change }},
+        {%- endfor %}
         n_equal / nullif(n_pairs, 0) as agreement,
         case
             when n_pairs = 0 then null

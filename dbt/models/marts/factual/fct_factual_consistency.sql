@@ -9,15 +9,22 @@ with measures as (
         denominator
     from {{ ref('int_fact_measures') }}
     union all by name
-    -- The one measure that counts patterns and not facts.
+    -- The one measure that counts patterns and not facts; the first form leaves out answers whose article does not fit.
+    {%- for measure, asked in [
+        ('pattern_any_right', 'has_fitting_article'),
+        ('pattern_any_right_all_patterns', 'true'),
+    ] %}
     select
         {{ key }},
         relation,
-        'pattern_any_right' as measure,
+        '{{ measure }}' as measure,
         bool_or(is_correct)::double as numerator,
         1::double as denominator
     from {{ ref('int_candidate_answers') }}
+    where {{ asked }}
     group by {{ key }}, relation, paraphrase_id
+    {{ 'union all by name' if not loop.last }}
+    {%- endfor %}
 
 ),
 

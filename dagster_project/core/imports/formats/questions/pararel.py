@@ -7,13 +7,16 @@ relation is called by its property, as in P36.
 Facts are keyed by their uuid, never by a label: labels repeat, of subjects and of whole facts, and each fact counts. A
 question is the relation's first pattern with its subject; [Y] stays in the object's place. Candidates are the distinct
 objects of all facts of the relation, sorted, whatever part of the facts is asked.
+
+`edges.jsonl`, where the folder has it, says of pairs of patterns what changes from one to the other: relation, from, to,
+and true or false for syntactic, lexical and determiner.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,17 @@ from dagster_project.core.relations.cloze import OBJECT, SUBJECT, filled
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import Import
 
-PATTERNS, FACTS = "graphs_json", "trex_lms_vocab"
+PATTERNS, FACTS, EDGES = "graphs_json", "trex_lms_vocab", "edges.jsonl"
 _FILE = re.compile(r"P[1-9]\d*\.jsonl")
 _NOT_SAID = ("", "?", "-")
+_CHANGES: dict[tuple[object, ...], str] = {
+    (True, False, False): "syntactic",
+    (False, True, False): "lexical",
+    (True, True, False): "both",
+    (False, False, False): "no_change",
+}
+"""(syntactic, lexical, determiner) → the type of the pair; with another determiner, it is `determiner`. The first three
+are apart from determiners as in the reference (yanaiela/pararel, `encode_consistency_probe.py`, `analyze_results`)."""
 
 
 def read_pararel(
@@ -47,13 +58,15 @@ def read_pararel(
     folder or an asked relation is missing, or no fact can be used.
     """
     dataset = ImportedDataset()
-    there = {file.stem for file in find_files(folder)}
+    there = {file.stem for file in find_files(folder) if file.name != EDGES}
     wanted = list(dict.fromkeys(relations)) or sorted(there, key=_number)
     if missing := [name for name in wanted if name not in there]:
         known = ", ".join(sorted(there, key=_number))
         raise SourceError(f"{folder}: holds no file of relation {missing[0]}; it has: {known}")
     for relation in wanted:
         _add_relation(dataset, folder, relation, entities)
+    if (folder / EDGES).is_file():
+        _add_edges(dataset, folder / EDGES, there)
     if not dataset.questions:
         first = f"; {dataset.rejected[0].row_key}: {dataset.rejected[0].reason}" if dataset.rejected else ""
         raise SourceError(f"{folder}: holds no fact that can be asked{first}")
@@ -62,8 +75,8 @@ def read_pararel(
 
 
 def find_files(folder: Path) -> list[Path]:
-    """The files of patterns and of facts. Errors: `SourceError` where one of the two folders has none."""
-    found = []
+    """The files of patterns, of facts, and of edges. Errors: `SourceError` where one of the two folders has none."""
+    found = [folder / EDGES] if (folder / EDGES).is_file() else []
     for name in (PATTERNS, FACTS):
         place = folder / name
         files = (
@@ -116,6 +129,32 @@ def _patterns(file: Path, rejected: RejectedRows) -> list[ImportedPattern]:
             said = {key: _said(row.get(key)) for key in ("lemma", "extended_lemma", "tense")}
             found[text] = ImportedPattern(text, **said)
     return list(found.values())
+
+
+def _add_edges(dataset: ImportedDataset, file: Path, there: Container[str]) -> None:
+    """The types of the pairs of the relations that are asked. Edges of patterns that are not there are put aside."""
+    rejected = RejectedRows(file.name)
+    for number, row in read_json_lines(file, rejected):
+        relation, ends = row.get("relation"), [row.get("from"), row.get("to")]
+        known = {pattern.text for pattern in dataset.patterns.get(str(relation), ())}
+        if not known and relation in there:
+            continue
+        texts = [clean(end, LONGEST_QUESTION) if isinstance(end, str) else "" for end in ends]
+        said = tuple(row.get(key) for key in ("syntactic", "lexical", "determiner"))
+        if unknown := [text for text in texts if text not in known]:
+            rejected.put(number, f"key from or to: {relation} has no such pattern: {unknown[0][:100]!r}", row)
+        elif not all(isinstance(one, bool) for one in said):
+            rejected.put(number, "keys syntactic, lexical and determiner: true or false was expected", row)
+        elif (str(relation), *texts) in dataset.changes:
+            rejected.put(number, "keys from and to: the pair is there already; the first is kept", row)
+        else:
+            dataset.changes[str(relation), texts[0], texts[1]] = _CHANGES.get(said, "determiner")
+    dataset.rejected += rejected.rows
+    if rejected.rows:
+        first = f"{rejected.rows[0].row_key}: {rejected.rows[0].reason}"
+        dataset.says.append(
+            f"{len(rejected.rows)} edges put aside, their pairs have no type; the first: {first}"
+        )
 
 
 def _said(value: object) -> str | None:
