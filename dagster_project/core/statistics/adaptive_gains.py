@@ -193,11 +193,11 @@ def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
         of = (questions.popularity > 0) & ((questions.relation == name) | (name == "all"))
         found[name] = edges
         if (of & is_drawn).any():
-            logs, drawn = np.log(questions.popularity[of]), np.log(questions.popularity[of & is_drawn])
-            low, high = logs.min(), logs.max()
+            own, drawn = questions.popularity[of], questions.popularity[of & is_drawn]
+            low, high, least, most = np.log([own.min(), own.max(), drawn.min(), drawn.max()])
             is_edge = (edges > 0) & np.isfinite(edges)
             places = (np.log(edges[is_edge]) - low) / ((high - low) or 1.0)
-            moved = np.exp(drawn.min() + (drawn.max() - drawn.min()) * places)
+            moved = np.exp(least + (most - least) * places)
             found[name] = np.unique([*edges[~is_edge], *moved])
     return found
 

@@ -177,16 +177,12 @@ def _exact_places(ladder: Ladder, best: Values, weights: Values, folds: Values) 
     `best` (folds × weightings × groups): the best number of retrieved questions with a difference.
     The threshold is the popularity of the next fitted question, so held-out questions below it are retrieved too.
     """
+    from dagster_project.core.statistics.kernels import next_fitted
+
     is_never = best == ladder.below[ladder.starts]
     after = np.append(0, ladder.last[ladder.told] + 1)
-    place = np.where(is_never, ladder.starts, after[best])
-    fold, row = np.arange(best.shape[0])[:, None, None], np.arange(best.shape[1])[:, None]
-    is_open = place < ladder.stops
-    while is_open.any():
-        question = ladder.order[np.minimum(place, len(ladder.order) - 1)]
-        is_open &= (weights[row, question] == 0) | (folds[row, question] == fold)
-        place += is_open
-        is_open &= place < ladder.stops
+    place = np.ascontiguousarray(np.where(is_never, ladder.starts, after[best]))
+    next_fitted(weights, folds, ladder.order, ladder.stops, place)
     is_end = place == ladder.stops
     first = ladder.first[np.minimum(place, len(ladder.order) - 1)]
     return np.where(is_end, place, first), is_never & is_end

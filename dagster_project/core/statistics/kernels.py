@@ -100,3 +100,22 @@ def held_gains(
                 below, sums = counts[fold, group], found[fold]
                 for row in range(n_rows):
                     sums[row] += (sign * weight[row]) * ((dealt[row] == fold) & (place < below[row]))
+
+
+@compiled
+def next_fitted(
+    weights: np.ndarray, folds: np.ndarray, order: np.ndarray, stops: np.ndarray, places: np.ndarray
+) -> None:
+    """Move `places` (folds × weightings × groups) on to the next fitted question in `order`, or to the group's stop.
+
+    `weights` and `folds`: weightings × all questions.
+    """
+    for fold in range(len(places)):
+        for row in range(len(weights)):
+            for group in range(len(stops)):
+                place = places[fold, row, group]
+                while place < stops[group] and (
+                    weights[row, order[place]] == 0 or folds[row, order[place]] == fold
+                ):
+                    place += 1
+                places[fold, row, group] = place

@@ -26,7 +26,8 @@ DECIMALS = 9
 _CHUNK = 60_000
 """Questions times weightings that are fitted together: few enough for the processor's cache."""
 _MOST_STEPS = 200
-_LEAST_STEP = 1e-10
+_LEAST_STEP = 1e-6
+"""Newton's method squares its error with each step, so what is left after such a step is below `DECIMALS`."""
 _MOST_LOGITS = 4.0
 """A step moves no question by more than that, so that it cannot overshoot for ever."""
 
@@ -73,10 +74,9 @@ def probabilities(features: Features, correct: Values, weights: Values) -> Value
     found = np.empty(weights.shape)
     start = None
     for rows in _chunks(len(weights), weights.shape[1]):
-        _, fits, scaled = _fit(features, correct, weights[rows], start)
+        _, fits, logits = _fit(features, correct, weights[rows], start)
         start = _Fits(fits.common[-1:], fits.whole[-1:])
-        found[rows] = _sigmoid(_logits(features, scaled, fits))
-        found[rows] = _told_apart(found[rows], correct, weights[rows])
+        found[rows] = _told_apart(0.5 * (1 + np.tanh(logits / 2)), correct, weights[rows])
     return found.round(DECIMALS)
 
 
@@ -103,29 +103,28 @@ def _told_apart(found: Values, correct: Values, weights: Values) -> Values:
 def _fit(
     features: Features, correct: Values, weights: Values, start: _Fits | None
 ) -> tuple[tuple[Values, Values], _Fits, Values]:
-    """Scale, coefficients and standardised predictors (fits × n × q, with a column of ones)."""
+    """Scale, coefficients and logits (fits × n)."""
     scale = _scale(features.predictors, weights)
-    scaled = np.ones((*weights.shape, features.predictors.shape[1] + 1))
-    scaled[:, :, 1:] = (features.predictors - scale[0]) / scale[1]
-    n_fits, n_columns = len(weights), scaled.shape[2]
-    n_blocks = features.n_groups if features.group is not None else 1
-    common, whole = np.zeros((n_fits, n_columns)), np.zeros((n_fits, n_blocks, n_columns))
+    blocks = _Blocks(features, scale)
+    n_fits, n_columns = len(weights), features.predictors.shape[1] + 1
+    common, whole = np.zeros((n_fits, n_columns)), np.zeros((n_fits, blocks.n_blocks, n_columns))
     if start is not None:
         common[:], whole[:] = start.common, start.whole
-    fits = _Fits(common, whole)
+    fits, logits = _Fits(common, whole), blocks.logits(whole)
     for _ in range(_MOST_STEPS):
-        probability = _sigmoid(_logits(features, scaled, fits))
-        gradient, curvature = _sums(features, scaled, weights, correct, probability, n_blocks)
+        gradient, curvature = blocks.sums(logits, weights, correct)
         steps = _pooled_step if features.group is None else _grouped_step
         step = steps(fits, gradient, curvature)
-        moved = np.abs(_logits(features, scaled, step)).max(axis=1)
+        moves = blocks.logits(step.whole)
+        moved = np.abs(moves).max(axis=1)
         shrink = 1 / np.maximum(1.0, moved / _MOST_LOGITS)
         fits = _Fits(
             fits.common + shrink[:, None] * step.common, fits.whole + shrink[:, None, None] * step.whole
         )
+        logits += shrink[:, None] * moves
         if moved.max() < _LEAST_STEP or _is_hopeless(moved, correct, weights):
             break
-    return scale, fits, scaled
+    return scale, fits, logits
 
 
 def _is_hopeless(moved: Values, correct: Values, weights: Values) -> bool:
@@ -140,45 +139,59 @@ def _scale(predictors: Values, weights: Values) -> tuple[Values, Values]:
     mean = weights @ predictors / total
     centred = predictors - predictors.mean(axis=0)
     variance = weights @ centred**2 / total - (weights @ centred / total) ** 2
-    is_in = weights[:, :, None] > 0
-    low = np.where(is_in, predictors, np.inf).min(axis=1)
-    varies = low < np.where(is_in, predictors, -np.inf).max(axis=1)
-    deviation = np.sqrt(np.where(varies, np.maximum(variance, 0), 1.0))
-    deviation = np.where(deviation > 0, deviation, 1.0)
-    return np.where(varies, mean, low)[:, None, :], deviation[:, None, :]
+    deviation = np.sqrt(np.maximum(variance, 0))
+    for fit in np.flatnonzero((variance <= 1e-9 * (centred**2).mean(axis=0)).any(axis=1)):
+        mine = predictors[weights[fit] > 0]
+        low, varies = mine.min(axis=0), mine.min(axis=0) < mine.max(axis=0)
+        mean[fit] = np.where(varies, mean[fit], low)
+        deviation[fit] = np.where(varies, deviation[fit], 1.0)
+    return mean[:, None, :], np.where(deviation > 0, deviation, 1.0)[:, None, :]
 
 
-def _logits(features: Features, scaled: Values, fits: _Fits) -> Values:
-    if features.group is None:
-        return np.asarray(np.einsum("fnq,fq->fn", scaled, fits.common))
-    found = np.zeros(scaled.shape[:2])
-    n_questions = np.bincount(features.group, minlength=features.n_groups)
-    for column in range(scaled.shape[2]):
-        found += scaled[:, :, column] * np.repeat(fits.whole[:, :, column], n_questions, axis=1)
-    return found
+class _Blocks:
+    """Sums over the questions of each group (a block), or of all, for many fits: products of matrices.
 
+    All fits share the predictors; `_turn` (fits × q × q) makes coefficients of these from those of standardised ones.
+    """
 
-def _sums(
-    features: Features, scaled: Values, weights: Values, correct: Values, probability: Values, n_blocks: int
-) -> tuple[Values, Values]:
-    """By block: gradient (fits × blocks × q) and curvature (fits × blocks × q × q) of the log-likelihood."""
-    n_columns = scaled.shape[2]
-    residual = weights * (correct - probability)
-    certainty = weights * probability * (1 - probability)
-    gradient = np.zeros((len(weights), n_blocks, n_columns))
-    curvature = np.zeros((len(weights), n_blocks, n_columns, n_columns))
-    blocks, starts = (
-        (np.zeros(1, int), np.zeros(1, int))
-        if features.group is None
-        else np.unique(features.group, return_index=True)
-    )
-    for i in range(n_columns):
-        gradient[:, blocks, i] = np.add.reduceat(residual * scaled[:, :, i], starts, axis=1)
-        weighted = certainty * scaled[:, :, i]
-        for j in range(i + 1):
-            found = np.add.reduceat(weighted * scaled[:, :, j], starts, axis=1)
-            curvature[:, blocks, i, j] = curvature[:, blocks, j, i] = found
-    return gradient, curvature
+    def __init__(self, features: Features, scale: tuple[Values, Values]) -> None:
+        self._n, p = features.predictors.shape
+        self.n_blocks = features.n_groups if features.group is not None else 1
+        centre, spread = features.predictors.mean(axis=0), features.predictors.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        design = np.column_stack([np.ones(self._n), (features.predictors - centre) / spread])
+        self._turn = np.zeros((len(scale[0]), p + 1, p + 1))
+        self._turn[:, 0, 0] = 1
+        self._turn[:, 0, 1:] = ((centre - scale[0]) / scale[1])[:, 0]
+        self._turn[:, range(1, p + 1), range(1, p + 1)] = (spread / scale[1])[:, 0]
+        group = np.zeros(self._n, int) if features.group is None else features.group
+        numbers, starts = np.unique(group, return_index=True)
+        products = (design[:, :, None] * design[:, None]).reshape(self._n, -1)
+        self._blocks = [
+            (number, slice(first, last), design[first:last], products[first:last])
+            for number, first, last in zip(numbers, starts, [*starts[1:], self._n], strict=True)
+        ]
+
+    def logits(self, whole: Values) -> Values:
+        """Fits × n, from coefficients: fits × blocks × q."""
+        found = np.empty((len(whole), self._n))
+        turned = whole @ self._turn.swapaxes(1, 2)
+        for number, rows, design, _ in self._blocks:
+            np.matmul(turned[:, number], design.T, out=found[:, rows])
+        return found
+
+    def sums(self, logits: Values, weights: Values, correct: Values) -> tuple[Values, Values]:
+        """By block: gradient (fits × blocks × q) and curvature (fits × blocks × q × q) of the log-likelihood."""
+        half = 0.5 * np.tanh(logits / 2)
+        residual, certainty = weights * (correct - 0.5 - half), weights * (0.25 - half**2)
+        n_fits, q, _ = self._turn.shape
+        gradient, curvature = np.zeros((n_fits, self.n_blocks, q)), np.zeros((n_fits, self.n_blocks, q * q))
+        for number, rows, design, products in self._blocks:
+            np.matmul(residual[:, rows], design, out=gradient[:, number])
+            np.matmul(certainty[:, rows], products, out=curvature[:, number])
+        turn = self._turn[:, None]
+        square = curvature.reshape(n_fits, self.n_blocks, q, q)
+        return gradient @ self._turn, turn.swapaxes(2, 3) @ square @ turn
 
 
 def _pooled_step(fits: _Fits, gradient: Values, curvature: Values) -> _Fits:
@@ -209,7 +222,3 @@ def _solved(system: Values, wanted: Values) -> Values:
     """One solution per fit. A fit with one outcome has hardly any curvature of its intercept left: none is added to."""
     ridge = 1e-12 * np.eye(system.shape[-1])
     return np.asarray(np.linalg.solve(system + ridge, wanted[..., None])[..., 0])
-
-
-def _sigmoid(logits: Values) -> Values:
-    return np.asarray(0.5 * (1 + np.tanh(logits / 2)))
