@@ -2,25 +2,22 @@
 
 What belongs here: lake table `entity_cooccurrences`. What does not: bins and means (dbt), and page views (`wikimedia`).
 
-Names and answers are compared word by word, as DPR's rule compares answers (`scoring.match`). One pass over the texts
-finds all names and answers of all questions (Aho and Corasick, 1975). A question without a subject is linked to the
-titles of the corpus that stand in it; they are collected in a pass over the titles before.
+One pass over the texts finds all names and answers of all questions (`questions.phrases`). A question without a subject
+is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import ahocorasick_rs
 import numpy as np
 
 from dagster_project.core.grounding.corpus import corpus_passages, grounding_of
 from dagster_project.core.parsing.dictionary import FUNCTION_WORDS
 from dagster_project.core.progress import Progress
+from dagster_project.core.questions.phrases import Asked, Phrases, as_words
 from dagster_project.core.scoring.match import dpr_tokens
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome
@@ -30,15 +27,6 @@ SUBJECT, TITLES = "subject", "titles"
 MOST_WORDS = 12
 """Words of a title that is looked for in a question."""
 _TABLE = "entity_cooccurrences"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question: names of its entity and its gold answers, each as words joined by spaces, and how it is named."""
-
-    names: frozenset[str]
-    answers: frozenset[str]
-    named_by: str | None
 
 
 def count_cooccurrences(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -68,9 +56,9 @@ def linked(questions: Sequence[Mapping[str, Any]], titles: Iterable[str]) -> Ite
     """
     known = _titles_in([row["question"] for row in questions if not row["subject"]], titles)
     for row in questions:
-        answers = _phrases(row["gold_answers"])
+        answers = as_words(row["gold_answers"])
         if row["subject"]:
-            yield Asked(_phrases([row["subject"], *row["subject_aliases"]]), answers, SUBJECT)
+            yield Asked(as_words([row["subject"], *row["subject_aliases"]]), answers, SUBJECT)
         else:
             names = frozenset(_longest(dpr_tokens(row["question"]).split(), known)) - answers
             yield Asked(names, answers, TITLES if names else None)
@@ -80,22 +68,13 @@ def passages_with_both(
     asked: Sequence[Asked], passages: Iterable[tuple[str, str]], log: logging.Logger
 ) -> np.ndarray:
     """In how many passages, (title, text), each question has a name and an answer: int64[n]."""
-    of_name: dict[str, list[int]] = defaultdict(list)
-    for place, one in enumerate(asked):
-        for name in one.names:
-            of_name[name].append(place)
-    phrases = sorted({*of_name, *(answer for one in asked for answer in one.answers)})
+    phrases = Phrases(asked)
     counts = np.zeros(len(asked), np.int64)
-    if not phrases:
-        return counts
-    automaton = ahocorasick_rs.AhoCorasick([f" {phrase} " for phrase in phrases])
     with Progress(log, "passages searched for entities and answers") as progress:
         for title, text in passages:
-            padded = f" {dpr_tokens(title)} \n {dpr_tokens(text)} "  # no phrase reaches from the title into the text
-            matches = automaton.find_matches_as_indexes(padded, overlapping=True)
-            found = {phrases[number] for number, _, _ in matches}
-            places = {place for phrase in found for place in of_name.get(phrase, ())}
-            counts[[place for place in places if not asked[place].answers.isdisjoint(found)]] += 1
+            # No phrase reaches from the title into the text.
+            found = phrases.found(f"{dpr_tokens(title)} \n {dpr_tokens(text)}")
+            counts[phrases.with_answer(phrases.named(found), found)] += 1
             progress.add(1)
     return counts
 
@@ -122,10 +101,6 @@ def _longest(words: list[str], known: set[str]) -> Iterator[str]:
         if name is not None:
             yield " ".join(words[start:name])
         start = start + 1 if name is None else name
-
-
-def _phrases(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(words for text in texts if (words := dpr_tokens(text)))
 
 
 def _row(question: Mapping[str, Any], asked: Asked, n: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import json
 import logging
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -91,6 +91,29 @@ def count_names(
     if names and not counts.n_bytes:
         raise SourceError(f"{files[0]}: the text sample is empty: nothing can be counted in it")
     return counts
+
+
+def articles(files: Sequence[Path], rejected: RejectedRows) -> Iterator[Iterator[str]]:
+    """The articles of `files`, each as its lines: the text of a line of JSON, or a whole file of plain text.
+
+    Errors: `SourceError`, as for `count_names`.
+    """
+    for file in files:
+        if _is_json(file):
+            for text in _blocks(file, rejected, 1):
+                yield _lines([text])
+        else:
+            yield _lines(_blocks(file, rejected, _BLOCK))
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
+    held = b""
+    for block in blocks:
+        *whole, held = (held + block).split(b"\n")
+        if len(held) > _LONGEST_LINE:
+            whole, held = [*whole, held], b""
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    yield held.decode("utf-8", "replace")
 
 
 def _groups(names: Sequence[bytes], most: int) -> list[tuple[int, int]]:
@@ -182,7 +205,9 @@ def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
     n_bytes = 0
     try:
         with open_decompressed(path) as stream:
-            for block in _json_texts(stream, path, rejected) if _is_json(path) else _pieces(stream, size):
+            for block in (
+                _json_texts(stream, path, rejected, size) if _is_json(path) else _pieces(stream, size)
+            ):
                 if not n_bytes and block.startswith(_MARKS_OF_UTF_16):
                     raise SourceError(f"{path}: is UTF-16, not UTF-8: convert it, as iconv does")
                 n_bytes += len(block)
@@ -204,8 +229,8 @@ def _is_json(path: Path) -> bool:
     return path.name.removesuffix(".gz").removesuffix(".bz2").endswith((".json", ".jsonl"))
 
 
-def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows) -> Iterator[bytes]:
-    """Key `text` of each line, as in C4. Lines without it are put aside."""
+def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows, least: int) -> Iterator[bytes]:
+    """Key `text` of each line, as in C4, in pieces of `least` bytes or more. Lines without it are put aside."""
     held, size, number = [], 0, 0
     while line := stream.readline(_LONGEST_LINE):
         number += 1
@@ -219,7 +244,7 @@ def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows) -> Iterat
             size += len(held[-1])
         elif line.strip():
             rejected.add(f"{path.name} line {number}", "line is no JSON object with a text", line)
-        if size >= _BLOCK:
+        if size >= least:
             yield b"".join(held)
             held, size = [], 0
     if held:

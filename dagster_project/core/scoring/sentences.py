@@ -1,4 +1,4 @@
-"""The first sentence of an answer, for models that ramble: SPEC §3.
+"""Sentences: the first one of an answer, for models that ramble (SPEC §3), and all of a text.
 
 What belongs here: where a sentence ends. What does not: which models ramble (study.yaml), and lines
 (`generation.prompts`).
@@ -13,6 +13,7 @@ only before a word that opens sentences (`He`, `The`). A text without letters is
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 SPLITTER = "longtail-1"
 """The name of these rules, recorded with the rows: it changes whenever a text would be split differently."""
@@ -20,6 +21,7 @@ SPLITTER = "longtail-1"
 _END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)")
 _LAST_WORD = re.compile(r"(?:^|[\s(\[\"'“‘«])([^\s(\[\"'“‘«]*)$")
 _DOTTED = re.compile(r"(?:[^\W\d_][-.]+)*[^\W\d_]|ph\.d|m\.sc|b\.sc", re.IGNORECASE)
+_NO_MORE = re.compile(r"\s*\Z")
 _NEXT_WORD = re.compile(r"[\s\"'“‘«(\[]*(\w*)(\.?)")
 
 
@@ -55,10 +57,18 @@ _OPENERS = _words(
 
 def first_sentence(text: str) -> str:
     """The text up to the end of its first sentence, with leading white space; without an end, the whole text."""
+    return next(sentences(text), text)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, none of them empty: joined, they are the text."""
+    start = 0
     for end in _END.finditer(text):
-        if _ends_sentence(text, end):
-            return text[: end.end()]
-    return text
+        if _ends_sentence(text, start, end):
+            yield text[start : end.end()]
+            start = end.end()
+    if start < len(text):
+        yield text[start:]
 
 
 def has_final_sentence(text: str) -> bool:
@@ -67,13 +77,13 @@ def has_final_sentence(text: str) -> bool:
     return following is not None and bool(following[1]) and following.end() < len(text)
 
 
-def _ends_sentence(text: str, end: re.Match[str]) -> bool:
-    before, after = text[: end.start()], text[end.end() :]
+def _ends_sentence(text: str, start: int, end: re.Match[str]) -> bool:
+    before = text[start : end.start()]
     if not any(char.isalpha() for char in before):
         return False
-    if not after.strip():
+    if _NO_MORE.match(text, end.end()):
         return True
-    following = _NEXT_WORD.match(after)
+    following = _NEXT_WORD.match(text, end.end())
     word, stop = following.groups() if following else ("", "")
     if word[:1].islower():
         return False

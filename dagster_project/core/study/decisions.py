@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dagster_project.core.study.imports import PLACE_KEYS, Place, read_place
+from dagster_project.core.study.imports import PLACE_KEYS, Place, read_columns, read_place
 from dagster_project.core.study.reader import Reader
 
 MEANINGS = ("id", "method", "retrieve", "score")
@@ -30,7 +30,5 @@ class Decisions:
 def read_decisions(read: Reader) -> Decisions:
     """One entry of the list under `decisions`."""
     read.only("name", "dataset", "columns", *PLACE_KEYS)
-    named = read.child("columns") if "columns" in read.raw else Reader(read.path, "", {})
-    named.only(*MEANINGS)
-    columns = tuple((meaning, named.text(meaning)) for meaning in MEANINGS if meaning in named.raw)
+    columns = read_columns(read, MEANINGS)
     return Decisions(read.slug("name"), read_place(read), read.text("dataset"), columns)

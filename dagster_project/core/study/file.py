@@ -16,6 +16,7 @@ from dagster_project.core.methods import METHODS
 from dagster_project.core.storage.home import RESERVED_NAMES
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.checks import check_whole
+from dagster_project.core.study.counts import read_counts
 from dagster_project.core.study.datasets import read_dataset
 from dagster_project.core.study.decisions import read_decisions
 from dagster_project.core.study.grounding import read_grounding
@@ -89,6 +90,7 @@ def _study(read: Reader) -> Study:
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=collections,
+        counts=_each(read, "counts", read_counts, is_required=False),
         decisions=_each(read, "decisions", read_decisions, is_required=False),
         grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), **of_grounding)),
         retrievers=retrievers,

@@ -50,11 +50,14 @@ def check(read: Reader, study: Study) -> None:
     for i, model in enumerate(study.models):
         _check_results(read, study, i, model)
     names = [dataset.name for dataset in study.datasets]
-    for i, decisions in enumerate(study.decisions):
-        if decisions.dataset not in names:
-            raise read.fail(
-                f"decisions[{i}].dataset", f"{decisions.dataset!r} is not one of: {', '.join(names)}"
-            )
+    named: dict[str, list[str | None]] = {
+        "counts": [one.dataset for one in study.counts],
+        "decisions": [one.dataset for one in study.decisions],
+    }
+    for key, datasets in named.items():
+        for i, dataset_name in enumerate(datasets):
+            if dataset_name not in (None, *names):
+                raise read.fail(f"{key}[{i}].dataset", f"{dataset_name!r} is not one of: {', '.join(names)}")
 
 
 def _questions_of(dataset: Dataset) -> str | None:

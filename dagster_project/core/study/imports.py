@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -226,6 +226,13 @@ def read_only_place(read: Reader) -> Place:
     """A mapping that says where a file is, and nothing else."""
     read.only(*PLACE_KEYS)
     return read_place(read)
+
+
+def read_columns(read: Reader, meanings: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Key columns: pairs of a meaning and the file's name of the column; empty without it."""
+    named = read.child("columns") if "columns" in read.raw else Reader(read.path, "", {})
+    named.only(*meanings)
+    return tuple((meaning, named.text(meaning)) for meaning in meanings if meaning in named.raw)
 
 
 def read_place(read: Reader) -> Place:

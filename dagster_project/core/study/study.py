@@ -14,6 +14,7 @@ from dagster_project.core.errors import StudyError
 from dagster_project.core.methods import BACKGROUND, FUSED, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.storage.home import StudyHome
+from dagster_project.core.study.counts import Counts
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.grounding import Grounding
@@ -33,11 +34,11 @@ class Study:
 
     `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
     `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
-    With `collections`, retrieval searches their passages, and no others. `decisions` of others are compared with the
-    study's own policies. `retrievers` are methods that the study declares
-    itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`, they also find passages
-    for every paraphrase. With `nli`, answers are also compared by
-    entailment. With `grounding`, what models write is compared with a corpus, and models are asked to quote it.
+    With `collections`, retrieval searches their passages, and no others. `counts` of subjects and answers are measures
+    beside popularity. `decisions` of others are compared with the study's own policies. `retrievers` are methods that
+    the study declares itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`,
+    they also find passages for every paraphrase. With `nli`, answers are also compared by entailment. With `grounding`,
+    what models write is compared with a corpus, and models are asked to quote it.
     With `sweep`, readers are fine-tuned. `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
     """
 
@@ -59,6 +60,7 @@ class Study:
     seed: int = 0
     reference_questions: tuple[ReferenceQuestions, ...] = ()
     collections: tuple[Collection, ...] = ()
+    counts: tuple[Counts, ...] = ()
     decisions: tuple[Decisions, ...] = ()
     grounding: Grounding | None = None
     retrievers: tuple[Method, ...] = ()

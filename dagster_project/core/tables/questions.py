@@ -103,6 +103,22 @@ QUESTION_TABLES = (
         ),
     ),
     Table(
+        "question_counts",
+        "One row per (dataset, question, count_measure): how often subject and answer stand in a text.",
+        (
+            DATASET,
+            QUESTION_ID,
+            column(
+                "count_measure",
+                pa.string(),
+                "what is counted in text NAME of the study: NAME_subject_UNIT (units with the subject) or NAME_pair_UNIT"
+                " (with the subject and a gold answer), UNIT being sentences, passages or articles; or NAME_count, a"
+                " published count",
+            ),
+            column("n_counted", pa.int64(), "sentences, passages or articles; or the published count"),
+        ),
+    ),
+    Table(
         "paraphrase_similarities",
         "One row per (dataset, question, paraphrase other than 0), for a seeded draw of questions; no rows unless the"
         " study asks paraphrases.",

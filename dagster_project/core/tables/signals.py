@@ -84,9 +84,9 @@ SIGNAL_TABLES = (
                 pa.string(),
                 "number that should be higher for right answers: popularity (of the subject, the study's measure),"
                 " site_links, confidence (geometric mean of the answer's token probabilities), least_probability,"
-                " first_probability, first_margin, mean_entropy (negated), scons, cert, or popularity_confidence (the"
-                " probability of a right answer that a logistic regression predicts from log popularity, log confidence"
-                " and relation, fitted on other subjects)",
+                " first_probability, first_margin, mean_entropy (negated), scons, cert, a count in a text (a"
+                " count_measure), or popularity_confidence (the probability of a right answer that a logistic regression"
+                " predicts from log popularity, log confidence and relation, fitted on other subjects)",
             ),
             _count("n_known", "answers for which the signal is known"),
             _count("n_known_correct", "right ones of these"),

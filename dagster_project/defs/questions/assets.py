@@ -10,6 +10,7 @@ from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_
 from dagster_project.core.imports.decisions import import_decisions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
+from dagster_project.core.questions.counts import count_questions
 from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
@@ -47,6 +48,13 @@ def paraphrases(study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
     with clear_errors():
         return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
+def question_counts(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, question, count_measure): counts in texts; empty without key counts."""
+    with clear_errors():
+        return result(study.lake, [count_questions(study.study, study.lake, LOG)])
 
 
 @dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])

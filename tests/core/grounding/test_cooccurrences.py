@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from dagster_project.core.grounding.cooccurrences import (
     SUBJECT,
     TITLES,
-    Asked,
     count_cooccurrences,
     linked,
     passages_with_both,
 )
+from dagster_project.core.questions.phrases import Asked
 from dagster_project.core.scoring.match import dpr_tokens, has_answer
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study

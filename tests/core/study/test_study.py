@@ -218,7 +218,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("name", "own_quick", "name: 'own_quick' ends in _quick, as the homes of quick runs do; choose another"),
         ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
-        ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, datasets"),
+        ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, counts"),
         ("source", ..., "source: is missing"),
         ("source.kind", "wikipedia", "source.kind: 'wikipedia' is not one of: sandbox, wikidata, rdf_file"),
         ("source.path_env", "X", "source.path_env: unknown key"),

@@ -53,6 +53,10 @@ VALID: dict[str, Any] = {
     ],
     "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
     "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
+    "counts": [
+        {"name": "leads", "path_env": "LONGTAIL_LEADS"},
+        {"name": "published", "path": "counts.csv", "dataset": "facts", "columns": {"count": "n"}},
+    ],
     "decisions": [{"name": "theirs", "path": "decided.csv", "dataset": "facts", "columns": {"retrieve": "asked"}}],
     "retrieve_paraphrases": True,
     "top_k": 2,

@@ -103,14 +103,15 @@ QUALITY = Figure(
     "higher signal. A signal that says nothing has one half. `confidence` is the mean probability that the "
     "model gave the tokens of its own answer; `scons` and `cert` compare its answers to paraphrases and "
     "samples. `popularity_confidence` combines popularity, confidence and relation, fitted on other subjects. "
-    "Bars are 95 % intervals over whole subjects. The table has the AUROC within relations, where knowing "
+    "Counts with `pair` in their name have the subject and a right answer in one sentence, passage or article: "
+    "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within relations, where knowing "
     "which relations are easy does not help.",
     source="SPEC §11",
     tables=("fct_signal_quality",),
     sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
     auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, auroc_undefined
 from marts.fct_signal_quality
-order by dataset, prompt, model, method, list_position({_MEASURED}, signal)""",  # noqa: S608
+order by dataset, prompt, model, method, list_position({_MEASURED}, signal), signal""",  # noqa: S608
     columns=(
         Column("model", "model"),
         Column("method", "method"),

@@ -4,12 +4,6 @@ with answers as (
 
 ),
 
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
-
 methods as (
 
     select * from {{ ref('stg_study__methods') }}
@@ -57,6 +51,7 @@ final as (
         answers.is_correct,
         answers.subject_popularity as popularity,
         case when answers.popularity_measure != 'sitelinks' then entities.sitelinks end as site_links,
+        counts.counts,
         {{ confidence('answers') }} as confidence,
         answers.least_probability,
         answers.first_probability,
@@ -65,7 +60,8 @@ final as (
         case when methods.kind = 'memory' then consistency.scons end as scons,
         case when methods.kind = 'memory' then consistency.cert end as cert
     from answers
-    left join entities on answers.subject_id = entities.entity_id
+    left join {{ ref('stg_wikimedia__entities') }} as entities on answers.subject_id = entities.entity_id
+    left join {{ ref('int_question_counts') }} as counts using (dataset, question_id)
     left join methods on answers.method = methods.method
     left join prompts using (dataset, model, prompt)
     left join consistency

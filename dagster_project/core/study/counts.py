@@ -1,0 +1,32 @@
+"""What study.yaml says about counts: texts in which subjects and answers are counted, and published counts.
+
+What belongs here: the keys. What does not: counting, and reading the files (`questions.counts`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dagster_project.core.study.imports import PLACE_KEYS, Place, read_columns, read_place
+from dagster_project.core.study.reader import Reader
+
+MEANINGS = ("id", "subject", "answer", "count")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A text, or with `dataset` a file of published counts for its questions. `columns`: meaning → the file's name."""
+
+    name: str
+    place: Place
+    dataset: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+def read_counts(read: Reader) -> Counts:
+    """One entry of the list under `counts`."""
+    read.only("name", "dataset", "columns", *PLACE_KEYS)
+    if "columns" in read.raw and "dataset" not in read.raw:
+        raise read.fail("columns", "goes with dataset: a text has no columns")
+    dataset = read.optional("dataset", read.text)
+    return Counts(read.slug("name"), read_place(read), dataset, read_columns(read, MEANINGS))

@@ -1,0 +1,2 @@
+select * from {{ source('lake', 'question_counts') }}
+where {{ is_declared(['dataset']) }}
