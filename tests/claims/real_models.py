@@ -41,6 +41,22 @@ inner join fct_accuracy as accuracy using (dataset, prompt, model, method)
 where dataset = 'songs' and accuracy.relation = 'all'
 group by all order by accuracy.accuracy desc
 """
+_POPULARITIES = {
+    "songs": ("popularity", "occurrence_count", "cooccurrence_count", "leads_subject_articles", "leads_pair_articles"),
+    "popqa_500": (
+        "popularity", "leads_subject_sentences", "leads_pair_sentences", "leads_subject_passages", "leads_pair_passages",
+        "leads_subject_articles", "leads_pair_articles",
+    ),
+}  # fmt: skip
+_COUNTED = """
+select dataset, signal, model, n, auroc, auroc_ci_low, auroc_ci_high, auroc_within
+from fct_signal_quality where method = 'closed_book' and dataset in ('songs', 'popqa_500')
+order by all
+"""
+_CORRELATIONS = """
+select dataset, signal, other_signal, n, spearman, spearman_ci_low, spearman_ci_high from fct_popularity_measures
+where dataset in ('songs', 'popqa_500')
+"""
 _QUARTERS = """
 select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct)
 from (
@@ -140,6 +156,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             f"{only_file} answers on which they differ are right by the source alone.",
         ),
         "",
+        *_popularities(marts),
         "## Memory or passage?",
         "",
         *_filled(
@@ -199,6 +216,45 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "- Two sources state no licence, so what they say of single questions is not exported; rates over them are.",
         "",
     ])  # fmt: skip
+
+
+def _popularities(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """The section on counts: which one tells right from wrong, and their rank correlations with popularity."""
+    areas = {row[:3]: row[3:] for row in marts.sql(_COUNTED).fetchall()}
+    ranks = {(row[0], *sorted(row[1:3])): row[3:] for row in marts.sql(_CORRELATIONS).fetchall()}
+    models = {name: sorted({key[2] for key in areas if key[0] == name}) for name in _POPULARITIES}
+    yield from (
+        "## Which popularity?",
+        "",
+        *_filled(
+            "Counts beside popularity: the authors' number of Wikipedia documents with the song (`occurrence_count`) and with",
+            "song and performer (`cooccurrence_count`), and how many openings of 10,033 Wikipedia articles have the subject",
+            "(`leads_subject_…`) and subject and right answer (`leads_pair_…`) in one sentence, passage or article. AUROC for",
+            "each model; ρ is Spearman's rank correlation with popularity (songs: site links, PopQA: page views).",
+        ),
+    )
+    for dataset, signals in _POPULARITIES.items():
+        yield from (
+            "",
+            *_table(
+                (f"`{dataset}`", "n", "ρ with popularity", *(_NAMES[model] for model in models[dataset])),
+                [
+                    [
+                        f"`{signal}`", f"{areas[dataset, signal, models[dataset][0]][0]:,}",
+                        _correlation(ranks.get((dataset, *sorted(("popularity", signal))))),
+                        *(_estimate(areas[dataset, signal, model][1:4]) for model in models[dataset]),
+                    ]
+                    for signal in signals if (dataset, signal, models[dataset][0]) in areas
+                ],
+            ),
+        )  # fmt: skip
+    yield ""
+
+
+def _correlation(row: Sequence[Any] | None) -> str:
+    if row is None or row[1] is None:
+        return "–"
+    return f"{_signed(row[1])} ({_signed(row[2])} to {_signed(row[3])})"
 
 
 def _filled(*parts: str) -> list[str]:

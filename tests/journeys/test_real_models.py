@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
+from scipy.stats import norm, spearmanr
+from sklearn.metrics import roc_auc_score
 
 from tests.claims.real_models import PLACE, page
 from tests.imported_files import popqa_rows, write_popqa
@@ -51,6 +54,21 @@ def pair(i: int, column: str) -> dict[str, Any]:
     return {**row, column: said[1], "passages": [{"title": "T", "text": "x", "supporting": True}]}
 
 
+def documents(i: int) -> tuple[int, int]:
+    """Documents of Wikipedia with song i, many songs in equally many, and with song and performer."""
+    return i * 7 % 11, N_SONGS - i
+
+
+def write_counts(data: Path, subjects: Sequence[str]) -> None:
+    alone = {f"song {i}": documents(i)[0] for i in range(N_SONGS)}
+    together = {f"song {i}": {f"band {i}": documents(i)[1], "nobody": 99} for i in range(N_SONGS)}
+    for name, counts in (("cooccurrence", together), ("occurrence", alone)):
+        (data / "songs_confidence" / f"{name}.json.gz").write_bytes(
+            gzip.compress(json.dumps(counts).encode())
+        )
+    write(data / "wikipedia/leads.jsonl.gz", [{"title": one, "text": f"{one} is known."} for one in subjects])
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home where the study has run."""
@@ -77,6 +95,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i, row in enumerate(by_popularity)
     ]  # fmt: skip
     write(data / "popqa_answers/llama3_70b.jsonl.gz", asked)
+    write_counts(data, [row["subj"] for row in by_popularity])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_REAL_DATA", str(data))
         put_parsed(folder / "home", STUDY)
@@ -115,6 +134,37 @@ def test_signals_of_songs(marts: duckdb.DuckDBPyConnection) -> None:
         "select distinct confidence_tokens from fct_answers where dataset = 'songs'"
     ).fetchall()
     assert tokens == [(2,)]
+
+
+def test_counts_are_signals_and_their_rank_correlations_are_those_of_scipy(
+    marts: duckdb.DuckDBPyConnection,
+) -> None:
+    """No lead names a song, and every one names a subject of PopQA: such a count has no correlation."""
+    alone, together = zip(*map(documents, range(N_SONGS)), strict=True)
+    found = marts.sql(
+        "select signal, other_signal, n, n_subjects, spearman, spearman_ci_low, spearman_ci_high"
+        " from fct_popularity_measures where dataset = 'songs' and spearman is not null order by all"
+    ).fetchall()
+    pairs = [(together, alone), (together, range(N_SONGS)), (alone, range(N_SONGS))]
+    rho = np.array([spearmanr(*one).statistic for one in pairs])
+    with np.errstate(divide="ignore"):
+        middle, half = np.arctanh(rho.round(12)), norm.ppf(0.975) * np.sqrt((1 + rho**2 / 2) / (N_SONGS - 3))
+    assert [row[:4] for row in found] == [
+        (*names, N_SONGS, N_SONGS)
+        for names in (("cooccurrence_count", "occurrence_count"), ("cooccurrence_count", "popularity"),
+                      ("occurrence_count", "popularity"))
+    ]  # fmt: skip
+    wanted = np.column_stack([rho, np.tanh(middle - half), np.tanh(middle + half)])
+    assert np.array([row[4:] for row in found]) == pytest.approx(wanted, abs=1e-6)
+    areas = marts.sql(
+        "select auroc from fct_signal_quality where model = 'gpt_3_5_turbo' and signal like '%_count' order by signal"
+    ).fetchall()
+    is_right = [i >= 30 for i in range(N_SONGS)]
+    assert [area for (area,) in areas] == pytest.approx([0, roc_auc_score(is_right, alone)])
+    undefined = marts.sql(
+        "select distinct n from fct_popularity_measures where dataset = 'popqa_500' and spearman is null"
+    ).fetchall()
+    assert undefined == [(N_ASKED,)]
 
 
 def test_pairs_of_memory_and_passages(marts: duckdb.DuckDBPyConnection) -> None:

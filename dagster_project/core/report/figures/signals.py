@@ -104,8 +104,8 @@ QUALITY = Figure(
     "model gave the tokens of its own answer; `scons` and `cert` compare its answers to paraphrases and "
     "samples. `popularity_confidence` combines popularity, confidence and relation, fitted on other subjects. "
     "Counts with `pair` in their name have the subject and a right answer in one sentence, passage or article: "
-    "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within relations, where knowing "
-    "which relations are easy does not help.",
+    "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within "
+    "relations, where knowing which relations are easy does not help.",
     source="SPEC §11",
     tables=("fct_signal_quality",),
     sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
