@@ -18,6 +18,7 @@ from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study import imports, page
 from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.counts import Counts
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Collection, Place, Results
@@ -33,7 +34,7 @@ from dagster_project.core.study.text_models import Embeddings, Nli
 PAGE = (PROJECT_ROOT / "docs/study_file.md").read_text(encoding="utf-8")
 IN_ORDER = (
     Study, Source, FactSample, Dataset, Place, Prompt, Sampling, Model, Service, Results, Popularity, Embeddings, Nli,
-    Collection, Decisions, Bm25Settings, EncoderSettings, IvfPq, Hnsw, Grounding, PortraitOf, Sweep,
+    Collection, Counts, Decisions, Bm25Settings, EncoderSettings, IvfPq, Hnsw, Grounding, PortraitOf, Sweep,
     ReferenceQuestions, TagMe,
 )  # fmt: skip
 NO_KEYS = {"is_quick", "study_folder", "place", "options", "kind"}
