@@ -17,8 +17,8 @@ from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
 from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study import imports, page
-from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.counts import Counts
+from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.grounding import Grounding, PortraitOf
 from dagster_project.core.study.imports import Collection, Place, Results

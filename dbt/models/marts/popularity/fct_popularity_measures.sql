@@ -64,10 +64,11 @@ final as (
     select
         *,
         case when n_subjects > 3 then sqrt((1 + spearman ^ 2 / 2) / (n_subjects - 3)) end * 1.959964 as half_width,
-        tanh(atanh(spearman) - half_width) as spearman_ci_low,
-        tanh(atanh(spearman) + half_width) as spearman_ci_high
+        sign(spearman) * atanh(abs(spearman)) as middle,  -- DuckDB's atanh(-1) is plus infinity
+        tanh(middle - half_width) as spearman_ci_low,
+        tanh(middle + half_width) as spearman_ci_high
     from correlated
 
 )
 
-select * exclude (half_width) from final
+select * exclude (half_width, middle) from final
