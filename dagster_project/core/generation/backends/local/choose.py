@@ -53,7 +53,7 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
         with checked, torch.inference_mode():
             prompts, parents, added = _trial(loaded.model)
             forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
-            alone = _plain(loaded, prompts, forked)
+            alone = _plain(loaded, [*prompts, *(own[:-1] for own in forked), *forked])
             packed = PackedSteppers(loaded, batch_tokens)
             batch = packed.open(prompts, group_cost=0)
             together = [batch.start(), batch.step(parents, [own[0] for own in added])]
@@ -91,18 +91,21 @@ def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:
     return prompts, parents, [some(2) for _ in parents]
 
 
-def _plain(loaded: LoadedModel, prompts: list[list[int]], forked: list[list[int]]) -> torch.Tensor:
-    """Logits after each prompt, then before and after the last token of each fork: (prompts + 2 forks, vocabulary).
+def _plain(loaded: LoadedModel, sequences: list[list[int]]) -> torch.Tensor:
+    """Logits after each sequence: (sequences, vocabulary). A sequence that begins another one is read off that one's row.
 
     One plain forward pass of the model: the tokens on the right that fill the rows change nothing before them.
     """
     import torch
 
-    rows = [*prompts, *forked]
-    longest = max(map(len, rows))
-    ids = torch.tensor([[*own, *own[-1:] * (longest - len(own))] for own in rows], device=loaded.device)
-    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
-    last = [(row, len(own) - 1) for row, own in enumerate(rows)]
-    before = [(row, at - 1) for row, at in last[len(prompts) :]]
-    row, at = torch.tensor([*last[: len(prompts)], *before, *last[len(prompts) :]], device=logits.device).T
-    return logits[row, at].float()
+    rows: list[list[int]] = []
+    for own in sorted(sequences, key=len, reverse=True):
+        if all(row[: len(own)] != own for row in rows):
+            rows.append(own)
+    ids = [[*row, *row[-1:] * (len(rows[0]) - len(row))] for row in rows]
+    passed = loaded.model(input_ids=torch.tensor(ids, device=loaded.device), use_cache=False)
+    logits: torch.Tensor = passed.logits
+    return torch.cat([
+        next(logits[i, len(own) - 1 : len(own)] for i, row in enumerate(rows) if row[: len(own)] == own)
+        for own in sequences
+    ]).float()  # fmt: skip
