@@ -119,3 +119,26 @@ def next_fitted(
                 ):
                     place += 1
                 places[fold, row, group] = place
+
+
+@compiled
+def pair_sums(drawn: np.ndarray, unit: np.ndarray, is_right: np.ndarray, is_last: np.ndarray) -> np.ndarray:
+    """3 × draws: pairs of a right and a wrong answer in which the right one scores higher, twice, with ties once; the
+    right answers; the wrong ones.
+
+    `drawn` (units × draws): how often a unit counts. The other arrays (n) have the answers in ascending order of score:
+    the unit, whether the answer is right, and whether the next one scores higher.
+    """
+    found = np.zeros((3, drawn.shape[1]), np.int64)
+    tied = np.zeros((2, drawn.shape[1]), np.int64)
+    for place in range(len(unit)):
+        counts, same = drawn[unit[place]], tied[0 if is_right[place] else 1]
+        for draw in range(len(counts)):
+            same[draw] += counts[draw]
+        if is_last[place]:
+            for draw in range(len(counts)):
+                found[0, draw] += tied[0, draw] * (2 * found[2, draw] + tied[1, draw])
+                found[1, draw] += tied[0, draw]
+                found[2, draw] += tied[1, draw]
+            tied[:] = 0
+    return found

@@ -10,9 +10,10 @@ interval draws whole subjects again, since questions about one subject are not i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,13 @@ _LOG = ("confidence", "least_probability", "first_probability")
 _LOG1P = ("popularity", "site_links")
 _LEAST_LOG = 1e-30
 _CHUNK = 400_000
-"""Answers times draws that are weighted at once: few enough for the processor's cache."""
+"""Subjects times draws that are drawn at once."""
 _KEY = ("dataset", "prompt", "model", "method")
 _LISTS = ("subject", "relation", "is_correct", *SIGNALS)
-
-
-def _query(lists: Iterable[str], model: str) -> str:
-    columns = ", ".join(f"list({one} order by question_id) as {one}" for one in lists)
-    return f"select {', '.join(_KEY)}, {columns} from {model} group by all order by all"  # noqa: S608
-
-
-QUERY = _query(_LISTS, "int_signal_values")
+QUERY = (
+    f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)}"  # noqa: S608
+    " from int_signal_values group by all order by all"
+)
 
 Values = npt.NDArray[Any]
 
@@ -77,17 +74,11 @@ def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
 
 
 def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
-    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p).
-
-    Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
-    """
-    counts = [dict(pairs or ()) for pairs in group.get("counts", ())]
-    measures = sorted(set().union(*counts))
+    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p)."""
     columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
-    columns |= {name: np.array([one.get(name, np.nan) for one in counts]) for name in measures}
     subject = np.array(group["subject"])
     relation = np.array([name or "" for name in group["relation"]])
-    for signal in (*SIGNALS, *measures, COMBINED):
+    for signal in (*SIGNALS, COMBINED):
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
         if known.any():
@@ -99,7 +90,7 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
 
 def _scaled(name: str, values: Values) -> Values:
     """A rising function of the signal: the scale on which the logistic regression is linear."""
-    if name in _LOG1P or name not in SIGNALS:  # a count
+    if name in _LOG1P:
         return np.asarray(np.log1p(np.maximum(values, 0)))
     if name in _LOG:
         return np.asarray(np.log(np.maximum(values, _LEAST_LOG)))
@@ -143,19 +134,9 @@ class Answers:
         }  # fmt: skip
 
     def _auroc(self, score: Values, seed: int) -> dict[str, float | None]:
-        low_and_high = percentiles(self._resampled(score, np.random.default_rng(seed)))
-        low, high = low_and_high or (None, None)
+        drawn = _drawn(len(self.subjects), seed)
+        low, high = percentiles(aurocs(score, self.correct, drawn, self.subject)) or (None, None)
         return {"auroc": auroc(score, self.correct), "auroc_ci_low": low, "auroc_ci_high": high}
-
-    def _resampled(self, score: Values, rng: np.random.Generator) -> Values:
-        """The AUROC in each draw of subjects; nan where a draw has one outcome."""
-        pairs = Pairs(score, self.correct)
-        size = max(1, _CHUNK // len(score))
-        found = []
-        for start in range(0, N_RESAMPLES, size):
-            drawn = draws(len(self.subjects), min(size, N_RESAMPLES - start), rng)
-            found.append(pairs.aurocs(drawn, self.subject))
-        return np.concatenate(found)
 
     def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
@@ -180,35 +161,31 @@ def folds(subjects: Values) -> Values:
     return found
 
 
-class Pairs:
-    """The pairs of a right and a wrong answer: how many wrong answers score below each right one, and at most as high."""
+@functools.lru_cache(maxsize=2)
+def _drawn(n: int, seed: int) -> Values:
+    """Subjects × draws: how often each counts. A group's signals that are known for equally many subjects share them."""
+    rng, size = np.random.default_rng(seed), max(1, _CHUNK // n)
+    parts = [draws(n, min(size, N_RESAMPLES - start), rng).T for start in range(0, N_RESAMPLES, size)]
+    return np.ascontiguousarray(np.hstack(parts))
 
-    def __init__(self, score: Values, correct: Values) -> None:
-        wrong = np.flatnonzero(correct == 0)
-        self.right = np.flatnonzero(correct)
-        self.wrong = wrong[np.argsort(score[wrong], kind="stable")]
-        self.below = np.searchsorted(score[self.wrong], score[self.right], side="left")
-        self.at_most = np.searchsorted(score[self.wrong], score[self.right], side="right")
 
-    def aurocs(self, drawn: Values, unit: Values) -> Values:
-        """One AUROC per row of `drawn` (draws × units: how often each unit counts); nan where one outcome has no weight.
+def aurocs(score: Values, correct: Values, drawn: Values, unit: Values) -> Values:
+    """One AUROC per column of `drawn` (units × draws: how often each unit counts); nan where one outcome has no weight.
 
-        `unit` (n): the unit of each answer. Whole numbers below 2 ** 24, as these counts are, are exact in float32.
-        """
-        right = drawn[:, unit[self.right]].astype(np.float32)
-        wrong = np.zeros((len(drawn), len(self.wrong) + 1), dtype=np.float32)
-        np.cumsum(drawn[:, unit[self.wrong]], axis=1, dtype=np.float32, out=wrong[:, 1:])
-        above = wrong[:, self.below]
-        above += wrong[:, self.at_most]
-        above *= right
-        n_pairs = right.sum(axis=1, dtype=float) * wrong[:, -1]
-        halves = above.sum(axis=1, dtype=float)
-        return np.divide(halves / 2, n_pairs, out=np.full(len(drawn), np.nan), where=n_pairs > 0)
+    `unit` (n): the unit of each answer.
+    """
+    from dagster_project.core.statistics.kernels import pair_sums
+
+    order = np.argsort(score)
+    is_last = np.append(score[order][1:] != score[order][:-1], True)
+    halves, n_right, n_wrong = pair_sums(drawn, unit[order], correct[order] == 1, is_last)
+    n_pairs = n_right * n_wrong
+    return np.divide(halves / 2, n_pairs, out=np.full(len(n_pairs), np.nan), where=n_pairs > 0)
 
 
 def auroc(score: Values, correct: Values) -> float:
     """The share of pairs of a right and a wrong answer in which the right one scores higher; ties count half."""
-    return float(Pairs(score, correct).aurocs(np.ones((1, 1)), np.zeros(len(score), dtype=int))[0])
+    return float(aurocs(score, correct, np.ones((1, 1), np.uint8), np.zeros(len(score), dtype=int))[0])
 
 
 def within_relations(score: Values, correct: Values, relation: Values) -> float | None:
@@ -241,6 +218,6 @@ SIGNAL_QUALITY = Statistic(
     "signal_quality",
     tables=("signal_quality",),
     models=("int_signal_values",),
-    queries=(_query((*_LISTS, "counts"), "intermediate.int_signal_values"),),
+    queries=(QUERY.replace("from ", "from intermediate."),),
     compute=measure_signals,
 )
