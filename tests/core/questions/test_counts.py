@@ -27,10 +27,6 @@ LOG = logging.getLogger("test")
 WORD = st.sampled_from(["ab", "b", "C.", "Émile", "d", "Mr.", "He"])
 WORDS = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
 PASSAGE = st.lists(WORD, max_size=9).map(" ".join)
-SENTENCES = {
-    "One. Two": ["One.", " Two"],
-    "Mr. B met A. B. in St. Louis! Yes": ["Mr. B met A. B. in St. Louis!", " Yes"],
-}
 
 
 def brute_force(asked: Asked, texts: list[list[str]], split: Any) -> list[list[int]]:

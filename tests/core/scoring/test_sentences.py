@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.scoring.sentences import SPLITTER, first_sentence, has_final_sentence
+from dagster_project.core.scoring.sentences import SPLITTER, first_sentence, has_final_sentence, sentences
 
 TEXTS = st.lists(
     st.sampled_from(
@@ -106,6 +106,15 @@ def test_a_prefix_that_is_its_own_first_sentence(text: str) -> None:
     assert first_sentence(first) == first
     rest = text[len(first) :]
     assert not rest or (rest[0].isspace() and first.rstrip("\"'”’»)]")[-1] in ".!?…")
+
+
+@given(TEXTS)
+def test_the_sentences_of_a_text_are_its_first_one_and_those_of_the_rest(text: str) -> None:
+    found, rest = [], text
+    while rest:
+        found.append(first_sentence(rest))
+        rest = rest[len(found[-1]) :]
+    assert [*sentences(text)] == found
 
 
 @given(NAMES, NAMES)
