@@ -90,7 +90,9 @@ def counted(folder: Path, *declared: dict[str, Any]) -> tuple[Lake, list[tuple[s
     (folder / "asked.csv").write_text(ASKED, encoding="utf-8")
     study, lake = made(
         folder,
-        datasets=[{"name": "d", "import": {"format": "table", "path": "asked.csv"}}],
+        datasets=[
+            {"name": name, "import": {"format": "table", "path": "asked.csv"}} for name in ("d", "same")
+        ],
         models=[{"name": "m", "path": "sandbox:s"}],
         counts=[*declared],
     )
@@ -103,7 +105,7 @@ def counted(folder: Path, *declared: dict[str, Any]) -> tuple[Lake, list[tuple[s
 def test_a_question_without_subject_has_no_count_and_one_that_no_text_names_has_zero(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Angel is by Akon. ANGEL!\nU2 is a band.\n", encoding="utf-8")
     _, found = counted(tmp_path, {"name": "t", "path": "text.txt"})
-    assert [n for question, _, n in found if question == "q1"] == [0] * 6
+    assert [n for question, _, n in found if question == "q1"] == [0] * 12
     assert {measure: n for question, measure, n in found if question == "q0"} == {
         "t_subject_sentences": 2, "t_pair_sentences": 1, "t_subject_passages": 1, "t_pair_passages": 1,
         "t_subject_articles": 1, "t_pair_articles": 1,
@@ -115,7 +117,7 @@ def test_a_question_without_subject_has_no_count_and_one_that_no_text_names_has_
     ("content", "columns", "wanted"),
     [
         (
-            {"angel": {"akon": 3, "Shaggy": 9}, "ANGEL": {"Akon!": 5, "akon": 4}, "x": {"u2": 1}},
+            {"angel": {"akon": 4, "Shaggy": 9}, "ANGEL": {"Akon!": 5, "akon": 3}, "x": {"u2": 1}},
             {},
             [("q0", 4)],
         ),
@@ -131,7 +133,9 @@ def test_published_objects_are_found_by_words_and_the_largest_counts(
 
 
 def test_published_tables_have_ids_or_subjects_and_bad_rows_are_put_aside(tmp_path: Path) -> None:
-    (tmp_path / "n.csv").write_text("id,n\nq2,7\nq0,-1\nq1,2.5\nq1,many\nq1,4\nother,1\n", encoding="utf-8")
+    (tmp_path / "n.csv").write_text(
+        "id,n\nq2,7\nq0,-1\nq1,2.5\nq1,many\nq1,4\nq1,3\nother,1\n", encoding="utf-8"
+    )
     (tmp_path / "pairs.csv").write_text("subject,answer,count\nOne,U2,6\nOne,Bono,8\n", encoding="utf-8")
     lake, found = counted(
         tmp_path,
@@ -163,7 +167,7 @@ def test_published_tables_have_ids_or_subjects_and_bad_rows_are_put_aside(tmp_pa
             {"dataset": None, "columns": {"count": "n"}},
             "counts[0].columns: goes with dataset: a text has no",
         ),
-        ("", {"dataset": "e"}, "counts[0].dataset: 'e' is not one of: d"),
+        ("", {"dataset": "e"}, "counts[0].dataset: 'e' is not one of: d, same"),
         ("", {"dataset": None}, "n.csv: names no subject of the study's questions"),
     ],
 )
