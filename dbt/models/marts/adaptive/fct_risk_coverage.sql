@@ -17,11 +17,11 @@ final as (
     select
         *,
         n_answered / n as coverage,
-        {{ rate('n_wrong', 'n_answered', 'risk') }},
         {%- for percent in [5, 10, 20] %}
         max(n_answered / n) filter (where 100 * n_wrong <= {{ percent }} * n_answered)
-            over curve as coverage_at_risk_{{ percent }}{{ ',' if not loop.last }}
+            over curve as coverage_at_risk_{{ percent }},
         {%- endfor %}
+        {{ rate('n_wrong', 'n_answered', 'risk') }}
     from curves
     window curve as (partition by dataset, prompt, model, method, fallback_method, signal)
 
