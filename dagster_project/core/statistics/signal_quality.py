@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,14 @@ _CHUNK = 400_000
 """Subjects times draws that are drawn at once."""
 _KEY = ("dataset", "prompt", "model", "method")
 _LISTS = ("subject", "relation", "is_correct", *SIGNALS)
-QUERY = (
-    f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)}"  # noqa: S608
-    " from int_signal_values group by all order by all"
-)
+
+
+def _query(lists: Iterable[str], model: str) -> str:
+    columns = ", ".join(f"list({one} order by question_id) as {one}" for one in lists)
+    return f"select {', '.join(_KEY)}, {columns} from {model} group by all order by all"  # noqa: S608
+
+
+QUERY = _query(_LISTS, "int_signal_values")
 
 Values = npt.NDArray[Any]
 
@@ -74,11 +78,17 @@ def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
 
 
 def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
-    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p)."""
+    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p).
+
+    Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
+    """
+    counts = [dict(pairs or ()) for pairs in group.get("counts", ())]
+    measures = sorted(set().union(*counts))
     columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
+    columns |= {name: np.array([one.get(name, np.nan) for one in counts]) for name in measures}
     subject = np.array(group["subject"])
     relation = np.array([name or "" for name in group["relation"]])
-    for signal in (*SIGNALS, COMBINED):
+    for signal in (*SIGNALS, *measures, COMBINED):
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
         if known.any():
@@ -90,7 +100,7 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
 
 def _scaled(name: str, values: Values) -> Values:
     """A rising function of the signal: the scale on which the logistic regression is linear."""
-    if name in _LOG1P:
+    if name in _LOG1P or name not in SIGNALS:  # a count
         return np.asarray(np.log1p(np.maximum(values, 0)))
     if name in _LOG:
         return np.asarray(np.log(np.maximum(values, _LEAST_LOG)))
@@ -218,6 +228,6 @@ SIGNAL_QUALITY = Statistic(
     "signal_quality",
     tables=("signal_quality",),
     models=("int_signal_values",),
-    queries=(QUERY.replace("from ", "from intermediate."),),
+    queries=(_query((*_LISTS, "counts"), "intermediate.int_signal_values"),),
     compute=measure_signals,
 )
