@@ -118,6 +118,7 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
         "prompt": PROMPT, "prediction": said, "is_correct": correct, "gold_rank": [2 - one for one in correct],
         "log_likelihood": rng.uniform(-9, 0, len(asked)), "prediction_tokens": 2,
         "mean_log_likelihood": rng.uniform(-4, 0, len(asked)), "margin": rng.uniform(0, 2, len(asked)),
+        "confidence": rng.uniform(0, 1, len(asked)),
         "free_generation": said, "is_mismatch": False, "n_candidates": 20,
         "prompt_hash": [prompt_hash(with_sentinel(row["paraphrase"])) for row in asked],
         **accounts(len(asked), rng),

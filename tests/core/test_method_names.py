@@ -7,7 +7,12 @@ import re
 from dagster_project.core.methods import METHODS, RETRIEVAL
 from dagster_project.core.storage.home import PROJECT_ROOT
 
-ENGLISH = {"random", "relevant"}  # words that a sentence may need: they count in quotes alone
+ENGLISH = {
+    "oracle",
+    "random",
+    "relevant",
+    "swapped",
+}  # words that a sentence may need: they count in quotes alone
 _QUOTES = "'\"`"
 FILES = [
     *(PROJECT_ROOT / "dbt").rglob("*.sql"),

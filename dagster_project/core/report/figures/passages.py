@@ -151,7 +151,7 @@ CONFLICTS = Figure(
     key="conflicts",
     section="retrieval",
     title="Does a passage win over memory?",
-    shows="How often a model follows a passage that tells a wrong object (method `swapped`), by the popularity of the "
+    shows="How often a model follows a passage whose right object is replaced by a wrong one, by the popularity of the "
     "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
     "intervals; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has them, all bins "
     "together, and bins of the confidence of memory.",

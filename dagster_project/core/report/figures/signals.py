@@ -176,7 +176,7 @@ ARENA = Figure(
     section="adaptive",
     title="Which policy, and how near to the best choice?",
     shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
-    "line from `never` to `always`; policies above it know something. The `oracle` retrieves where memory is wrong and "
+    "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
     "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, the "
     "part of the way from there to the oracle, and p after Holm's correction.",
@@ -186,7 +186,7 @@ ARENA = Figure(
     share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm
 from marts.fct_policies
 order by dataset, prompt, model, retrieval_method,
-    coalesce(list_position(['never', 'always', 'oracle'], policy), 4), policy""",
+    coalesce(list_position(['never', 'always'], policy), 3), accuracy desc, policy""",
     columns=(
         *PAIR,
         Column("policy", "policy"),
@@ -224,7 +224,7 @@ RISK_COVERAGE = Figure(
     section="adaptive",
     title="How many answers are wrong if the uncertain ones are not given?",
     shows="Risk, the share of wrong answers among those that are given, against coverage, the share of questions that "
-    "are answered: first those with the highest signal, at the right all of them. In `closed_book, else bm25`, memory "
+    "are answered: first those with the highest signal, at the right all of them. Where two methods stand, memory "
     "answers if its confidence is above the threshold, else the passage's answer is given if its own is, else none. "
     "Bands are Wilson 95 % intervals. The table has the greatest coverage with at most 5, 10 and 20 % wrong among these "
     "answers, and what a threshold promises for new questions of the same mixture.",
