@@ -79,6 +79,7 @@ def test_no_example_drops_a_key_of_its_table(published: duckdb.DuckDBPyConnectio
     summed = {
         "fct_generated_passages": {"question_id"},
         "fct_question_consistency": {"question_id"},
+        "fct_risk_coverage": {"coverage_step"},
         "fct_sampled_answers": {"sample"},
         "fct_sampling": {"popularity_decade"},
     }
