@@ -39,7 +39,7 @@
         {%- for result in results if result.node is defined and result.node.resource_type != 'operation' %}
         (
             '{{ result.node.unique_id }}', '{{ result.node.resource_type }}', '{{ result.node.name }}',
-            '{{ result.status }}', '{{ (result.message or "") | string | replace("'", "''") }}', '{{ invocation_id }}',
+            '{{ result.status }}', '{{ message_of(result) | replace("'", "''") }}', '{{ invocation_id }}',
             '{{ run_started_at }}'::timestamptz, {{ made_from(result.node) }}
         ),
         {%- endfor %}
@@ -73,4 +73,16 @@
         '{{ id }}'{{ ', ' if not loop.last }}
         {%- endfor -%}
     ]
+{%- endmacro %}
+
+{#- dbt's message about a node. Of a table that is not valid it names the broken rules instead, also in dbt's log. -#}
+{% macro message_of(result) -%}
+    {%- set told = [] -%}
+    {%- if result.status in ('fail', 'warn') and (result.node.test_metadata or {}).name == 'table_is_valid' -%}
+        {%- for rule, n_rows, example in run_query(result.node.compiled_code).rows -%}
+            {%- do told.append(rule ~ ' does not hold in ' ~ n_rows ~ ' rows' ~ (', such as ' ~ example if example else '')) -%}
+        {%- endfor -%}
+        {%- do log(result.node.name ~ ': ' ~ told | join('; '), info=true) -%}
+    {%- endif -%}
+    {{ return((told | join('; ') or result.message or '') | string) }}
 {%- endmacro %}

@@ -30,13 +30,17 @@
 {#- One row of literals per mart, each followed by a comma. No rows while dbt parses, because there is no graph yet. -#}
 {% macro catalogue_rows() -%}
     {%- if execute and graph is defined -%}
+    {%- set keys = {} -%}
+    {%- for test in graph.nodes.values() if test.test_metadata and test.test_metadata.kwargs.key -%}
+        {%- do keys.update({test.attached_node: test.test_metadata.kwargs.key}) -%}
+    {%- endfor -%}
     {%- for mart in marts() %}
     {%- set meta = mart.config.get('meta', {}).get('longtail', {}) %}
     (
         '{{ mart.name }}',
         '{{ mart.fqn[-2] }}',
         '{{ "view" if mart.config.materialized == "view" else "table" }}',
-        {{ text_literal(meta.get('grain')) }},
+        {{ text_literal(keys.get(mart.unique_id, []) | join(', ')) }},
         {{ text_literal(meta.get('source')) }},
         {{ text_literal(mart.description) }},
         {{ text_literal(meta.get('example')) }},

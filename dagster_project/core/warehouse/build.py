@@ -169,6 +169,17 @@ def clear_build(study: Study, log: logging.Logger) -> None:
             path.unlink(missing_ok=True)
 
 
+def failed_tests(build: Path) -> dict[str, str]:
+    """What is wrong, by the unique_id of each data test whose last result in `build` was bad. Errors: `duckdb.Error`."""
+    with duckdb.connect(str(build), read_only=True) as connection:
+        return dict(
+            connection.execute(
+                "select unique_id, message from audit.results "
+                "where resource_type = 'test' and status in ('fail', 'warn', 'error')"
+            ).fetchall()
+        )
+
+
 def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
     """What schema `audit` says about a build that is attached as `build`.
 

@@ -32,8 +32,6 @@ _LOCATION = (
 )
 _HEAD = """\
 # Written by `python -m dagster_project.core.warehouse.sources` from dagster_project/core/tables.
-version: 2
-
 sources:
   - name: lake
     description: "Parquet files, one per partition. Only the asset of the same name writes a table."

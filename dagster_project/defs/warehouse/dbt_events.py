@@ -7,6 +7,7 @@ could not open it read-only; and it knows no columns of a source that is a glob 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -24,13 +25,15 @@ from dagster_dbt.dbt_manifest import validate_manifest
 from dagster_project.core.progress import EVERY_S
 from dagster_project.core.storage.disk import full_disk, is_disk_full
 from dagster_project.core.study.study import Study
+from dagster_project.core.warehouse.build import failed_tests
 from dagster_project.core.warehouse.described import ModelDescription, describe_models
 
 
 def with_columns(
     invocation: DbtCliInvocation, study: Study, log: logging.Logger
 ) -> Iterator[DbtDagsterEventType]:
-    """The events of a dbt invocation, in order; a model's event has its column schema, lineage and row count.
+    """The events of a dbt invocation, in order; a model's event has its column schema, lineage and row count, and a
+    failed check says which rules do not hold.
 
     While dbt writes, DuckDB lets nobody read the warehouse. So the events come when dbt has ended; until then `log`
     reports the progress. If dbt fails, the events of what it built come first, then its error. A full disk gives one
@@ -44,10 +47,13 @@ def with_columns(
     except Exception as error:
         failure = error
     described = _described(events, invocation, study, log)
+    broken = _broken(events, study)
     for event in events:
         model = _model(event)
         if model in described:
             event = _with_metadata(event, _metadata(described[model], invocation))
+        elif isinstance(event, dg.AssetCheckResult):
+            event = event._replace(description=broken.get(event.metadata["unique_id"].value))
         yield event
     if failure is not None:
         if is_disk_full(failure):
@@ -113,6 +119,15 @@ def _described(
     except duckdb.Error as error:
         log.warning("no columns and row counts are shown, the warehouse cannot be read: %s", error)
         return {}
+
+
+def _broken(events: list[DbtDagsterEventType], study: Study) -> dict[str, str]:
+    """What is wrong, by the unique_id of each failed test."""
+    if all(event.passed for event in events if isinstance(event, dg.AssetCheckResult)):
+        return {}
+    with contextlib.suppress(duckdb.Error):  # the check then says only that it failed
+        return failed_tests(study.home.build_warehouse)
+    return {}
 
 
 def _model(event: DbtDagsterEventType) -> str:

@@ -45,7 +45,11 @@ def test_a_failing_test_stops_the_build_and_is_named_in_the_verdict_and_the_repo
     done = dbt_command(study, ["build", "--select", chosen])
     assert done.returncode == 1
     verdict = verdict_of(study)
-    assert any("unique_key" in failure and "questions" in failure for failure in verdict.failures)
+    (failed,) = (failure for failure in verdict.failures if "stg_questions__questions" in failure)
+    example = f"{{'dataset': {questions[0]['dataset']}, 'question_id': {questions[0]['question_id']}}}"
+    rule = f"unique (dataset, question_id) does not hold in 2 rows, such as {example}"
+    assert failed == f"test table_is_valid_stg_questions__questions: {rule}"
+    assert rule in done.stdout
     assert sorted((PROJECT_ROOT / "dbt").rglob("*")) == before
 
 

@@ -284,9 +284,9 @@ def test_a_failed_test_of_the_build_is_named_and_nothing_is_published(study: Stu
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
         connection.execute(
             "update audit.results set status = 'fail', message = 'Got 3 results' "
-            "where name like 'unique_key_fct_answers%'"
+            "where name = 'table_is_valid_fct_answers'"
         )
-    with pytest.raises(PublishError, match=r"test unique_key_fct_answers.*Got 3 results"):
+    with pytest.raises(PublishError, match=r"test table_is_valid_fct_answers.*Got 3 results"):
         publish_warehouse(study, LOG)
     assert rows_of(first.path) == first.n_rows
 

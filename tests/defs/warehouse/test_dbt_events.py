@@ -39,12 +39,13 @@ def _collect(events: Iterable[object], into: list[object]) -> None:
 
 @dataclass(frozen=True)
 class _Failing:
-    """An invocation whose dbt process has ended with an error."""
+    """An invocation whose dbt process has ended with an error, after these events."""
 
     said: str
+    events: tuple[object, ...] = ()
 
     def stream(self) -> Iterator[object]:
-        yield from ()
+        yield from self.events
         raise DagsterDbtCliRuntimeError(self.said)
 
 
@@ -60,8 +61,8 @@ def test_dbt_on_a_full_disk_fails_with_one_line(monkeypatch: pytest.MonkeyPatch,
     assert said is not None
     assert said.startswith(f"dbt build: {study.home.build}: the disk is full")
     assert "\n" not in said
-    with pytest.raises(DagsterDbtCliRuntimeError, match="unique_key"):
-        list(with_columns(_Failing("unique_key failed"), study, LOG))  # type: ignore[arg-type]
+    with pytest.raises(DagsterDbtCliRuntimeError, match="table_is_valid"):
+        list(with_columns(_Failing("table_is_valid failed"), study, LOG))  # type: ignore[arg-type]
 
 
 def test_a_failing_build_reports_its_models_and_then_fails(
@@ -76,8 +77,20 @@ def test_a_failing_build_reports_its_models_and_then_fails(
     invocation = _invocation(study, monkeypatch, "build", "--select", chosen)
 
     seen: list[object] = []
-    with pytest.raises(DagsterDbtCliRuntimeError, match="unique_key"):
+    with pytest.raises(DagsterDbtCliRuntimeError, match="table_is_valid"):
         _collect(with_columns(invocation, study, LOG), seen)
+
+    (failed,) = (event for event in seen if isinstance(event, dg.AssetCheckEvaluation) and not event.passed)
+    # in an asset, the same is an AssetCheckResult
+    check = dg.AssetCheckResult(
+        passed=False, asset_key=failed.asset_key, check_name=failed.check_name, metadata=failed.metadata
+    )
+    told: list[object] = []
+    with pytest.raises(DagsterDbtCliRuntimeError):
+        _collect(with_columns(_Failing("failed", (check,)), study, LOG), told)  # type: ignore[arg-type]
+    assert isinstance(told[0], dg.AssetCheckResult)
+    assert told[0].check_name == "table_is_valid_stg_questions__questions"
+    assert "unique (dataset, question_id) does not hold in 2 rows, such as" in (told[0].description or "")
 
     built = {event.asset_key.path[-1]: event for event in seen if isinstance(event, dg.AssetMaterialization)}
     metadata = built["dim_prompts"].metadata
