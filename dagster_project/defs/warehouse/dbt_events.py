@@ -53,7 +53,7 @@ def with_columns(
         if model in described:
             event = _with_metadata(event, _metadata(described[model], invocation))
         elif isinstance(event, dg.AssetCheckResult):
-            event = event._replace(description=broken.get(event.metadata["unique_id"].value))
+            event = event._replace(description=broken.get(str(event.metadata["unique_id"].value)))
         yield event
     if failure is not None:
         if is_disk_full(failure):
