@@ -79,6 +79,21 @@ def test_signals_without_a_value_are_no_rows_and_unknown_values_no_answers(
     assert all(row["undefined"] is None and KEY.items() <= row.items() for row in quality.values())
 
 
+def test_counts_of_texts_are_signals_by_their_own_names(rows: dict[str, Any]) -> None:
+    """Each answer has (measure, number) pairs; an answer without a measure is not known by it."""
+    counts = [[("leads_pair_sentence", i % 7)] if i % 3 else None for i in range(150)]
+    column = pa.array([counts], pa.list_(pa.map_(pa.string(), pa.int64())))
+    table = pa.Table.from_pylist([rows]).append_column("counts", column)
+    found = {row["measured_signal"]: row for row in measure_signals([table], 11, LOG)["signal_quality"]}
+    known = [i for i in range(150) if i % 3]
+    right = np.array(rows["is_correct"])[known]
+    assert found["leads_pair_sentence"]["n_known"] == len(known)
+    assert found["leads_pair_sentence"]["auroc"] == pytest.approx(
+        roc_auc_score(right, [i % 7 for i in known])
+    )
+    assert set(found) == {"popularity", "confidence", "mean_entropy", COMBINED, "leads_pair_sentence"}
+
+
 def test_areas_are_those_of_scikit_learn(rows: dict[str, Any], quality: dict[str, dict[str, Any]]) -> None:
     correct, confidence = of(rows, "is_correct", "confidence")
     assert quality["confidence"]["auroc"] == pytest.approx(roc_auc_score(correct, confidence))
