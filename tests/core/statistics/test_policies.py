@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dagster_project.core.statistics.method_comparisons import mcnemar_exact
-from dagster_project.core.statistics.policies import compare_policies
+from dagster_project.core.statistics.policies import _p_values, compare_policies
 from dagster_project.core.tables import TABLES
 from tests.core.statistics.test_adaptive_signals import questions
 
@@ -116,6 +116,15 @@ def test_fixed_methods_the_oracle_and_decisions_of_others_are_counted_by_hand() 
     assert found["half"]["gap_share"] == pytest.approx((chosen - better) / (best - better))
     assert found["oracle"]["gap_share"] == 1
     assert found["oracle"]["policy_p_value"] is None
+
+
+def test_rounding_errors_change_no_p_value() -> None:
+    rng = np.random.default_rng(0)
+    differences = rng.integers(-1, 2, (60, 3)) * np.array([1.0, 0.5, 0])
+    noisy = differences + rng.uniform(-1e-15, 1e-15, differences.shape)
+    found = _p_values(differences, np.random.default_rng(1))
+    assert found == _p_values(noisy, np.random.default_rng(1))
+    assert found[2] is None
 
 
 def test_p_is_mcnemars_where_every_question_has_its_own_subject() -> None:
