@@ -215,7 +215,7 @@ def _p_values(differences: Values, rng: np.random.Generator) -> list[float | Non
     for _ in range(N_SIGNS // _AT_ONCE):
         signs = 2.0 * rng.integers(0, 2, (_AT_ONCE, len(told)), dtype=np.int8) - 1
         n_above += (np.abs(signs @ told) >= least).sum(axis=0)
-    known = (np.abs(differences) > _ROUNDING).any(axis=0)
+    known = np.asarray((np.abs(differences) > _ROUNDING).any(axis=0))
     return [
         float((1 + n) / (1 + N_SIGNS)) if is_known else None
         for n, is_known in zip(n_above, known, strict=True)
