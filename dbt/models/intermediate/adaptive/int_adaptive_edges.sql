@@ -1,9 +1,5 @@
 -- Candidates of search binned10: the lowest popularity (never), the edges of ten bins, and infinity (always).
-with adaptive_rows as (
-
-    select * from {{ ref('int_adaptive_rows') }}
-
-),
+with adaptive_rows as (select * from {{ ref('int_adaptive_rows') }}),
 
 by_relation as (
 

@@ -7,11 +7,7 @@ with thresholds as (
 
 ),
 
-adaptive_rows as (
-
-    select * from {{ ref('int_adaptive_rows') }}
-
-),
+adaptive_rows as (select * from {{ ref('int_adaptive_rows') }}),
 
 fixed as (
 

@@ -1,14 +1,5 @@
-with answer_pairs as (
-
-    select * from {{ ref('int_answer_pairs') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 final as (
 

@@ -1,20 +1,6 @@
-with test_sums as (
-
-    select * from {{ ref('int_adaptive_test_sums') }}
-
-),
-
-thresholds as (
-
-    select * from {{ ref('int_adaptive_thresholds') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+with test_sums as (select * from {{ ref('int_adaptive_test_sums') }}),
+thresholds as (select * from {{ ref('int_adaptive_thresholds') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 tested as (
 

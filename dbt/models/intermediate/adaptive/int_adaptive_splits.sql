@@ -1,14 +1,5 @@
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
+datasets as (select * from {{ ref('stg_study__datasets') }}),
 
 numbered as (
 

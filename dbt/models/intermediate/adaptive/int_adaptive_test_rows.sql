@@ -2,11 +2,7 @@
 
 -- A relation without training questions uses the threshold for all, and so does a question without a relation. Without
 -- any training question nothing is retrieved.
-with adaptive_rows as (
-
-    select * from {{ ref('int_adaptive_rows') }}
-
-),
+with adaptive_rows as (select * from {{ ref('int_adaptive_rows') }}),
 
 splits as (
 

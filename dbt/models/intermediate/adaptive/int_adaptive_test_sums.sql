@@ -3,11 +3,7 @@
     ('exact', 'per_relation'), ('exact', 'all'), ('binned10', 'per_relation'), ('binned10', 'all')
 ] -%}
 -- Every test row is read once, with the thresholds of all searches and scopes side by side.
-with test_rows as (
-
-    select * from {{ ref('int_adaptive_test_rows') }}
-
-),
+with test_rows as (select * from {{ ref('int_adaptive_test_rows') }}),
 
 -- An unknown cost is NaN, and so is every sum that includes it.
 known as (

@@ -5,11 +5,7 @@ with adaptive_rows as (
 
 ),
 
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 consistency as (
 

@@ -1,20 +1,6 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
-
-consistency as (
-
-    select * from {{ ref('int_question_consistency') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+methods as (select * from {{ ref('stg_study__methods') }}),
+consistency as (select * from {{ ref('int_question_consistency') }}),
 
 -- Paraphrases and samples are those of the answer's own prompt, or of another prompt that asks both.
 prompts as (

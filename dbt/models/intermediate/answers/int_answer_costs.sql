@@ -13,11 +13,7 @@ generated_passages as (
 
 ),
 
-methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
+methods as (select * from {{ ref('stg_study__methods') }}),
 
 joined as (
 

@@ -1,14 +1,5 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+methods as (select * from {{ ref('stg_study__methods') }}),
 
 costed as (
 

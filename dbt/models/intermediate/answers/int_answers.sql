@@ -17,23 +17,9 @@ found as (
 
 ),
 
-generated_passages as (
-
-    select * from {{ ref('int_generated_passages') }}
-
-),
-
-imported_answers as (
-
-    select * from {{ ref('stg_imports__answers') }}
-
-),
-
-latencies as (
-
-    select * from {{ ref('int_latencies') }}
-
-),
+generated_passages as (select * from {{ ref('int_generated_passages') }}),
+imported_answers as (select * from {{ ref('stg_imports__answers') }}),
+latencies as (select * from {{ ref('int_latencies') }}),
 
 -- A model may read several passages. Without an answer in those that are known, an unknown one makes has_answer null.
 final as (

@@ -1,10 +1,6 @@
 {{ config(materialized='view') }}
 
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
 
 final as (
 

@@ -8,11 +8,7 @@ with models as (
 
 ),
 
-questions as (
-
-    select * from {{ ref('stg_questions__questions') }}
-
-),
+questions as (select * from {{ ref('stg_questions__questions') }}),
 
 final as (
 

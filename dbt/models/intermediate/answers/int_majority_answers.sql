@@ -1,8 +1,4 @@
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
 
 -- Aliases would tie with their labels, so they are used only if a dataset has no labels.
 objects as (

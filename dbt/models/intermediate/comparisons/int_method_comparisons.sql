@@ -1,9 +1,5 @@
 -- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
 
 groups as (
 

@@ -6,17 +6,8 @@ with answers as (
 
 ),
 
-paraphrases as (
-
-    select * from {{ ref('stg_questions__paraphrases') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+paraphrases as (select * from {{ ref('stg_questions__paraphrases') }}),
+questions as (select * from {{ ref('int_questions') }}),
 
 latencies as (
 

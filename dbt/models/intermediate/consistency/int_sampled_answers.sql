@@ -4,11 +4,7 @@ with answers as (
 
 ),
 
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+questions as (select * from {{ ref('int_questions') }}),
 
 latencies as (
 

@@ -1,10 +1,6 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
 {%- set known = key ~ ', coalesce(subject_popularity > 0, false)' -%}
-with answers as (
-
-    select * from {{ ref('int_answers_by_relation') }}
-
-),
+with answers as (select * from {{ ref('int_answers_by_relation') }}),
 
 -- Only answers with popularity above 0 have ranks. The ranks of right and wrong are two values, so correctness itself
 -- gives the same correlation as its ranks.

@@ -1,26 +1,7 @@
-with averages as (
-
-    select * from {{ ref('int_adaptive_average_costs') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
-
-latencies as (
-
-    select * from {{ ref('int_latencies') }}
-
-),
-
-differences as (
-
-    select * from {{ ref('int_latency_differences') }}
-
-),
+with averages as (select * from {{ ref('int_adaptive_average_costs') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
+latencies as (select * from {{ ref('int_latencies') }}),
+differences as (select * from {{ ref('int_latency_differences') }}),
 
 final as (
 

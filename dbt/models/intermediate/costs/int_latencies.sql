@@ -1,8 +1,4 @@
-with latencies as (
-
-    select * from {{ ref('stg_generation__single_latencies') }}
-
-),
+with latencies as (select * from {{ ref('stg_generation__single_latencies') }}),
 
 final as (
 

@@ -1,15 +1,6 @@
 -- The waiting time that a passage adds for one user: the difference of the times of both methods on the same question.
-with latencies as (
-
-    select * from {{ ref('stg_generation__single_latencies') }}
-
-),
-
-methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
+with latencies as (select * from {{ ref('stg_generation__single_latencies') }}),
+methods as (select * from {{ ref('stg_study__methods') }}),
 
 timed as (
 

@@ -5,11 +5,7 @@
     'n_pairs_tense', 'n_pairs_same_tense', 'n_equal_tense', 'n_equal_same_tense',
 ] -%}
 {%- for kind in changes_of_patterns() %}{% do counts.extend(['n_pairs_' ~ kind, 'n_equal_' ~ kind]) %}{% endfor -%}
-with answers as (
-
-    select * from {{ ref('int_candidate_answers') }}
-
-),
+with answers as (select * from {{ ref('int_candidate_answers') }}),
 
 pairs as (
 

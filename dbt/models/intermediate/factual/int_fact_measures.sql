@@ -1,9 +1,5 @@
 -- Every measure is a sum over facts divided by another one: pooled within relations, and resampled by fact (SPEC §8).
-with facts as (
-
-    select * from {{ ref('int_fact_agreement') }}
-
-),
+with facts as (select * from {{ ref('int_fact_agreement') }}),
 
 listed as (
 

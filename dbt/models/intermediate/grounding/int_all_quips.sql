@@ -1,14 +1,5 @@
-with grounded as (
-
-    select * from {{ ref('int_grounded_generations') }}
-
-),
-
-quip_scores as (
-
-    select * from {{ ref('int_quip_scores') }}
-
-),
+with grounded as (select * from {{ ref('int_grounded_generations') }}),
+quip_scores as (select * from {{ ref('int_quip_scores') }}),
 
 final as (
 

@@ -6,11 +6,7 @@ with question_bins as (
 
 ),
 
-popularity_window as (
-
-    select * from {{ ref('int_popularity_window') }}
-
-),
+popularity_window as (select * from {{ ref('int_popularity_window') }}),
 
 cooccurrences as (
 

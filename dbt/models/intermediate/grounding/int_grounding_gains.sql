@@ -1,9 +1,5 @@
 {%- set key = 'dataset, model, method, grounding_prompt, compared_with' -%}
-with pairs as (
-
-    select * from {{ ref('int_grounding_pairs') }}
-
-),
+with pairs as (select * from {{ ref('int_grounding_pairs') }}),
 
 -- Ratios are those of macro means (SPEC §9), undefined where the other texts quote nothing.
 final as (

@@ -5,23 +5,9 @@ with scores as (
 
 ),
 
-answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-generated_passages as (
-
-    select * from {{ ref('int_generated_passages') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+answers as (select * from {{ ref('int_answers') }}),
+generated_passages as (select * from {{ ref('int_generated_passages') }}),
+questions as (select * from {{ ref('int_questions') }}),
 
 generations as (
 

@@ -1,14 +1,5 @@
-with questions as (
-
-    select * from {{ ref('int_questions_by_relation') }}
-
-),
-
-reference_questions as (
-
-    select * from {{ ref('int_reference_popularity') }}
-
-),
+with questions as (select * from {{ ref('int_questions_by_relation') }}),
+reference_questions as (select * from {{ ref('int_reference_popularity') }}),
 
 final as (
 

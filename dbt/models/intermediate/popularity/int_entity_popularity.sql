@@ -1,26 +1,7 @@
-with entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
-
-page_views as (
-
-    select * from {{ ref('stg_wikimedia__page_views') }}
-
-),
-
-imported as (
-
-    select * from {{ ref('stg_imports__popularity') }}
-
-),
-
-popularity_window as (
-
-    select * from {{ ref('int_popularity_window') }}
-
-),
+with entities as (select * from {{ ref('stg_wikimedia__entities') }}),
+page_views as (select * from {{ ref('stg_wikimedia__page_views') }}),
+imported as (select * from {{ ref('stg_imports__popularity') }}),
+popularity_window as (select * from {{ ref('int_popularity_window') }}),
 
 -- Months without a row or with null views are missing: the mean leaves them out.
 mean_views as (

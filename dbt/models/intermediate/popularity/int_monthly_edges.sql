@@ -1,9 +1,5 @@
 -- Edges as in int_question_bins, relation all: from all questions that have this popularity.
-with monthly as (
-
-    select * from {{ ref('int_monthly_popularity') }}
-
-),
+with monthly as (select * from {{ ref('int_monthly_popularity') }}),
 
 ranges as (
 

@@ -1,16 +1,7 @@
 {%- set newest_months = 24 -%}
 -- Undated measures do not drift, so they have no rows.
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-page_views as (
-
-    select * from {{ ref('stg_wikimedia__page_views') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
+page_views as (select * from {{ ref('stg_wikimedia__page_views') }}),
 
 months as (
 

@@ -1,15 +1,6 @@
 {%- set key = 'dataset, month' -%}
-with monthly as (
-
-    select * from {{ ref('int_monthly_popularity') }}
-
-),
-
-edges as (
-
-    select * from {{ ref('int_monthly_edges') }}
-
-),
+with monthly as (select * from {{ ref('int_monthly_popularity') }}),
+edges as (select * from {{ ref('int_monthly_edges') }}),
 
 paired as (
 

@@ -1,14 +1,5 @@
-with declared as (
-
-    select * from {{ ref('stg_study__popularity_windows') }}
-
-),
-
-page_views as (
-
-    select * from {{ ref('stg_wikimedia__page_views') }}
-
-),
+with declared as (select * from {{ ref('stg_study__popularity_windows') }}),
+page_views as (select * from {{ ref('stg_wikimedia__page_views') }}),
 
 latest as (
 

@@ -1,8 +1,4 @@
-with questions as (
-
-    select * from {{ ref('int_questions_by_relation') }}
-
-),
+with questions as (select * from {{ ref('int_questions_by_relation') }}),
 
 ranges as (
 

@@ -5,11 +5,7 @@ with questions as (
 
 ),
 
-levels as (
-
-    select * from {{ ref('int_popularity_levels') }}
-
-),
+levels as (select * from {{ ref('int_popularity_levels') }}),
 
 spreads as (
 

@@ -1,20 +1,6 @@
-with questions as (
-
-    select * from {{ ref('stg_questions__questions') }}
-
-),
-
-popularity as (
-
-    select * from {{ ref('int_entity_popularity') }}
-
-),
-
-popularity_window as (
-
-    select * from {{ ref('int_popularity_window') }}
-
-),
+with questions as (select * from {{ ref('stg_questions__questions') }}),
+popularity as (select * from {{ ref('int_entity_popularity') }}),
+popularity_window as (select * from {{ ref('int_popularity_window') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
 
 final as (
 

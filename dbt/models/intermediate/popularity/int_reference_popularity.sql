@@ -1,33 +1,9 @@
 -- If a question names several entities, the least popular one counts (PopQA, appendix A).
-with questions as (
-
-    select * from {{ ref('stg_reference__questions') }}
-
-),
-
-mentions as (
-
-    select * from {{ ref('stg_reference__mentions') }}
-
-),
-
-entity_popularity as (
-
-    select * from {{ ref('int_entity_popularity') }}
-
-),
-
-page_views as (
-
-    select * from {{ ref('stg_reference__page_views') }}
-
-),
-
-popularity_window as (
-
-    select * from {{ ref('int_popularity_window') }}
-
-),
+with questions as (select * from {{ ref('stg_reference__questions') }}),
+mentions as (select * from {{ ref('stg_reference__mentions') }}),
+entity_popularity as (select * from {{ ref('int_entity_popularity') }}),
+page_views as (select * from {{ ref('stg_reference__page_views') }}),
+popularity_window as (select * from {{ ref('int_popularity_window') }}),
 
 mean_views as (
 

@@ -1,14 +1,5 @@
-with question_consistency as (
-
-    select * from {{ ref('int_question_consistency') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+with question_consistency as (select * from {{ ref('int_question_consistency') }}),
+questions as (select * from {{ ref('int_questions') }}),
 
 joined as (
 

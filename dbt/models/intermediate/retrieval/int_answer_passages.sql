@@ -1,14 +1,5 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-question_passages as (
-
-    select * from {{ ref('int_question_passages') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+question_passages as (select * from {{ ref('int_question_passages') }}),
 
 read_passages as (
 

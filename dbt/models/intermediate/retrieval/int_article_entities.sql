@@ -1,14 +1,5 @@
-with redirects as (
-
-    select * from {{ ref('int_redirects') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
+with redirects as (select * from {{ ref('int_redirects') }}),
+entities as (select * from {{ ref('stg_wikimedia__entities') }}),
 
 -- A title that leads to a section stands for something else than the article does.
 article_titles as (

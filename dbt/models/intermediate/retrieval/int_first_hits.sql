@@ -1,15 +1,6 @@
 -- A question without a passage has no rank.
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-retrieved_passages as (
-
-    select * from {{ ref('stg_retrieval__retrieved_passages') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
+retrieved_passages as (select * from {{ ref('stg_retrieval__retrieved_passages') }}),
 
 retrievers as (
 

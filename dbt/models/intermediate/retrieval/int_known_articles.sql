@@ -9,17 +9,8 @@ with redirects as (
 
 ),
 
-passages as (
-
-    select * from {{ ref('stg_retrieval__cited_passages') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
+passages as (select * from {{ ref('stg_retrieval__cited_passages') }}),
+entities as (select * from {{ ref('stg_wikimedia__entities') }}),
 
 collections as (
 

@@ -1,14 +1,5 @@
-with passages as (
-
-    select * from {{ ref('stg_retrieval__cited_passages') }}
-
-),
-
-article_entities as (
-
-    select * from {{ ref('int_article_entities') }}
-
-),
+with passages as (select * from {{ ref('stg_retrieval__cited_passages') }}),
+article_entities as (select * from {{ ref('int_article_entities') }}),
 
 -- The lake links a passage by its title. Wikidata may still have the title that the article had before it was moved.
 final as (

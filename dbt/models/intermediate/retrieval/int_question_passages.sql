@@ -1,20 +1,6 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-passages as (
-
-    select * from {{ ref('int_passage_entities') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+passages as (select * from {{ ref('int_passage_entities') }}),
+entities as (select * from {{ ref('stg_wikimedia__entities') }}),
 
 read_passages as (
 

@@ -11,11 +11,7 @@ with redirects as (
 
 ),
 
-articles as (
-
-    select * from {{ ref('int_known_articles') }}
-
-),
+articles as (select * from {{ ref('int_known_articles') }}),
 
 -- A redirect that leads back to itself never leads to an article.
 leads_0 as (

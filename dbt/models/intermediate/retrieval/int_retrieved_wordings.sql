@@ -1,21 +1,7 @@
 -- Retrievers that found passages for the questions alone have no row.
-with retrieved as (
-
-    select * from {{ ref('stg_retrieval__retrieved_wordings') }}
-
-),
-
-passages as (
-
-    select * from {{ ref('stg_retrieval__cited_passages') }}
-
-),
-
-wordings as (
-
-    select * from {{ ref('stg_questions__paraphrases') }}
-
-),
+with retrieved as (select * from {{ ref('stg_retrieval__retrieved_wordings') }}),
+passages as (select * from {{ ref('stg_retrieval__cited_passages') }}),
+wordings as (select * from {{ ref('stg_questions__paraphrases') }}),
 
 retrievers as (
 

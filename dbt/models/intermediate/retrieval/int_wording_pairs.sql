@@ -1,8 +1,4 @@
-with wordings as (
-
-    select * from {{ ref('int_retrieved_wordings') }}
-
-),
+with wordings as (select * from {{ ref('int_retrieved_wordings') }}),
 
 final as (
 

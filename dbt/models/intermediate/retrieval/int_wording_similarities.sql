@@ -13,11 +13,7 @@ with similarities as (
 
 ),
 
-agreements as (
-
-    select * from {{ ref('int_answer_agreements') }}
-
-),
+agreements as (select * from {{ ref('int_answer_agreements') }}),
 
 asked as (
 

@@ -1,8 +1,4 @@
-with candidate_triples as (
-
-    select * from {{ ref('stg_questions__candidate_triples') }}
-
-),
+with candidate_triples as (select * from {{ ref('stg_questions__candidate_triples') }}),
 
 decades as (
 

@@ -1,15 +1,6 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-guessing_baselines as (
-
-    select * from {{ ref('fct_guessing_baselines') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+guessing_baselines as (select * from {{ ref('fct_guessing_baselines') }}),
 
 counted as (
 

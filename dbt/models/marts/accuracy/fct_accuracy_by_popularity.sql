@@ -1,14 +1,5 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-question_bins as (
-
-    select * from {{ ref('int_question_bins') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+question_bins as (select * from {{ ref('int_question_bins') }}),
 
 -- A question has two bins: one in its relation and one in all.
 counted as (

@@ -1,27 +1,8 @@
 {%- set key = 'dataset, prompt, model, method' -%}
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-positions as (
-
-    select * from {{ ref('int_question_positions') }}
-
-),
-
-levels as (
-
-    select * from {{ ref('int_popularity_levels') }}
-
-),
-
-models as (
-
-    select * from {{ ref('stg_study__models') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+positions as (select * from {{ ref('int_question_positions') }}),
+levels as (select * from {{ ref('int_popularity_levels') }}),
+models as (select * from {{ ref('stg_study__models') }}),
 
 counted as (
 

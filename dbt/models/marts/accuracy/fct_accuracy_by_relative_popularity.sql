@@ -1,15 +1,6 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-positions as (
-
-    select * from {{ ref('int_question_positions') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+positions as (select * from {{ ref('int_question_positions') }}),
 
 -- First by relation: the row for all relations is then the sum of a few rows.
 counted as (

@@ -1,21 +1,7 @@
 {%- set key = 'dataset, prompt, model, method' -%}
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-positions as (
-
-    select * from {{ ref('int_question_positions') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+questions as (select * from {{ ref('int_questions') }}),
+positions as (select * from {{ ref('int_question_positions') }}),
 
 datasets as (
 

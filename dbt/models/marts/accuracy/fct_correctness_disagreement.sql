@@ -1,8 +1,4 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
 
 counted as (
 

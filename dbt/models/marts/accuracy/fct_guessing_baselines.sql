@@ -1,14 +1,5 @@
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-majority_answers as (
-
-    select * from {{ ref('int_majority_answers') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
+majority_answers as (select * from {{ ref('int_majority_answers') }}),
 
 golds as (
 

@@ -1,14 +1,5 @@
-with answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-imported_answers as (
-
-    select * from {{ ref('stg_imports__answers') }}
-
-),
+with answers as (select * from {{ ref('int_answers') }}),
+imported_answers as (select * from {{ ref('stg_imports__answers') }}),
 
 -- Only answers that the file itself judges can have different verdicts.
 compared as (

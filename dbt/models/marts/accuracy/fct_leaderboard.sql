@@ -6,11 +6,7 @@ with adaptive_accuracy as (
 
 ),
 
-methods as (
-
-    select * from {{ ref('dim_methods') }}
-
-),
+methods as (select * from {{ ref('dim_methods') }}),
 
 entries as (
 

@@ -1,16 +1,7 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
 {%- set measures = ['point_biserial', 'spearman', 'point_biserial_within', 'spearman_within'] -%}
-with unbinned as (
-
-    select * from {{ ref('int_popularity_correlation') }}
-
-),
-
-within_relations as (
-
-    select * from {{ ref('int_correlation_within_relations') }}
-
-),
+with unbinned as (select * from {{ ref('int_popularity_correlation') }}),
+within_relations as (select * from {{ ref('int_correlation_within_relations') }}),
 
 intervals as (
 

@@ -1,14 +1,5 @@
-with gains as (
-
-    select * from {{ ref('stg_statistics__adaptive_signal_gains') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+with gains as (select * from {{ ref('stg_statistics__adaptive_signal_gains') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 -- Two variances add up: that of the drawn questions and that of the splits.
 final as (

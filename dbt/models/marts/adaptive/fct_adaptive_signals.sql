@@ -3,11 +3,7 @@
     'gain_over_popularity_per_relation': 'popularity_per_relation',
 } -%}
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
-with policies as (
-
-    select * from {{ ref('stg_statistics__adaptive_signals') }}
-
-),
+with policies as (select * from {{ ref('stg_statistics__adaptive_signals') }}),
 
 gains as (
 

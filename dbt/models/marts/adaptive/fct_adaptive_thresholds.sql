@@ -1,14 +1,5 @@
-with thresholds as (
-
-    select * from {{ ref('int_adaptive_thresholds') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+with thresholds as (select * from {{ ref('int_adaptive_thresholds') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 final as (
 

@@ -5,11 +5,7 @@ with test_sums as (
 
 ),
 
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 -- Split -1 fits every question, so it has all relations, even those that no split tests.
 fits as (

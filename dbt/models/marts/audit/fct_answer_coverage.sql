@@ -1,14 +1,5 @@
-with expected as (
-
-    select * from {{ ref('int_expected_rows') }}
-
-),
-
-answered as (
-
-    select * from {{ ref('int_answered_rows') }}
-
-),
+with expected as (select * from {{ ref('int_expected_rows') }}),
+answered as (select * from {{ ref('int_answered_rows') }}),
 
 -- Their rows in the quarantine, by the key that generation wrote: dataset/question/…/prompt. Grounded generations have
 -- their method before the prompt.

@@ -7,11 +7,7 @@
     'generated_passages': ['fct_generated_passages', key, 'text'],
     'grounded_generations': ['fct_grounded_generations', key ~ ', method, grounding_prompt', 'generation'],
 } -%}
-with lake_rows as (
-
-    select * from {{ ref('stg_audit__lake_rows') }}
-
-),
+with lake_rows as (select * from {{ ref('stg_audit__lake_rows') }}),
 
 quarantine as (
 

@@ -1,8 +1,4 @@
-with quarantine as (
-
-    select * from {{ ref('stg_audit__quarantine') }}
-
-),
+with quarantine as (select * from {{ ref('stg_audit__quarantine') }}),
 
 final as (
 

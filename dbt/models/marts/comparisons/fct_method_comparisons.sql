@@ -1,14 +1,5 @@
-with comparisons as (
-
-    select * from {{ ref('int_method_comparisons') }}
-
-),
-
-tested as (
-
-    select * from {{ ref('stg_statistics__method_comparisons') }}
-
-),
+with comparisons as (select * from {{ ref('int_method_comparisons') }}),
+tested as (select * from {{ ref('stg_statistics__method_comparisons') }}),
 
 joined as (
 

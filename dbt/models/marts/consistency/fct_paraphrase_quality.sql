@@ -1,14 +1,5 @@
-with similarities as (
-
-    select * from {{ ref('stg_questions__paraphrase_similarities') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('stg_questions__questions') }}
-
-),
+with similarities as (select * from {{ ref('stg_questions__paraphrase_similarities') }}),
+questions as (select * from {{ ref('stg_questions__questions') }}),
 
 by_relation as (
 

@@ -1,15 +1,7 @@
-with question_consistency as (
-
-    select * from {{ ref('int_question_consistency') }}
-
-),
+with question_consistency as (select * from {{ ref('int_question_consistency') }}),
 
 -- Empty without key nli in the study.
-entailments as (
-
-    select * from {{ ref('stg_generation__answer_entailments') }}
-
-),
+entailments as (select * from {{ ref('stg_generation__answer_entailments') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with question_consistency as (
-
-    select * from {{ ref('fct_question_consistency') }}
-
-),
+with question_consistency as (select * from {{ ref('fct_question_consistency') }}),
 
 by_relation as (
 

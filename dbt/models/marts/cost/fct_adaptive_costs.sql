@@ -1,20 +1,6 @@
-with averages as (
-
-    select * from {{ ref('int_adaptive_average_costs') }}
-
-),
-
-latencies as (
-
-    select * from {{ ref('int_adaptive_latencies') }}
-
-),
-
-method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
+with averages as (select * from {{ ref('int_adaptive_average_costs') }}),
+latencies as (select * from {{ ref('int_adaptive_latencies') }}),
+method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 differing as (
 

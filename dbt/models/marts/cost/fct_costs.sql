@@ -1,8 +1,4 @@
-with costs as (
-
-    select * from {{ ref('int_answer_costs') }}
-
-),
+with costs as (select * from {{ ref('int_answer_costs') }}),
 
 -- A service bills tokens from its own cache like any other, so its price does not change with shared tokens.
 final as (

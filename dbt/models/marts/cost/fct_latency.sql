@@ -1,8 +1,4 @@
-with latencies as (
-
-    select * from {{ ref('int_latencies') }}
-
-),
+with latencies as (select * from {{ ref('int_latencies') }}),
 
 final as (
 

@@ -1,20 +1,6 @@
-with datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-popularity_window as (
-
-    select * from {{ ref('int_popularity_window') }}
-
-),
+with datasets as (select * from {{ ref('stg_study__datasets') }}),
+questions as (select * from {{ ref('int_questions') }}),
+popularity_window as (select * from {{ ref('int_popularity_window') }}),
 
 counted as (
 

@@ -1,20 +1,6 @@
-with entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
-
-triples as (
-
-    select * from {{ ref('stg_wikimedia__triples') }}
-
-),
-
-popularity as (
-
-    select * from {{ ref('int_entity_popularity') }}
-
-),
+with entities as (select * from {{ ref('stg_wikimedia__entities') }}),
+triples as (select * from {{ ref('stg_wikimedia__triples') }}),
+popularity as (select * from {{ ref('int_entity_popularity') }}),
 
 subjects as (
 

@@ -1,26 +1,7 @@
-with redirects as (
-
-    select * from {{ ref('int_redirects') }}
-
-),
-
-pages as (
-
-    select * from {{ ref('stg_retrieval__excluded_pages') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
-
-article_entities as (
-
-    select * from {{ ref('int_article_entities') }}
-
-),
+with redirects as (select * from {{ ref('int_redirects') }}),
+pages as (select * from {{ ref('stg_retrieval__excluded_pages') }}),
+entities as (select * from {{ ref('stg_wikimedia__entities') }}),
+article_entities as (select * from {{ ref('int_article_entities') }}),
 
 ambiguous as (
 

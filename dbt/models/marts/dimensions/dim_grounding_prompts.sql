@@ -1,8 +1,4 @@
-with prompts as (
-
-    select * from {{ ref('stg_study__grounding_prompts') }}
-
-),
+with prompts as (select * from {{ ref('stg_study__grounding_prompts') }}),
 
 final as (
 

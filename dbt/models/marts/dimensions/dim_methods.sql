@@ -1,8 +1,4 @@
-with methods as (
-
-    select * from {{ ref('stg_study__methods') }}
-
-),
+with methods as (select * from {{ ref('stg_study__methods') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with model_prices as (
-
-    select * from {{ ref('stg_study__model_prices') }}
-
-),
+with model_prices as (select * from {{ ref('stg_study__model_prices') }}),
 
 final as (
 

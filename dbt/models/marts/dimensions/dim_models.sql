@@ -1,14 +1,5 @@
-with models as (
-
-    select * from {{ ref('stg_study__models') }}
-
-),
-
-answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
+with models as (select * from {{ ref('stg_study__models') }}),
+answers as (select * from {{ ref('int_answers') }}),
 
 -- All values are shown. Several values mean that different weights or engines answered the partitions.
 seen as (

@@ -1,26 +1,7 @@
-with passages as (
-
-    select * from {{ ref('stg_retrieval__cited_passages') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('int_passage_entities') }}
-
-),
-
-retrieved_passages as (
-
-    select * from {{ ref('stg_retrieval__retrieved_passages') }}
-
-),
-
-answers as (
-
-    select * from {{ ref('stg_generation__candidate_answers') }}
-
-),
+with passages as (select * from {{ ref('stg_retrieval__cited_passages') }}),
+entities as (select * from {{ ref('int_passage_entities') }}),
+retrieved_passages as (select * from {{ ref('stg_retrieval__retrieved_passages') }}),
+answers as (select * from {{ ref('stg_generation__candidate_answers') }}),
 
 -- The whole corpus stays in the lake, because it may be far larger than all other published tables. A passage may have
 -- been found for a dataset that the study has no longer.

@@ -1,8 +1,4 @@
-with prompts as (
-
-    select * from {{ ref('stg_study__prompts') }}
-
-),
+with prompts as (select * from {{ ref('stg_study__prompts') }}),
 
 final as (
 

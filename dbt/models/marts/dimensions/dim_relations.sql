@@ -1,26 +1,7 @@
-with questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-paraphrases as (
-
-    select * from {{ ref('stg_questions__paraphrases') }}
-
-),
-
-datasets as (
-
-    select * from {{ ref('stg_study__datasets') }}
-
-),
-
-declared as (
-
-    select * from {{ ref('stg_study__relations') }}
-
-),
+with questions as (select * from {{ ref('int_questions') }}),
+paraphrases as (select * from {{ ref('stg_questions__paraphrases') }}),
+datasets as (select * from {{ ref('stg_study__datasets') }}),
+declared as (select * from {{ ref('stg_study__relations') }}),
 
 wordings as (
 

@@ -1,15 +1,6 @@
 {%- set key = 'dataset, prompt, grounding_prompt, model, method, text_from, measure, bin' -%}
-with scores as (
-
-    select * from {{ ref('int_all_quips') }}
-
-),
-
-bins as (
-
-    select * from {{ ref('int_grounding_bins') }}
-
-),
+with scores as (select * from {{ ref('int_all_quips') }}),
+bins as (select * from {{ ref('int_grounding_bins') }}),
 
 binned as (
 

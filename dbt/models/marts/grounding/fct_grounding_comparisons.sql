@@ -1,8 +1,4 @@
-with comparisons as (
-
-    select * from {{ ref('int_grounding_comparisons') }}
-
-),
+with comparisons as (select * from {{ ref('int_grounding_comparisons') }}),
 
 final as (
 

@@ -1,15 +1,6 @@
 {%- set key = 'dataset, model, method, grounding_prompt' -%}
-with means as (
-
-    select * from {{ ref('int_grounding_means') }}
-
-),
-
-models as (
-
-    select * from {{ ref('stg_study__models') }}
-
-),
+with means as (select * from {{ ref('int_grounding_means') }}),
+models as (select * from {{ ref('stg_study__models') }}),
 
 compared as (
 

@@ -1,8 +1,4 @@
-with scores as (
-
-    select * from {{ ref('int_all_quips') }}
-
-),
+with scores as (select * from {{ ref('int_all_quips') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with scores as (
-
-    select * from {{ ref('int_quip_scores') }}
-
-),
+with scores as (select * from {{ ref('int_quip_scores') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with linking as (
-
-    select * from {{ ref('stg_imports__entity_linking') }}
-
-),
+with linking as (select * from {{ ref('stg_imports__entity_linking') }}),
 
 -- Reference questions have no relations, so they already have a row for all.
 by_relation as (

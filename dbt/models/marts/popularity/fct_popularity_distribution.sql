@@ -1,9 +1,5 @@
 {%- set per_decade = 2 -%}
-with questions as (
-
-    select * from {{ ref('int_distribution_questions') }}
-
-),
+with questions as (select * from {{ ref('int_distribution_questions') }}),
 
 groups as (
 

@@ -1,14 +1,5 @@
-with method_pairs as (
-
-    select * from {{ ref('int_method_pairs') }}
-
-),
-
-month_thresholds as (
-
-    select * from {{ ref('int_monthly_thresholds') }}
-
-),
+with method_pairs as (select * from {{ ref('int_method_pairs') }}),
+month_thresholds as (select * from {{ ref('int_monthly_thresholds') }}),
 
 window_thresholds as (
 
@@ -17,11 +8,7 @@ window_thresholds as (
 
 ),
 
-popularity_drift as (
-
-    select * from {{ ref('int_popularity_drift') }}
-
-),
+popularity_drift as (select * from {{ ref('int_popularity_drift') }}),
 
 final as (
 

@@ -1,20 +1,6 @@
-with page_views as (
-
-    select * from {{ ref('stg_wikimedia__page_views') }}
-
-),
-
-entities as (
-
-    select * from {{ ref('stg_wikimedia__entities') }}
-
-),
-
-imported as (
-
-    select * from {{ ref('stg_imports__popularity') }}
-
-),
+with page_views as (select * from {{ ref('stg_wikimedia__page_views') }}),
+entities as (select * from {{ ref('stg_wikimedia__entities') }}),
+imported as (select * from {{ ref('stg_imports__popularity') }}),
 
 final as (
 

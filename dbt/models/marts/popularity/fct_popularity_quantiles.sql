@@ -1,9 +1,5 @@
 {%- set quantiles = {'p05': 0.05, 'p10': 0.1, 'p25': 0.25, 'median': 0.5, 'p75': 0.75, 'p90': 0.9, 'p95': 0.95} -%}
-with questions as (
-
-    select * from {{ ref('int_distribution_questions') }}
-
-),
+with questions as (select * from {{ ref('int_distribution_questions') }}),
 
 final as (
 

@@ -1,8 +1,4 @@
-with coefficients as (
-
-    select * from {{ ref('stg_statistics__prediction_coefficients') }}
-
-),
+with coefficients as (select * from {{ ref('stg_statistics__prediction_coefficients') }}),
 
 final as (
 

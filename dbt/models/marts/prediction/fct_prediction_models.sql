@@ -1,8 +1,4 @@
-with models as (
-
-    select * from {{ ref('stg_statistics__prediction_models') }}
-
-),
+with models as (select * from {{ ref('stg_statistics__prediction_models') }}),
 
 final as (
 

@@ -1,9 +1,5 @@
 {%- set key = 'dataset, prompt, model, estimator, signal' -%}
-with predictions as (
-
-    select * from {{ ref('fct_question_predictions') }}
-
-),
+with predictions as (select * from {{ ref('fct_question_predictions') }}),
 
 calibration as (
 

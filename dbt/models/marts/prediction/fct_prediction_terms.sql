@@ -1,8 +1,4 @@
-with terms as (
-
-    select * from {{ ref('stg_statistics__prediction_terms') }}
-
-),
+with terms as (select * from {{ ref('stg_statistics__prediction_terms') }}),
 
 final as (
 

@@ -1,14 +1,5 @@
-with predictions as (
-
-    select * from {{ ref('stg_statistics__question_predictions') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_prediction_rows') }}
-
-),
+with predictions as (select * from {{ ref('stg_statistics__question_predictions') }}),
+questions as (select * from {{ ref('int_prediction_rows') }}),
 
 final as (
 

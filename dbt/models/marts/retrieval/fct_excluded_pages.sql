@@ -1,8 +1,4 @@
-with pages as (
-
-    select * from {{ ref('stg_retrieval__excluded_pages') }}
-
-),
+with pages as (select * from {{ ref('stg_retrieval__excluded_pages') }}),
 
 final as (
 

@@ -4,11 +4,7 @@ with generated_passages as (
 
 ),
 
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
+questions as (select * from {{ ref('int_questions') }}),
 
 final as (
 

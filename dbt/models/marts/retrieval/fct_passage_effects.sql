@@ -5,23 +5,9 @@ with answer_pairs as (
 
 ),
 
-answers as (
-
-    select * from {{ ref('int_answers') }}
-
-),
-
-questions as (
-
-    select * from {{ ref('int_questions') }}
-
-),
-
-answer_passages as (
-
-    select * from {{ ref('int_answer_passages') }}
-
-),
+answers as (select * from {{ ref('int_answers') }}),
+questions as (select * from {{ ref('int_questions') }}),
+answer_passages as (select * from {{ ref('int_answer_passages') }}),
 
 final as (
 

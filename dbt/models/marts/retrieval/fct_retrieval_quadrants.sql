@@ -1,10 +1,6 @@
 {%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
 {%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
-with answer_pairs as (
-
-    select * from {{ ref('int_answer_pairs') }}
-
-),
+with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
 
 read_passages as (
 

@@ -1,14 +1,5 @@
-with questions as (
-
-    select * from {{ ref('int_questions_by_relation') }}
-
-),
-
-first_hits as (
-
-    select * from {{ ref('int_first_hits') }}
-
-),
+with questions as (select * from {{ ref('int_questions_by_relation') }}),
+first_hits as (select * from {{ ref('int_first_hits') }}),
 
 final as (
 

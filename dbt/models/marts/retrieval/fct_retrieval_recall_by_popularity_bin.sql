@@ -1,14 +1,5 @@
-with first_hits as (
-
-    select * from {{ ref('int_first_hits') }}
-
-),
-
-question_bins as (
-
-    select * from {{ ref('int_question_bins') }}
-
-),
+with first_hits as (select * from {{ ref('int_first_hits') }}),
+question_bins as (select * from {{ ref('int_question_bins') }}),
 
 -- A question has two bins: one in its relation and one in all.
 final as (

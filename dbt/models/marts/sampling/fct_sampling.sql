@@ -1,14 +1,5 @@
-with candidate_triples as (
-
-    select * from {{ ref('int_candidate_triples') }}
-
-),
-
-subject_frequencies as (
-
-    select * from {{ ref('stg_questions__subject_frequencies') }}
-
-),
+with candidate_triples as (select * from {{ ref('int_candidate_triples') }}),
+subject_frequencies as (select * from {{ ref('stg_questions__subject_frequencies') }}),
 
 subjects as (
 
