@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+LONGTAIL := $(PY) -m longtail
 STUDY ?=
 QUICK ?=
 PORT ?= 3000
@@ -32,19 +33,19 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, QUICK=1: 150 questions, in a home of their own)
-	@$(PY) -m dagster_project.run
+	@$(LONGTAIL) run
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
-	@exec $(PY) -m dagster_project.ui
+	@exec $(LONGTAIL) ui
 
 ifeq ($(origin PORT),file)
 router: PORT := 8000
 endif
 router: $(VENV)/.installed ## serve the published routers over HTTP on 127.0.0.1 (STUDY=file, PORT=8000)
-	@exec $(PY) -m dagster_project.router
+	@exec $(LONGTAIL) router
 
 sql: $(VENV)/.installed ## query the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
-	@$(PY) -m dagster_project.sql
+	@$(LONGTAIL) sql
 
 test: $(VENV)/.installed-dev ## run the whole test suite
 	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
@@ -54,7 +55,7 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(PY) -m dagster_project.checks
+	$(LONGTAIL) check
 
 mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=dagster_project/core/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
 	@$(PY) -m tests.mutants $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.router.router_store import RouterStore
 from dagster_project.core.router.service import LARGEST_HEAD, create_app
@@ -86,8 +85,3 @@ SERVED: dict[str, Any] = {
 def application(store: RouterStore) -> ASGIApp:
     """The service behind the rules for other websites."""
     return SameOrigin(create_app(store), lambda reason: JSONResponse({"error": reason}, 403))
-
-
-if __name__ == "__main__":
-    take_none("router", __doc__)
-    sys.exit(main())

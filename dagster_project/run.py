@@ -17,7 +17,6 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
@@ -241,8 +240,3 @@ def _where_next(study: Study, seconds: float) -> str:
         f"  make ui{chosen}     assets, runs and plots in the browser\n"
         f"  {file}   models, methods, prompts: add a model, then `make run{chosen}` again"
     )
-
-
-if __name__ == "__main__":
-    take_none("run", __doc__)
-    sys.exit(main())

@@ -16,7 +16,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -48,11 +48,6 @@ _HELP = """A query ends with ;
   \\x          records upright: always, or only where a box is too wide for the terminal
   help        this              exit, quit  end, as Ctrl-D does
   Ctrl-C      stops a query"""
-_USAGE = f"""usage: python -m dagster_project.sql [query]
-
-The published warehouse, read-only. The query is the argument, or $Q, or what standard input holds; on a terminal, queries
-are read one by one. FORMAT is {", ".join(FORMATS)}. LONGTAIL_STUDY names a study file.
-"""
 _WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h"}
 _UNUSABLE = (ArithmeticError, ValueError, MemoryError, RecursionError)
 """Python's message for a value that it cannot format."""
@@ -72,11 +67,8 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the query in the arguments or in `$Q`, or read queries from the terminal; return the exit code."""
-    if list(arguments) in (["--help"], ["-h"]):
-        print(_USAGE)
-        return 0
+def main() -> int:
+    """Run the query in `$Q`, or read queries from the terminal; return the exit code."""
     try:
         form = os.environ.get("FORMAT") or "box"
         if form not in FORMATS:
@@ -90,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout, io.TextIOWrapper
     ):  # other programs read UTF-8, with any setting of the terminal
         sys.stdout.reconfigure(encoding=None if form == "box" else "utf-8", errors="backslashreplace")
-    query = " ".join(arguments) or os.environ.get("Q", "")
+    query = os.environ.get("Q", "")
     try:
         if query.strip():
             return 0 if shell.read(query.split("\n")) else 1
@@ -284,7 +276,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, _UNUSABLE):
         return f"a value cannot be written ({single_line(said) or type(error).__name__}); cast it: ::varchar"
     return single_line(said.split("\n\nLINE ")[0].split("\nLINE ")[0])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,6 @@ import sys
 import time
 from types import FrameType
 
-from dagster_project.arguments import take_none
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.preflight import misses
 from dagster_project.core.storage.home import PROJECT_ROOT, study_file
@@ -91,8 +90,3 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
 def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, number)
-
-
-if __name__ == "__main__":
-    take_none("ui", __doc__)
-    sys.exit(main())

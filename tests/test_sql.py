@@ -58,8 +58,8 @@ def shown(arguments: list[str], study: Path, **more: str) -> str:
 
 def test_a_query_arrives_unchanged_as_argument_and_from_the_environment(study: Path) -> None:
     for out in (
-        shown(command("dagster_project.sql", QUERY), study),
-        shown(command("dagster_project.sql"), study, Q=QUERY),
+        shown(command("sql", "-c", QUERY), study),
+        shown(command("sql"), study, Q=QUERY),
     ):
         assert TEXT in out
         assert "true" in out
@@ -127,25 +127,25 @@ def test_errors_are_one_line_and_an_invalid_file_is_named(study: Path, tmp_path:
         ("select nope\nfrom words", "nope"),
         ("from nowhere", "nowhere"),
     ):
-        done = run(command("dagster_project.sql", query), home, study)
+        done = run(command("sql", "-c", query), home, study)
         assert done.returncode == 1
         assert len(done.stderr.strip().splitlines()) == 1
         assert said in done.stderr
-    done = run(command("dagster_project.sql", "select 1"), home, study, FORMAT="xml")
+    done = run(command("sql", "-c", "select 1"), home, study, FORMAT="xml")
     assert done.returncode == 1
     assert "box, csv, json, markdown" in done.stderr
     (home / "small/published/warehouse.duckdb").write_bytes(b"no database")
-    done = run(command("dagster_project.sql", "select 1"), home, study)
+    done = run(command("sql", "-c", "select 1"), home, study)
     assert done.returncode == 1
     assert "publish the warehouse again" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_queries_from_a_pipe_are_answered_in_the_requested_format(study: Path) -> None:
-    done = run(command("dagster_project.sql"), study.parent / "home", study, stdin="from words", FORMAT="csv")
+    done = run(command("sql"), study.parent / "home", study, stdin="from words", FORMAT="csv")
     assert done.stdout.splitlines()[0] == "text"
     head = subprocess.run(
-        f"{shlex.join(command('dagster_project.sql', 'from range(100000)'))} | head -1",
+        f"{shlex.join(command('sql', '-c', 'from range(100000)'))} | head -1",
         shell=True, cwd=PROJECT, env=environment(study.parent / "home", study, FORMAT="csv"),
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study:
     home = study.parent / "home"
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        command("dagster_project.sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm"),
+        command("sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm"),
         stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
         preexec_fn=_as_in_a_terminal,
     )  # fmt: skip

@@ -47,7 +47,7 @@ def asked(
         monkeypatch.setenv("FORMAT", form)
         monkeypatch.setenv("Q", text if through == "Q" else "")
         monkeypatch.setattr("sys.stdin", io.StringIO("" if through == "Q" else text))
-        code = main([])
+        code = main()
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
@@ -146,7 +146,7 @@ def test_commands_of_the_terminal(
 def test_neither_a_terminal_of_ascii_nor_a_full_disk_ends_in_a_trace(study: Path) -> None:
     def put(query: bytes, stdout: int | io.BufferedWriter, **more: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            command("dagster_project.sql"), cwd=PROJECT, env=environment(study.parent / "home", study, **more),
+            command("sql"), cwd=PROJECT, env=environment(study.parent / "home", study, **more),
             input=query, stdout=stdout, stderr=subprocess.PIPE, timeout=120,
         )  # fmt: skip
 

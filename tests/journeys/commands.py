@@ -48,8 +48,9 @@ def environment(home: Path, study: Path | None = None, **more: str) -> dict[str,
     }
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+def command(name: str, *arguments: str) -> list[str]:
+    """A command of `longtail`."""
+    return [sys.executable, "-m", "longtail", name, *arguments]
 
 
 def run_python(
@@ -63,12 +64,12 @@ def run_study(
     home: Path, study: Path | None = None, timeout: float = 600, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """What `make run` does after installing."""
-    return run_python("-m", "dagster_project.run", env=environment(home, study, **more), timeout=timeout)
+    return run_python("-m", "longtail", "run", env=environment(home, study, **more), timeout=timeout)
 
 
 def start_study(home: Path, study: Path, **more: str) -> Started:
     """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
-    return fork_server.start_piped(["-m", "dagster_project.run"], PROJECT, environment(home, study, **more))
+    return fork_server.start_piped(["-m", "longtail", "run"], PROJECT, environment(home, study, **more))
 
 
 def read_until(process: Started, text: str, said: list[str]) -> None:

@@ -151,7 +151,7 @@ def _read_only(disk: Path, study: Path) -> None:
     _say("run", run_study(home, study))
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     _say("run, finished home", run_study(home, study))
-    for arguments in (("-m", "dagster_project.sql", "select count(*) as n from fct_answers"),):
+    for arguments in (("-m", "longtail", "sql", "-c", "select count(*) as n from fct_answers"),):
         _say("sql, finished home", run_python(*arguments, env=environment(home, study)))
 
 
@@ -165,7 +165,7 @@ def _hard_name(folder: Path) -> None:
     _say("run", run_study(home, study, timeout=3_000))
     _say("run again", run_study(home, study))
     query = "select count(*) as n, count(distinct model) as models from fct_answers"
-    _say("sql", run_python("-m", "dagster_project.sql", query, env=environment(home, study)))
+    _say("sql", run_python("-m", "longtail", "sql", "-c", query, env=environment(home, study)))
     report = home / "everything/published/report.html"
     print(json.dumps({"report": report.exists() and report.stat().st_size}))
     shutil.rmtree(hard / "home", ignore_errors=True)
@@ -187,7 +187,7 @@ def _jumping_clock(folder: Path) -> None:
     home = folder / "home"
     with (folder / "said").open("w") as said:
         process = subprocess.Popen(
-            command("dagster_project.run"),
+            command("run"),
             cwd=PROJECT,
             env=environment(home, study, **jumping),
             stdout=said,

@@ -105,7 +105,7 @@ def test_a_live_fetch_without_a_contact_address(changing: Small) -> None:
 
 def test_sql_before_any_run(tmp_path: Path) -> None:
     done = subprocess.run(
-        command("dagster_project.sql", "select 1"),
+        command("sql", "-c", "select 1"),
         cwd=PROJECT,
         env=environment(tmp_path),
         capture_output=True,
@@ -132,6 +132,6 @@ def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_python("-m", "dagster_project.ui", env=environment(tmp_path, PORT=str(port)), timeout=60)
+        done = run_python("-m", "longtail", "ui", env=environment(tmp_path, PORT=str(port)), timeout=60)
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr

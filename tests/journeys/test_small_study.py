@@ -199,7 +199,7 @@ def test_sql_reads_the_published_file_and_nothing_else(small: Small, tmp_path: P
 
     def sql(query: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command("dagster_project.sql", query),
+            command("sql", "-c", query),
             cwd=PROJECT,
             env=environment(small.home, small.study),
             capture_output=True,

@@ -63,7 +63,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     said = folder / "ui.log"
     with said.open("wb") as output:
         process = subprocess.Popen(
-            command("dagster_project.ui"),
+            command("ui"),
             cwd=PROJECT,
             env=environment(folder / "home", study, PORT=str(port)),
             stdout=output,

@@ -370,7 +370,7 @@ def test_make_router_serves_and_ends_on_ctrl_c(monkeypatch: pytest.MonkeyPatch, 
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     process = subprocess.Popen(
-        command("dagster_project.router"), cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command("router"), cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment(tmp_path / "home", study.path, PORT=port),
     )  # fmt: skip
     try:
@@ -378,7 +378,7 @@ def test_make_router_serves_and_ends_on_ctrl_c(monkeypatch: pytest.MonkeyPatch, 
         assert process.stdout.readline() == f"http://127.0.0.1:{port} serves 2 routers (Ctrl-C ends it)\n"
         assert _once_up(f"http://127.0.0.1:{port}/healthz", process)["status"] == "ok"
         taken = subprocess.run(
-            command("dagster_project.router"), cwd=PROJECT, capture_output=True, text=True, check=False,
+            command("router"), cwd=PROJECT, capture_output=True, text=True, check=False,
             env=environment(tmp_path / "home", study.path, PORT=port),
         )  # fmt: skip
         assert (taken.returncode, taken.stderr.splitlines()) == (

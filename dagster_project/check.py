@@ -84,7 +84,3 @@ def _lint_sql(*folders: str) -> int | str | None:
     except SystemExit as end:
         return end.code
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Longtail: when not to trust a language model."""

@@ -1,0 +1,93 @@
+"""The command `longtail`, which `make` calls too: run a study, and look at what it found.
+
+What belongs here: the commands and their options. What does not: the programs (`dagster_project.run` and its
+neighbours), which read variables; an option sets the variable of its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from dagster_project.core.needs import install_command
+from dagster_project.core.storage.home import PROJECT_ROOT
+
+_NO_TELEMETRY = {
+    "DAGSTER_DISABLE_TELEMETRY": "1",
+    "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+    "DO_NOT_TRACK": "1",
+}
+_COMMANDS = {
+    "run": "materialise a study, build and test its warehouse, publish it",
+    "ui": "serve Dagster's webserver and daemon on 127.0.0.1",
+    "sql": "query the published warehouse, read-only",
+    "router": "serve the published routers over HTTP on 127.0.0.1",
+    "check": "check dbt, SQL and definitions: in a clone, with the development packages",
+}
+_OPTIONS = {
+    "LONGTAIL_STUDY": ((), "a study file (default: the sandbox's study)"),
+    "LONGTAIL_HOME": (("--home",), "the folder of all state"),
+    "PORT": (("--port",), "the port of the server"),
+    "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
+    "FORMAT": (("--format",), "box, csv, json or markdown"),
+}
+"""What each variable means, with the options that set it; a study needs none."""
+_STUDY, _SERVER, _QUERY = ("LONGTAIL_STUDY", "LONGTAIL_HOME"), ("PORT",), ("Q", "FORMAT")
+_TAKEN_BY = {
+    "run": _STUDY,
+    "ui": _STUDY + _SERVER,
+    "sql": _STUDY + _QUERY,
+    "router": _STUDY + _SERVER,
+    "check": (),
+}
+
+
+class _OneLine(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; `{self.prog} --help` lists what it takes\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code."""
+    chosen = vars(_parser().parse_args(arguments))
+    command = chosen.pop("command")
+    os.environ.update({name: value for name, value in chosen.items() if value is not None})
+    for name, value in _NO_TELEMETRY.items():
+        os.environ.setdefault(name, value)
+    try:
+        program = import_module(f"dagster_project.{command}")
+    except ModuleNotFoundError as error:
+        print(
+            f"error: the package {error.name} is not installed; run: {install_command('[platform]')}",
+            file=sys.stderr,
+        )
+        return 1
+    return int(program.main())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _OneLine(
+        prog="longtail",
+        description="When not to trust a language model.",
+        epilog=f"Studies, and the project of dbt: {PROJECT_ROOT}",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for command, what in _COMMANDS.items():
+        one = commands.add_parser(command, help=what, description=what, allow_abbrev=False)
+        for variable in _TAKEN_BY[command]:
+            flags, meaning = _OPTIONS[variable]
+            said = f"{meaning} [${variable}]"
+            if flags:
+                one.add_argument(*flags, dest=variable, metavar=flags[-1].strip("-").upper(), help=said)
+            else:
+                one.add_argument(variable, nargs="?", metavar="STUDY", help=said)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
