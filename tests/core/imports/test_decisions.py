@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dagster_project.core.errors import LongtailError, SourceError
-from dagster_project.core.imports.decisions import import_decisions
+from dagster_project.core.imports.decisions import check, import_decisions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
@@ -136,3 +136,11 @@ def test_messages(tmp_path: Path, changed: dict[str, Any], message: str) -> None
     with pytest.raises(LongtailError) as error:
         load_study(study.path)
     assert message in str(error.value)
+
+
+def test_a_column_that_the_study_names_may_be_behind_the_beginning_of_a_long_file(tmp_path: Path) -> None:
+    """Preflight reads the first rows of the long file and cannot know that they show all columns."""
+    lines = [json.dumps({"id": f"q{i}", "retrieve": True, "text": "x" * 100_000}) for i in range(6)]
+    (tmp_path / "decided.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    study, _ = asked(tmp_path, {"name": "p", "path": "decided.jsonl", "columns": {"retrieve": "retrieve"}})
+    check(tmp_path / "decided.jsonl", study.decisions[0])
