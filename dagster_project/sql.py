@@ -24,15 +24,13 @@ import duckdb
 from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
 from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
 from dagster_project.core.warehouse.statements import admitted, is_whole, lock
+from dagster_project.sql_tables import Completion, listing
 
-_TABLES = (
-    "select topic, table_name, n_rows, grain, description from catalogue "
-    "order by topic = 'deprecated', topic = 'audit', topic = 'catalogue', topic, table_name"
-)
-_SHORT_TABLES = "select topic, table_name, n_rows from catalogue order by topic, table_name"
+_TABLES = "select topic, table_name, n_rows, grain, description from catalogue order by topic, table_name"
 _TABLES_OF_OLD_FILES = (
     "select table_name, estimated_size as n_rows from duckdb_tables() "
     "union all select view_name, null from duckdb_views() where schema_name = 'marts' order by table_name"
@@ -42,13 +40,12 @@ _COLUMNS = (
     "where schema_name = 'marts' and table_name = $name order by column_index"
 )
 _EXAMPLE = "select example_query from catalogue where table_name = $name"
-_HELP = """A query ends with ;
-  \\d          tables            \\d table    its columns and what they mean
-  \\e table    its example query, run
-  \\x          records upright: always, or only where a box is too wide for the terminal
-  help        this              exit, quit  end, as Ctrl-D does
+_HELP = """A query ends with ;  Numbers have four digits here, and all of them with FORMAT=csv. Tab completes names.
+  tables, \\d  the tables, by question   \\d table    its columns and what they mean
+  \\e table    its example query, run    \\x          records upright: always, or where a box is too wide
+  help, \\h    this                      exit, quit, \\q  end, as Ctrl-D does
   Ctrl-C      stops a query"""
-_WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h"}
+_WORDS = {"exit": "\\q", "quit": "\\q", "help": "\\h", "tables": "\\d"}
 _UNUSABLE = (ArithmeticError, ValueError, MemoryError, RecursionError)
 """Python's message for a value that it cannot format."""
 _OF_SPOOL = 64 * 2**20
@@ -88,10 +85,8 @@ def main() -> int:
             return 0 if shell.read(query.split("\n")) else 1
         if not sys.stdin.isatty():
             return 0 if shell.read(sys.stdin) else 1
-        print(f"{study.home.published_warehouse}, read-only.")
-        shell.do("\\d")
-        print(_HELP)
-        with _history(study.home.root / "sql_history"):
+        shell.welcome(study)
+        with _line_editing(study.home.root / "sql_history", shell):
             shell.converse()
         return 0
     except UnicodeError as error:
@@ -114,6 +109,23 @@ class Shell:
         self._upright = False
         self._typed: list[str] = []
         self._n_answers = 0
+        self._completion: Completion | None = None
+
+    def welcome(self, study: Study) -> None:
+        """What stands above the first prompt."""
+        query = "select count(*) from duckdb_columns() where schema_name = 'marts' and column_index = 1"
+        n_tables = self._connection.execute(query).fetchone()
+        print(
+            f"{study.home.published_warehouse}, read-only: study {study.name}, {n_tables and n_tables[0]} tables."
+        )
+        print("Begin with `tables`, or with an example: \\e fct_accuracy")
+        print(_HELP)
+
+    def matches(self, word: str, line: str) -> list[str]:
+        """How a word may go on at the end of `line`, the last of what is typed."""
+        if self._completion is None:
+            self._completion = Completion(self._connection)
+        return self._completion.matches(word, "\n".join([*self._typed, line]))
 
     def converse(self) -> None:
         """Read queries and commands from the terminal until a command or Ctrl-D ends it."""
@@ -213,8 +225,7 @@ class Shell:
             if self._form != "box":
                 WRITERS[self._form](relation, answer)
             else:
-                width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-                write_box(relation, answer, width, self._upright)
+                write_box(relation, answer, _width(), self._upright)
             if self._n_answers and self._form in ("csv", "markdown"):
                 print()
             answer.seek(0)
@@ -224,8 +235,9 @@ class Shell:
 
     def _list_tables(self) -> bool:
         try:
-            wide = shutil.get_terminal_size().columns >= 250
-            self._write(self._connection.sql(_TABLES if wide else _SHORT_TABLES))
+            if self._form != "box":
+                return self.show(_TABLES)
+            print("\n".join(listing(self._connection, _width())))
             return True
         except duckdb.CatalogException:  # an old version without a catalogue
             return self.show(_TABLES_OF_OLD_FILES)
@@ -244,13 +256,23 @@ class Shell:
 
 
 @contextlib.contextmanager
-def _history(path: Path) -> Iterator[None]:
-    """Line editing with the lines of earlier sessions; only the user may read that file."""
+def _line_editing(path: Path, shell: Shell) -> Iterator[None]:
+    """Line editing with completion and the lines of earlier sessions; only the user may read that file."""
     try:
         import readline
     except ImportError:  # this Python has no readline: no line editing
         yield
         return
+
+    def complete(word: str, number: int) -> str | None:
+        found = shell.matches(word, readline.get_line_buffer())
+        return found[number] if number < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,;()=<>+-*/%|'\"")
+    readline.parse_and_bind(
+        "bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete"
+    )
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
     readline.set_history_length(_HISTORY_LINES)
@@ -260,6 +282,11 @@ def _history(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             readline.write_history_file(path)
+
+
+def _width() -> int | None:
+    """The characters of a line of the terminal; None for a pipe, where nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _word(line: str) -> str:

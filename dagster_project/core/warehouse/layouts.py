@@ -27,6 +27,9 @@ _RECORDS_SHOWN = 20
 _ROWS_OF_PIPE = 10_000
 _ALL = 1_000_000
 _BATCH = 10_000
+_FEW_DIGITS = (
+    "if(isfinite(#{n}) and #{n} <> 0, round(#{n}, greatest(3 - floor(log10(abs(#{n})))::int, 0)), #{n})"
+)
 _MARKUP = re.compile(r"[\\|<>\[\]*_`]")
 _C1 = re.compile(
     "[\x80-\x9f]"
@@ -37,14 +40,31 @@ def write_box(
     relation: duckdb.DuckDBPyRelation, out: IO[str], width: int | None, upright: bool = False
 ) -> None:
     """A box with every column. If it is wider than a terminal of `width` characters (or with `upright`), records appear
-    one below the other. `width` None means a pipe, where nothing is cut.
+    one below the other. `width` None means a pipe, where nothing is cut. Fractions have four digits.
     """
+    relation = _with_few_digits(relation)
     text = _box(relation, _ROWS_OF_PIPE if width is None else _ROWS_OF_BOX)
     if upright or (width is not None and max(map(len, text.splitlines()), default=0) > width):
         for line in _records(relation, width):
             print(line, file=out)
     else:
         out.write(text)
+
+
+def _with_few_digits(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The same rows with floating-point numbers of four significant digits, or more before the point."""
+    is_float = [str(kind) in ("DOUBLE", "FLOAT") for kind in relation.types]
+    if not any(is_float):
+        return relation
+    shown = (
+        f"{_FEW_DIGITS.format(n=n) if rounds else f'#{n}'} as {_quoted(name)}"
+        for n, (name, rounds) in enumerate(zip(relation.columns, is_float, strict=True), 1)
+    )
+    return relation.project(", ".join(shown))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _box(relation: duckdb.DuckDBPyRelation, n_rows: int) -> str:
