@@ -29,13 +29,12 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt.flags import set_from_args
 from dbt.parser.manifest import extended_mashumuro_decoder
 from dbt_common.context import set_invocation_context
-from dbt_common.events.base_types import BaseEvent
-from dbt_common.events.event_manager import EventManager
 
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment
 from dagster_project.core.warehouse.manifest import note_parse, project_version
+from tests.spared_dbt import spare
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
@@ -67,13 +66,8 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        # what fails is in the result: nobody reads the twenty thousand events of a build, and they take a fifth of it
-        patch.setattr(BaseEvent, "__init__", _ignore)
-        patch.setattr(EventManager, "fire_event", _ignore)
+        spare(patch, manifest)
         return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
-
-
-def _ignore(*_args: object, **_options: object) -> None: ...
 
 
 def put_parsed(home: Path, study: Path) -> None:
