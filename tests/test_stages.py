@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import dagster as dg
+import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.study import Study
@@ -14,6 +15,12 @@ from dagster_project.core.study.window import window
 from dagster_project.definitions import defs
 from dagster_project.defs import partitions
 from dagster_project.stages import Stage, plan
+from tests.in_process_dbt import put_parsed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed() -> None:
+    put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
 
 
 def _default() -> Study:
