@@ -77,7 +77,8 @@ def _lint_sql(*folders: str) -> int | str | None:
         return compiled[source]
 
     Environment.compile = compile_once  # type: ignore[method-assign]
-    lay_out_once = functools.lru_cache(1)(lay_out)  # rules name the second argument, or do not: that would be two keys
+    lay_out_once = functools.lru_cache(1)(lay_out)
+    # some rules name the second argument, which would be another key
     ReflowSequence.from_root = lambda root_segment, config: lay_out_once(root_segment, config)  # type: ignore
     gc.set_threshold(1_000_000)  # parsed files are many small objects
     try:
