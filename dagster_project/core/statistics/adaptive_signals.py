@@ -39,7 +39,7 @@ from dagster_project.core.statistics.signal_questions import (
     Training,
     asked_of,
     counted,
-    pair_of,
+    pairs_of,
     scored_splits,
     signal_cost,
     training_of,
@@ -70,7 +70,7 @@ def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) 
 
     found: dict[str, Rows] = {table: [] for table in TABLES}
     training = training_of(tables[1], tables[2])
-    pairs = [pair_of(row) for row in tables[0].to_pylist()]
+    pairs = pairs_of(tables[0])
     groups = [list(alike) for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared)]
 
     def compare(group: Sequence[Pair]) -> dict[str, Rows]:

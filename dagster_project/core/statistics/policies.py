@@ -37,7 +37,7 @@ from dagster_project.core.statistics.signal_questions import (
     SPLITS,
     Pair,
     asked_of,
-    pair_of,
+    pairs_of,
     rows_of,
     scored_splits,
     signal_cost,
@@ -75,7 +75,7 @@ def compare_policies(tables: Sequence[pa.Table], seed: int, log: logging.Logger)
     for row in tables[4].to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
     found: Rows = []
-    pairs = [pair_of(row) for row in tables[0].to_pylist()]
+    pairs = pairs_of(tables[0])
     with Progress(log, "policies: pairs of methods", len(pairs)) as progress:
         for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared):
             group = list(alike)

@@ -10,12 +10,14 @@ reason instead of numbers. The same then holds for confidence, that of the param
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dagster_project.core.statistics.prediction_design import CERTAINTY, CONSISTENCY
 from dagster_project.core.statistics.prediction_design import POPULARITY as LOG_POPULARITY
@@ -44,14 +46,14 @@ _COLUMNS = (
     *(f"signal_{cost}" for cost in SIGNAL_COSTS),
     *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
 )  # fmt: skip
-_LISTS = ", ".join(f"list({one} order by relation, question_id) as {one}" for one in _COLUMNS)
 
 
 def rows_of(relation: str) -> str:
-    """The query for the questions of each pair, from a relation with the columns of int_signal_rows."""
+    """The query for the questions of all pairs, from a relation with the columns of int_signal_rows."""
     return (
-        f"select {', '.join(KEY)}, max(signal_prompt) as signal_prompt, {_LISTS}"  # noqa: S608
-        f" from (select * replace (coalesce(relation, '') as relation) from {relation}) group by all order by all"
+        f"select {', '.join((*KEY, 'signal_prompt', *_COLUMNS))}"  # noqa: S608
+        f" from (select * replace (coalesce(relation, '') as relation) from {relation})"
+        f" order by {', '.join(KEY)}, relation, question_id"
     )
 
 
@@ -107,9 +109,27 @@ def training_of(splits: pa.Table, n_splits: pa.Table) -> Mapping[str, Training]:
     return found
 
 
-def pair_of(row: Mapping[str, Any]) -> Pair:
-    """The pair of a row of query `ROWS`: its columns as lists."""
-    columns = {name: np.array(row[name], dtype=None if name in _TEXTS else float) for name in _COLUMNS}
+def pairs_of(table: pa.Table) -> list[Pair]:
+    """The pairs in a result of query `ROWS`, in which the questions of a pair stand together."""
+    columns = {
+        name: table[name].to_numpy() if name in _TEXTS else table[name].cast(pa.float64()).to_numpy()
+        for name in _COLUMNS
+    }
+    numbers = [table[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in KEY]
+    starts = np.flatnonzero(np.any([np.diff(one, prepend=-1) for one in numbers], axis=0))
+    found = []
+    for start, stop in itertools.pairwise([*starts, len(table)]):
+        key = {name: table[name][start].as_py() for name in KEY}
+        prompt = pc.max(table["signal_prompt"].slice(start, stop - start)).as_py()
+        own = {
+            name: values[start:stop].astype(str if name in _TEXTS else float)
+            for name, values in columns.items()
+        }
+        found.append(_pair(key, prompt, own))
+    return found
+
+
+def _pair(key: Mapping[str, str], signal_prompt: str | None, columns: Columns) -> Pair:
     has_popularity = columns["popularity"] > 0
     if np.isnan(columns["popularity"]).all():  # a dataset without popularity: its questions are compared, too
         has_popularity = ~has_popularity
@@ -125,7 +145,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
         "n_no_confidence": int((has_popularity & ~is_sure).sum()),
     }
     chosen = {name: values[kept] for name, values in columns.items()}
-    return Pair({name: row[name] for name in KEY}, chosen, counts, row["signal_prompt"], unmeasured, unsure)
+    return Pair(key, chosen, counts, signal_prompt, unmeasured, unsure)
 
 
 def _with(what: str, kept: Values, is_known: Values) -> tuple[Values, str | None]:
