@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,20 +24,25 @@ def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) 
     rng = np.random.default_rng(0)
     trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
     splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
-    of_nan = [
-        {
-            name: [None if one != one else one for one in value] if isinstance(value, list) else value
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
     found = compare_signals(
-        [pa.Table.from_pylist(of_nan), splits, pa.table({"dataset": ["d"], "n": [n_splits]})], 0, LOG
+        [questions_of(rows), splits, pa.table({"dataset": ["d"], "n": [n_splits]})], 0, LOG
     )
     for table, made in found.items():
         assert all(set(one) == set(TABLES[table].schema.names) for one in made)
         pa.Table.from_pylist(made, schema=TABLES[table].schema)
     return found
+
+
+def questions_of(rows: Sequence[Row]) -> pa.Table:
+    """The questions of pairs, whose lists have a value for each; nan is unknown."""
+    questions = [
+        {name: value[at] if isinstance(value, list) else value for name, value in row.items()}
+        for row in rows
+        for at in range(len(row["question_id"]))
+    ]
+    return pa.Table.from_pylist(
+        [{name: None if value != value else value for name, value in one.items()} for one in questions]
+    )
 
 
 def interval(row: Row) -> tuple[float, float]:

@@ -13,6 +13,7 @@ import pytest
 from dagster_project.core.statistics.method_comparisons import mcnemar_exact
 from dagster_project.core.statistics.policies import _p_values, compare_policies
 from dagster_project.core.tables import TABLES
+from tests.core.statistics.compared_signals import questions_of
 from tests.core.statistics.test_adaptive_signals import questions
 
 Row = dict[str, Any]
@@ -30,8 +31,6 @@ def arena(
 ) -> dict[str, Row]:
     """By policy, its row. `others`: policy → question → decision or score."""
     ids = row["question_id"]
-    rows = [{name: [None if one != one else one for one in value] if isinstance(value, list) else value
-             for name, value in row.items()}]  # fmt: skip
     decisions = [
         {"dataset": "d", "policy": policy, "question_id": one, "retrieves": said if isinstance(said, bool) else None,
          "score": None if isinstance(said, bool) else said}
@@ -39,7 +38,7 @@ def arena(
     ]  # fmt: skip
     asked = ids if is_split else []
     tables = [
-        pa.Table.from_pylist(rows),
+        questions_of([row]),
         pa.table({"dataset": ["d"] * len(asked), "question_id": asked, "trains": trains_of(len(asked))}),
         pa.table({"dataset": ["d"][: len(asked)], "n": [N_SPLITS][: len(asked)]}),
         pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "unit": units or ids}),
