@@ -6,7 +6,9 @@ what the keys mean (`study.study`), and anything that reads facts or answers.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import importlib.resources
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +33,7 @@ from dagster_project.core.study.study import Study
 STUDY_TABLES = (
     "models",
     "model_prices",
+    "paper_cells",
     "methods",
     "prompts",
     "datasets",
@@ -46,6 +49,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
     return (
         describe_models(study, lake),
         describe_model_prices(study, lake),
+        describe_paper_cells(lake),
         describe_methods(study, lake),
         describe_prompts(study, lake),
         describe_datasets(study, lake),
@@ -93,6 +97,14 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
         for price in prices_of(model)
     ]
     return _write(lake, "model_prices", rows)
+
+
+def describe_paper_cells(lake: Lake) -> Outcome:
+    """Write lake table `paper_cells`: the papers' numbers, which are the same for all studies."""
+    file = importlib.resources.files("dagster_project.core.study") / "paper_cells.csv"
+    with file.open(encoding="utf-8") as lines:
+        rows = [{name: value or None for name, value in row.items()} for row in csv.DictReader(lines)]
+    return _write(lake, "paper_cells", [{**row, "paper_value": float(row["paper_value"])} for row in rows])
 
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:

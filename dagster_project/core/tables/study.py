@@ -83,6 +83,22 @@ STUDY_TABLES = (
         ),
     ),
     Table(
+        "paper_cells",
+        "One row per number of the papers' tables that a study can set beside its own.",
+        (
+            column("work", pa.string(), "the work that reports the number"),
+            column("place", pa.string(), "table, figure or section of the work"),
+            column("paper_row", pa.string(), "row of the number, there"),
+            column("paper_column", pa.string(), "column of the number, there"),
+            column("paper_value", pa.float64(), "the work's number; percentages as shares"),
+            column("measure", pa.string(), "the same measure here, as fct_paper_comparison names it"),
+            column("paper_dataset", pa.string(), "set of relations, or dataset, that it is about"),
+            column("paper_key", pa.string(), "method, relation, prompt or regression that it is about"),
+            column("paper_model", pa.string(), "the work's model, as a study would name it; null without", null=True),
+            column("note", pa.string(), "what else is different, or odd; null without", null=True),
+        ),
+    ),
+    Table(
         "methods",
         "One row per method of the study, and one for the method of its paraphrases, samples and grounding prompts.",
         (

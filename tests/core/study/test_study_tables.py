@@ -21,8 +21,32 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.study.tables import (
     STUDY_TABLES,
     describe_datasets,
+    describe_paper_cells,
     describe_study,
 )
+
+
+def test_the_papers_numbers_agree_with_one_another(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    describe_paper_cells(lake)
+    rows = lake.read("paper_cells").to_pylist()
+    cells = {
+        (row["work"], row["place"], row["paper_row"], row["paper_column"]): row["paper_value"] for row in rows
+    }
+    assert len(cells) == len(rows) >= 150
+    relations = {row for work, place, row, _ in cells if (work, place) == ("PopQA-TP", "Table 1")} - {"total"}
+    asked = {name: cells["PopQA-TP", "Table 1", name, "questions"] for name in relations}
+    added = {name: cells["PopQA-TP", "Table 1", name, "wordings added"] for name in relations}
+    assert sum(asked.values()) == cells["PopQA-TP", "Table 1", "total", "questions"]
+    # the paper gives author one wording more than its total has
+    total = sum(asked[name] * (1 + added[name]) for name in relations) - asked["author"]
+    assert total == cells["PopQA-TP", "Table 1", "total", "all wordings"]
+    shares = [
+        value
+        for key, value in cells.items()
+        if key[:2] == ("PopQA", "Table 1") and key[3] == "share of questions"
+    ]
+    assert sum(shares) == pytest.approx(1)
 
 
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:

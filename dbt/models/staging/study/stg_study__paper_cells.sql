@@ -1,0 +1,1 @@
+select * from {{ source('lake', 'paper_cells') }}
