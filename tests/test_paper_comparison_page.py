@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pytest
 
 from dagster_project.core.storage.home import PROJECT_ROOT
-from tests.claims.paper_comparison import CELLS, PLACE, chosen, page
+from tests.claims.paper_comparison import CELLS, PLACE, chosen, page, shown
 
 PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
 COLUMNS = (
@@ -61,25 +59,16 @@ def test_what_is_counted_of_data_alone_comes_from_the_whole_dataset() -> None:
     assert "| section 4.2 | GPT-NeoX 20B: accuracy | 0 | 14,267 | `whole` (real): `d` | – |" in page([cell])
 
 
-def shown() -> Iterator[tuple[str, str, str, str]]:
-    """Place and row, column, paper's number and ours of each cell of the page."""
-    for where, columns, theirs, ours in re.findall(
-        r"^\| ([^|]+) \| (.+?) \| (.+?) \| (.+?) \| `\w+` \(", PAGE, re.MULTILINE
-    ):
-        parts = [part.split("<br>") for part in (columns, theirs, ours)]
-        yield from ((where, *cell) for cell in zip(*parts, strict=True))
-
-
 def test_the_page_has_the_papers_numbers_and_says_how_many() -> None:
     with CELLS.open(encoding="utf-8") as lines:
         typed = {
             (row["place"], f"{row['paper_row']}: {row['paper_column']}"): float(row["paper_value"])
             for row in csv.DictReader(lines)
         }
-    cells = [*shown()]
+    cells = [*shown(PAGE)]
     assert len(cells) >= 150
     assert f"\n{len(cells)} numbers of the four works" in PAGE
-    for where, column, theirs, _ in cells:
+    for where, column, theirs, *_ in cells:
         assert float(theirs.replace(",", "")) == pytest.approx(typed[where, column], abs=5e-4), (
             where,
             column,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -135,6 +136,16 @@ def _number(cell: Cell, name: str) -> str:
     if cell["measure"] in ("n_questions", "n_wordings", "wordings_added"):
         return f"{cell[name]:,.0f}"
     return f"{cell[name]:.3f}".replace("0.", ".", 1).replace("-", "−")
+
+
+def shown(text: str) -> Iterator[tuple[str, ...]]:
+    """Place, row and column, paper's number, ours, and the study of each cell of a page."""
+    for place, *cells, study in re.findall(
+        r"^\| ([^|]+) \| (.+?) \| (.+?) \| (.+?) \| (`\w+` \(\w+\))", text, re.MULTILINE
+    ):
+        yield from (
+            (place, *cell, study) for cell in zip(*(part.split("<br>") for part in cells), strict=True)
+        )
 
 
 def main(named: Sequence[str]) -> None:

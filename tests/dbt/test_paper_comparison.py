@@ -41,7 +41,7 @@ def test_an_accuracy_stands_beside_those_of_all_models_and_prompts(study: Study,
 
 def test_quadrants_have_their_own_names_and_no_bound(study: Study, cells: pd.DataFrame) -> None:
     quadrants = mart(study, "fct_retrieval_quadrants").query(
-        "dataset == 'popqa' and retrieval_method == 'bm25'"
+        "dataset == 'popqa' and parametric_method == 'closed_book' and retrieval_method == 'bm25'"
     )
     for name, memory, passage in (("memory alone right", True, False), ("passage alone right", False, True)):
         own = quadrants[(quadrants.parametric_correct == memory) & (quadrants.retrieval_correct == passage)]
