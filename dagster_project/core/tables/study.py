@@ -94,7 +94,9 @@ STUDY_TABLES = (
             column("measure", pa.string(), "the same measure here, as fct_paper_comparison names it"),
             column("paper_dataset", pa.string(), "set of relations, or dataset, that it is about"),
             column("paper_key", pa.string(), "method, relation, prompt or regression that it is about"),
-            column("paper_model", pa.string(), "the work's model, as a study would name it; null without", null=True),
+            column(
+                "paper_model", pa.string(), "the work's model, as a study names it; null without", null=True
+            ),
             column("note", pa.string(), "what else is different, or odd; null without", null=True),
         ),
     ),
