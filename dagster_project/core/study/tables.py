@@ -103,8 +103,11 @@ def describe_paper_cells(lake: Lake) -> Outcome:
     """Write lake table `paper_cells`: the papers' numbers, which are the same for all studies."""
     file = importlib.resources.files("dagster_project.core.study") / "paper_cells.csv"
     with file.open(encoding="utf-8") as lines:
-        rows = [{name: value or None for name, value in row.items()} for row in csv.DictReader(lines)]
-    return _write(lake, "paper_cells", [{**row, "paper_value": float(row["paper_value"])} for row in rows])
+        rows = [
+            {**{name: value or None for name, value in row.items()}, "paper_value": float(row["paper_value"])}
+            for row in csv.DictReader(lines)
+        ]
+    return _write(lake, "paper_cells", rows)
 
 
 def describe_methods(study: Study, lake: Lake) -> Outcome:
