@@ -69,7 +69,9 @@ def page(cells: Sequence[Cell]) -> str:
             "`dagster_project/core/study/paper_cells.csv`; every study's mart `fct_paper_comparison` has those that it",
             "can set beside its own. `python -m tests.claims.paper_comparison` with published warehouses writes",
             "this page. Intervals are 95 % intervals of their marts; n is the number of questions, answers or",
-            "texts; a study that ran on a part of its questions says so there. Percentages are written as shares.",
+            "texts. Percentages are written as shares.",
+            "These runs were cut: `according_to` to 40 questions of a dataset, `pararel` to P264 and P449, `popqa_tp` to",
+            "answers to the questions as PopQA asks them.",
             "[paper_claims.md](paper_claims.md) compares what the papers claim with the sandbox.",
         ),
     ]
