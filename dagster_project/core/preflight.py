@@ -21,8 +21,10 @@ from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.imports import decisions
 from dagster_project.core.imports.column_checks import check_keys
 from dagster_project.core.needs import Need, check_package
+from dagster_project.core.questions import counts
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
+from dagster_project.core.study.counts import Counts
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
 from dagster_project.core.study.reference_questions import ReferenceQuestions
@@ -71,6 +73,8 @@ def _check_place(place: Place, study_path: Path, holder: Any) -> None:
         check_keys(found, ["question", "answer"])
     elif isinstance(holder, Decisions):
         decisions.check(found, holder)
+    elif isinstance(holder, Counts):
+        counts.check(found, holder)
     elif isinstance(holder, Import | Results | Collection):
         format_ = load_format(holder.kind, holder.format)
         package = getattr(format_, "package", None)  # without it, nobody can say which the files are

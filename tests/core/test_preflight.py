@@ -17,6 +17,7 @@ import pytest
 from dagster_project.core.needs import install_command
 from dagster_project.core.preflight import misses
 from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.study.counts import Counts, read_counts
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.decisions import read_decisions
 from dagster_project.core.study.file import load_study
@@ -205,6 +206,11 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
         ("decisions", "", "id,retrieve\nq0,1\n", {"columns": {"score": "sure"}},
          "column sure is missing, which columns.score names"),
         ("decisions", "", '[{"id": "q0", "sure": 1}]', {}, "has neither a column retrieve nor score"),
+        ("counts", "", "subject,n\nOslo,1\n", {}, "no column has a usual name of count"),
+        ("counts", "", "name,count\nOslo,1\n", {}, "has neither a column id nor subject; name one"),
+        ("counts", "", "subject,n\nOslo,1\n", {"columns": {"count": "nn"}},
+         "column nn is missing, which columns.count names"),
+        ("counts", "", '[{"subject": "Oslo", "n": 1}]', {}, "no column has a usual name of count"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_packed", [False, True])
@@ -231,18 +237,29 @@ def declaring(study: Study, kind: str, raw: dict[str, Any]) -> Study:
     elif kind == "collections":
         more = {"name": "c", "source": "s", "date": "2018", "licence": "l"}
         changes = {"collections": (read_collection(Reader(study.path, "collections[0]", {**raw, **more})),)}
-    elif kind == "decisions":
+    elif kind in ("decisions", "counts"):
+        read = {"decisions": read_decisions, "counts": read_counts}[kind]
         own = {name: raw[name] for name in ("path", "columns") if name in raw} | {
             "name": "theirs",
             "dataset": "d",
         }
-        changes = {"decisions": (read_decisions(Reader(study.path, "decisions[0]", own)),)}
+        changes = {kind: (read(Reader(study.path, f"{kind}[0]", own)),)}
     elif kind == "reference":
         changes = {"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("file")),)}
     else:
         key = "imported" if kind == "questions" else kind
         changes = {"datasets": (Dataset("d", **{key: read_import(Reader(study.path, "import", raw), kind)}),)}
     return dataclasses.replace(study, **changes)
+
+
+@pytest.mark.parametrize("content", ['{"Oslo": 3, "count": 1}', '{"Oslo": {"Norway": 3}}'])
+def test_one_object_of_counts_and_a_text_have_no_columns(study: Study, content: str) -> None:
+    (study.path.parent / "file").write_text(content)
+    empty = study.path.parent / "empty"
+    empty.mkdir()
+    declared = [Counts("a", Place("file"), "d"), Counts("b", Place("file")), Counts("c", Place("empty"))]
+    found = misses(dataclasses.replace(study, counts=tuple(declared)))
+    assert found == [f"counts[2]: {empty}: the folder holds no file of text"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
-from dagster_project.core.imports.table_rows import RefusedError, Row, read_table
+from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, read_table
 from dagster_project.core.parsing.line_files import RejectedRows as RejectedLines
 from dagster_project.core.progress import Progress
 from dagster_project.core.questions.phrases import Asked, Phrases, as_words
@@ -76,6 +76,14 @@ def count_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         return Computed(rows, rejected)
 
     return lake.materialise(TABLE, stamp, compute)
+
+
+def check(path: Path, declared: Counts) -> None:
+    """Look at the columns of published counts, and whether a text has files. Errors: `SourceError`."""
+    if declared.dataset is None:
+        text_files(path)
+    elif _whole_object(declared, path) is None:
+        _check_named(path, check_table(path, declared, declared.columns, MEANINGS, ("count",)))
 
 
 def _in_texts(
@@ -164,17 +172,29 @@ def _published(
 
 def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]:
     """The rows of a table, or without `columns` also of one JSON object: subject → count, or subject → answer → count."""
-    with opened(path) as stream:
-        try:
-            whole = None if declared.columns else json.loads(stream.read())
-        except (ValueError, RecursionError):
-            whole = None
-    if isinstance(whole, dict):
+    whole = _whole_object(declared, path)
+    if whole is not None:
         return _of_object(whole)
     rows = read_table(path, dict(declared.columns), MEANINGS, ("count",), aside)
-    if not {"id", "subject"} & {*rows.columns}:
-        raise SourceError(f"{path}: has neither a column id nor subject; name one in the study: columns")
+    _check_named(path, rows.columns)
     return rows.rows
+
+
+def _check_named(path: Path, found: Collection[str]) -> None:
+    if not {"id", "subject"} & {*found}:
+        raise SourceError(f"{path}: has neither a column id nor subject; name one in the study: columns")
+
+
+def _whole_object(declared: Counts, path: Path) -> Mapping[str, Any] | None:
+    """The one JSON object that a file is; None for a table."""
+    if declared.columns:
+        return None
+    with opened(path) as stream:
+        try:
+            whole = json.loads(stream.read())
+        except (ValueError, RecursionError):
+            return None
+    return whole if isinstance(whole, dict) else None
 
 
 def _of_object(counts: Mapping[str, Any]) -> Iterator[Row]:
