@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import importlib.metadata
 import logging
 import os
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.storage.checksums import differences, record
+from dagster_project.core.storage.checksums import differences, file_checksum, record
 from dagster_project.core.storage.disk import full_disk, has_no_room, is_disk_full
 from dagster_project.core.storage.files import sync
 from dagster_project.core.storage.home import longtail_home
@@ -60,7 +59,7 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
     """
     path = find_gguf(model)
     header = read_header(model, path)
-    revision = _digest(path, path.stat().st_size, path.stat().st_mtime_ns)
+    revision = file_checksum(path)
     if model.revision not in (None, revision):
         raise BackendError(
             f"model {model.name}: {path} has the SHA-256 {revision}, and the study asks for revision {model.revision}"
@@ -82,13 +81,6 @@ def _is_whole(folder: Path, model: Model, is_read: bool) -> bool:
         _LOG.warning("%s: %s %s: the GGUF file is converted again", model.name, folder / name, fault)
         return False
     return True
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(path: Path, _size: int, _changed: int) -> str:
-    """Read again only where size or time of change differ."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,6 @@ them too.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import re
@@ -37,7 +36,6 @@ _ADAPTER = "adapter_config.json"
 _SETTINGS = (CONFIG, GENERATION, _TOKENIZER_SETTINGS, INDEX)
 _OUTSIDE = ("vocab", "merges", "gguf_file")
 """The names under which a tokenizer's settings may point to files anywhere."""
-_CHUNK = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 """A file's name in the hub's cache."""
 _MIB = 1 << 20
@@ -61,10 +59,10 @@ class ModelFiles:
     def digest(self) -> str:
         """SHA-256 over names and contents. Errors: `BackendError` where a file cannot be read."""
         try:
-            stats = [path.stat() for _, path in self.paths]
-            return _digest(self.paths, tuple((s.st_size, s.st_mtime_ns) for s in stats))
+            lines = [f"{name}\n{file_checksum(path)}\n" for name, path in self.paths]
         except OSError as error:
             raise self.refusal(f"{error.filename} cannot be read ({error.strerror})") from None
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def settings(self, name: str) -> dict[str, Any]:
         """A JSON file of settings; empty where there is none. Errors: `BackendError` where it is no object, or absurd."""
@@ -172,19 +170,6 @@ def _roots(folder: Path) -> list[Path]:
     if real.parent.name == "snapshots" and repository.name.startswith("models--"):
         return [real, (repository / "blobs").resolve(), (repository.parent / "blobs").resolve()]
     return [real]
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(paths: tuple[tuple[str, Path], ...], _stats: tuple[tuple[int, int], ...]) -> str:
-    """`_stats` has no other use than to make a changed file a new key of the cache."""
-    digest = hashlib.sha256()
-    for name, path in paths:
-        with path.open("rb") as file:
-            own = hashlib.sha256()
-            while chunk := file.read(_CHUNK):
-                own.update(chunk)
-        digest.update(f"{name}\n{own.hexdigest()}\n".encode())
-    return digest.hexdigest()
 
 
 def _missing(files: ModelFiles, index: Mapping[str, Any]) -> str:

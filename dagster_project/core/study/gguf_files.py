@@ -7,6 +7,7 @@ Python (package `gguf` takes seconds for the words of a vocabulary). What does n
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import math
@@ -20,6 +21,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.needs import install_command
+from dagster_project.core.storage.checksums import written
 from dagster_project.core.study.model_paths import place_of
 from dagster_project.core.study.models import GGUF, PACKAGE, Model
 
@@ -92,8 +94,7 @@ def _in_package(model: Model) -> Path:
 def read_header(model: Model, path: Path) -> GgufHeader:
     """Architecture, quantisation and size of a whole file. Errors: `BackendError` where it is cut or no GGUF file."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _header(content)
+        return _header_of(path, written(path))
     except OSError as error:
         raise BackendError(f"model {model.name}: {path} cannot be read ({error.strerror})") from None
     except struct.error:
@@ -101,6 +102,13 @@ def read_header(model: Model, path: Path) -> GgufHeader:
     except (ValueError, KeyError, UnicodeDecodeError) as error:
         reason = str(error)
     raise BackendError(f"model {model.name}: {path} is not a complete GGUF file: {reason}")
+
+
+@functools.lru_cache(maxsize=64)
+def _header_of(path: Path, _written: tuple[int, ...]) -> GgufHeader:
+    """Read again only where the file was written: its vocabulary is passed over text by text."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return _header(content)
 
 
 def _header(content: mmap.mmap) -> GgufHeader:

@@ -51,6 +51,7 @@ class LoadedModel:
     """
 
     name: str
+    revision: str
     tokenizer: Any
     model: Any
     device: Any
@@ -108,7 +109,8 @@ def load_model(model: Model) -> LoadedModel:
     import torch
 
     device = find_device(model)
-    files = find_weights(model, is_read=True).files
+    found = find_weights(model, is_read=True)
+    files = found.files
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
@@ -123,6 +125,7 @@ def load_model(model: Model) -> LoadedModel:
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
+        revision=found.revision,
         tokenizer=tokenizer,
         model=loaded,
         device=loaded.device,
