@@ -9,7 +9,7 @@ of all contestants must be equal before their time counts. The last line is JSON
 - `scoring_ratio`: times as fast as scoring each candidate by its own forward pass
 - `confidence_overhead`: processor time of greedy answers with confidence divided by that without it, less 1
 - `gpu_…`: ratios of large shapes on a CUDA device (`benchmarks.gpu`), if there is one
-- `real_…`: with `--real` or `--full`, and then only these: ratios with a real model (`benchmarks.real_model`)
+- `real_…`: with `--real`, `--full`, `--llama-cpp`, and then only these: a real model's ratios (`benchmarks.real_model`)
 - `peak_overhead_mb`: peak memory while many prompts stream through engine and row cache, without the loaded model
 """
 
@@ -55,10 +55,10 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(thread_count())
-    if asked.real or asked.full:
+    if asked.real or asked.full or asked.llama_cpp:
         n = asked.questions or (200 if asked.full else 40)
         rounds = asked.rounds if asked.full else 1
-        figures = race_real_model(SMOLLM2, real_questions_file(), n, rounds)
+        figures = race_real_model(SMOLLM2, real_questions_file(), n, rounds, asked.llama_cpp)
         print(f"\n{machine('torch', 'transformers')}, {thread_count()} threads. {rounds} rounds; medians.")
         return last_line(figures)
     model = Model(name="reference_l", path="sandbox:l")
@@ -99,7 +99,12 @@ def _arguments() -> argparse.Namespace:
         "--real", action="store_true", help="SmolLM2-135M on 40 questions of PopQA, one round"
     )
     parser.add_argument("--full", action="store_true", help="SmolLM2-135M on 200 questions of PopQA")
-    parser.add_argument("--questions", type=int, help="another number of questions for --real or --full")
+    parser.add_argument(
+        "--llama-cpp",
+        action="store_true",
+        help="SmolLM2-135M by Longtail and llama.cpp alone (pip install -e .[bench-llama])",
+    )
+    parser.add_argument("--questions", type=int, help="another number of questions of the real model")
     return parser.parse_args()
 
 

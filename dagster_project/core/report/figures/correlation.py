@@ -1,10 +1,27 @@
-"""Figures of the correlation of accuracy with popularity: by relation, and pooled against within relations."""
+"""Figures of the correlation of accuracy with popularity, by relation and within relations; and of its measures."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, RELATION_X, RELATION_Y, N
-from dagster_project.core.report.marks import cells, estimate, fixed, names, panels, points, tooltip
+from dagster_project.core.report.marks import (
+    cells,
+    estimate,
+    fixed,
+    names,
+    panels,
+    points,
+    series,
+    tooltip,
+)
+
+
+def _correlation_x(field: str, title: str) -> dict[str, Any]:
+    axis = {"format": ".2f", "grid": True, "tickCount": 6}
+    return {"field": field, "type": "quantitative", "title": title, "axis": axis}
+
 
 CORRELATION = Figure(
     key="correlation_by_relation",
@@ -103,12 +120,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
     spec=panels(
         "model",
         points(
-            {
-                "field": "correlation",
-                "type": "quantitative",
-                "title": "correlation of correctness with popularity",
-                "axis": {"format": ".2f", "grid": True, "tickCount": 6},
-            },
+            _correlation_x("correlation", "correlation of correctness with popularity"),
             names("method"),
             fixed("scope", "correlation", _SCOPES),
             tooltip(
@@ -132,4 +144,47 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
     plot_on="fct_popularity_correlation",
 )
 
-FIGURES = (CORRELATION, WITHIN)
+MEASURES = Figure(
+    key="popularity_measures",
+    section="memory",
+    title="Do the measures of popularity agree?",
+    shows="Spearman's rank correlation of each two measures, over the questions that have both: the popularity that the "
+    "study chose, the site links of the subject's item, and counts of subjects and answers in texts, if the study has "
+    "any. Measures that rank subjects alike are near 1, and it matters little which one decides. Bars are 95 % intervals "
+    "by Fisher's transformation, where questions on one subject count as one.",
+    source="SPEC §11, counts in text; interval: Bonett and Wright (2000)",
+    tables=("fct_popularity_measures",),
+    sql="""select dataset, signal, other_signal, n, n_subjects, spearman, spearman_ci_low, spearman_ci_high
+from marts.fct_popularity_measures
+order by dataset, signal, other_signal""",
+    columns=(
+        Column("signal", "measure"),
+        Column("other_signal", "other measure"),
+        N,
+        Column("n_subjects", "subjects", "count"),
+        Column("spearman", "Spearman", "signed", ("spearman_ci_low", "spearman_ci_high")),
+    ),
+    spec=panels(
+        "other_signal",
+        points(
+            _correlation_x("spearman", "rank correlation"),
+            names("signal"),
+            series("signal"),
+            tooltip(
+                ("signal", "measure"),
+                ("other_signal", "other measure"),
+                *estimate("spearman", "Spearman", "+.3f", of="spearman"),
+                ("n", "questions", ","),
+            ),
+            low="spearman_ci_low",
+            high="spearman_ci_high",
+            zero=True,
+        ),
+        least=270,
+        rows="signal",
+        axis=140,
+    ),
+    plot_on="fct_popularity_measures",
+)
+
+FIGURES = (CORRELATION, WITHIN, MEASURES)

@@ -178,8 +178,8 @@ ARENA = Figure(
     shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
     "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
-    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, the "
-    "part of the way from there to the oracle, and p after Holm's correction.",
+    "Bars are 95 % intervals over whole subjects, with thresholds as fitted. The table has the gain over the better one "
+    "of never and always, the part of the way from there to the oracle, and p after Holm's correction.",
     source="SPEC §11",
     tables=("fct_policies",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
