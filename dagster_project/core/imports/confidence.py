@@ -76,13 +76,13 @@ def _list(row: Row, meaning: str, has_end_token: bool) -> list[float] | None:
         raise row.refused(meaning, f"a list of numbers was expected, not {str(value)[:40]!r}")
     if (
         meaning == "token_probabilities"
-        and value
-        and all(isinstance(p, int | float) and p < 0 for p in value)
+        and any(value)
+        and all(isinstance(p, int | float) and p <= 0 for p in value)
     ):
         column = row.columns[meaning]
         raise row.refused(
             meaning,
-            "all numbers are below 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
+            "no number is above 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
             f" null, token_log_probabilities: {column}}}",
         )
     found = [_number(row, meaning, one) for one in value]

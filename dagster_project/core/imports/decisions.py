@@ -99,7 +99,11 @@ def _retrieves(row: Row) -> bool | None:
     truth = _TRUTHS.get(str(row.values.get("retrieve")).strip().lower())
     if truth is not None:
         return truth
-    n_retrievals = row.count("retrieve")
+    try:
+        n_retrievals = row.count("retrieve")
+    except RefusedError:
+        said = f"not {str(row.values['retrieve'])[:40]!r}"
+        raise row.refused("retrieve", f"yes, no or a number of retrievals was expected, {said}") from None
     return None if n_retrievals is None else n_retrievals > 0
 
 

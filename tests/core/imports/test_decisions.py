@@ -78,9 +78,9 @@ def test_bad_rows_are_put_aside_and_the_others_kept(tmp_path: Path) -> None:
         "row 2": "column id: decided already: decided.csv row 1; that row is kept",
         "row 4": "column id: no question of the dataset has the id q9",
         "row 5": "column retrieve: yes, no, a number of retrievals, or a score was expected",
-        "row 6": "column retrieve: a number was expected, not 'maybe'",
+        "row 6": "column retrieve: yes, no or a number of retrievals was expected, not 'maybe'",
         "row 7": "column score: a number was expected, not 'much'",
-        "row 8": "column retrieve: a whole number was expected, not 1.5",
+        "row 8": "column retrieve: yes, no or a number of retrievals was expected, not '1.5'",
     }
 
 

@@ -272,6 +272,7 @@ def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapp
     [
         ({"token_probs": [0.5, 1.2]}, "a probability above 0, and at most 1, was expected, not 1.2"),
         ({"token_probs": [0.5, -0.2]}, "a probability above 0, and at most 1, was expected, not -0.2"),
+        ({"token_probs": [-0.5, 0.0]}, "no number is above 0, so they are logarithms"),
         ({"token_probs": [0.5, 0]}, "a probability above 0, and at most 1, was expected, not 0"),
         ({"token_probs": "[0.5, NaN]"}, "a probability above 0, and at most 1, was expected, not nan"),
         ({"token_probs": [0.5, None]}, "number 2 of the list is missing"),
