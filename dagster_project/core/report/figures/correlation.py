@@ -150,7 +150,7 @@ MEASURES = Figure(
     title="Do the measures of popularity agree?",
     shows="Spearman's rank correlation of each two measures, over the questions that have both: the popularity that the "
     "study chose, the site links of the subject's item, and counts of subjects and answers in texts, if the study has "
-    "any. Measures that rank subjects alike are near 1, and it matters little which one decides. Bars are 95 % intervals "
+    "any. Where measures rank subjects alike, it matters little which of them decides. Bars are 95 % intervals "
     "by Fisher's transformation, where questions on one subject count as one.",
     source="SPEC §11, counts in text; interval: Bonett and Wright (2000)",
     tables=("fct_popularity_measures",),
