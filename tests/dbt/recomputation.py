@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -157,18 +157,16 @@ def candidates(rows: pd.DataFrame, everything: pd.DataFrame, search: str) -> lis
     ]
 
 
-def adaptive_right(rows: pd.DataFrame | Mapping[str, np.ndarray], threshold: Any) -> int:
+def adaptive_right(rows: pd.DataFrame, threshold: Any) -> int:
     retrieve = rows["subject_popularity"] < threshold
     return int(np.where(retrieve, rows["is_correct_retrieval"], rows["is_correct"]).sum())
 
 
-def best_threshold(rows: pd.DataFrame, everything: pd.DataFrame, search: str) -> float:
-    """The smallest of the thresholds under which most answers are right."""
-    tried = candidates(rows, everything, search)
-    names = ("subject_popularity", "is_correct", "is_correct_retrieval")
-    columns = {name: rows[name].to_numpy() for name in names}  # comparing Series takes longer
-    scores = [adaptive_right(columns, threshold) for threshold in tried]
-    return tried[scores.index(max(scores))]
+def best_threshold(rows: pd.DataFrame, tried: list[float]) -> float:
+    """The smallest of the thresholds, which ascend, under which most answers are right."""
+    retrieve = rows.subject_popularity.to_numpy()[:, None] < np.array(tried)
+    memory, found = (rows[name].to_numpy()[:, None] for name in ("is_correct", "is_correct_retrieval"))
+    return tried[int(np.where(retrieve, found, memory).sum(axis=0).argmax())]
 
 
 def thresholds(answers: pd.DataFrame) -> pd.DataFrame:
@@ -176,7 +174,7 @@ def thresholds(answers: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (*key, relation), group in with_all(known).groupby([*PAIR, "relation"]):
         for search in ("exact", "binned10"):
-            best = best_threshold(group, group, search)
+            best = best_threshold(group, candidates(group, group, search))
             share = (group.subject_popularity < best).mean()
             right = adaptive_right(group, best)
             rows.append((*key, relation, search, best, share, len(group), right / len(group)))
@@ -200,11 +198,11 @@ def adaptive_costs(test: pd.DataFrame, limits: Any) -> dict[str, float]:
     """What the test rows took, retrieving below their limits, always and never; NaN where one is not known."""
     found = {}
     for cost in COSTS:
-        always, never = test[f"{cost}_retrieval"], test[cost]
-        mixed = always.where(test.subject_popularity < limits, never)
+        always, never = test[f"{cost}_retrieval"].to_numpy(float), test[cost].to_numpy(float)
+        mixed = np.where(test.subject_popularity < limits, always, never)
         factor, unit = (1, cost) if cost == "single_latency_ms" else (1000, f"{cost}_per_1000")
         for name, values in (("adaptive", mixed), ("always", always), ("never", never)):
-            found[f"{unit}_{name}"] = factor * values.mean(skipna=False)
+            found[f"{unit}_{name}"] = factor * values.mean()
     return found
 
 
@@ -213,6 +211,14 @@ def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, An
     trained = [training_questions(answers, split) for split in range(n_splits)]
     for key, group in pairs(answers).groupby(PAIR):
         known, missing = group.dropna(subset=["subject_popularity"]), group[group.subject_popularity.isna()]
+        by_relation = {"all": known, **dict(list(known.groupby("relation")))}
+        binned = {relation: candidates(rows, rows, "binned10") for relation, rows in by_relation.items()}
+
+        def best(rows: pd.DataFrame, relation: str, search: str, binned: Any = binned) -> float:
+            return best_threshold(
+                rows, candidates(rows, rows, search) if search == "exact" else binned[relation]
+            )
+
         for split in range(n_splits):
             is_train = known.question_id.isin(trained[split][key[0]])
             train, test = known[is_train], known[~is_train]
@@ -222,11 +228,8 @@ def split_results(answers: pd.DataFrame, n_splits: int) -> Iterator[dict[str, An
                 else "is_correct"
             )
             for search in ("exact", "binned10"):
-                overall = best_threshold(train, known, search)
-                own = {
-                    relation: best_threshold(rows, known[known.relation == relation], search)
-                    for relation, rows in train.groupby("relation")
-                }
+                overall = best(train, "all", search)
+                own = {relation: best(rows, relation, search) for relation, rows in train.groupby("relation")}
                 for scope in ("per_relation", "all"):
                     limits = test.relation.map(own).fillna(overall) if scope == "per_relation" else overall
                     adaptive = adaptive_right(test, limits) / len(test)
