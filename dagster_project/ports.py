@@ -9,19 +9,20 @@ import os
 import socket
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.storage.home import command
 
 
-def chosen_port(command: str, default: int) -> int:
-    """`$PORT`, or `default`. Errors: `LongtailError`, which names `command` with another port."""
+def chosen_port(name: str, default: int) -> int:
+    """`$PORT`, or `default`. Errors: `LongtailError`, which names the command `name` with another port."""
     chosen = os.environ.get("PORT") or str(default)
     if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen[:6]) <= 65_535):
         raise LongtailError(
-            f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: {command} PORT={default + 1}"
+            f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: {command(name, port=default + 1)}"
         )
     return int(chosen)
 
 
-def check_free(port: int, command: str) -> None:
+def check_free(port: int, name: str) -> None:
     """Errors: `LongtailError` if somebody listens on the port already."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -29,4 +30,6 @@ def check_free(port: int, command: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             other = port + 1 if port < 65_535 else port - 1
-            raise LongtailError(f"port {port} is taken; choose another: {command} PORT={other}") from None
+            raise LongtailError(
+                f"port {port} is taken; choose another: {command(name, port=other)}"
+            ) from None

@@ -22,7 +22,7 @@ from dagster_project.core.study.file import load_study
 from dagster_project.ports import check_free, chosen_port
 from dagster_project.same_origin import SameOrigin
 
-_COMMAND = "make router"
+_COMMAND = "router"
 
 
 def main() -> int:

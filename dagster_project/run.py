@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shlex
 import sys
 import time
 import warnings
@@ -22,11 +21,10 @@ from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
 from dagster_project.core.storage.disk import is_disk_full
 from dagster_project.core.storage.files import atomic_file
-from dagster_project.core.storage.home import longtail_home, study_file
+from dagster_project.core.storage.home import command, longtail_home, study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import forget_run, only_one
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.quick import N_QUESTIONS
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
 from dagster_project.core.warehouse.headline import headline, render_headline
@@ -54,7 +52,7 @@ def main() -> int:
         if missing := misses(study):
             return _told(study, missing)
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
-        busy = f"another `make run` works on study {study.name}; wait for it, or stop it"
+        busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
             with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
                 failed = materialise(study, display)
@@ -63,7 +61,7 @@ def main() -> int:
                 print(_where_next(study, time.monotonic() - began), flush=True)
             return _unfinished(study, failed)
     except KeyboardInterrupt:
-        print("stopped; finished rows are kept, `make run` continues from here", file=sys.stderr)
+        print(f"stopped; finished rows are kept, `{command('run')}` continues from here", file=sys.stderr)
         return 130
     except Exception as error:
         if not is_for_the_user(error):
@@ -100,7 +98,8 @@ def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
             file=sys.stderr,
         )
     print(
-        "  Finished rows are kept: correct the cause, then `make run` again continues there.", file=sys.stderr
+        f"  Finished rows are kept: correct the cause, then `{command('run')}` again continues there.",
+        file=sys.stderr,
     )
     return 1
 
@@ -230,13 +229,13 @@ def run_stage(
 def _where_next(study: Study, seconds: float) -> str:
     near = os.path.relpath(study.path)
     file = str(study.path) if near.startswith("..") else near
-    chosen = "" if study.home.root == longtail_home() else f" STUDY={shlex.quote(file)}"
-    chosen += " QUICK=1" if study.is_quick else ""
-    quick = f" This was a quick run of at most {N_QUESTIONS} questions." if study.is_quick else ""
+    chosen = "" if study.home.root == longtail_home() else file
+    sql, ui, again = (command(name, chosen, limit=study.limit) for name in ("sql", "ui", "run"))
+    few = f" This was a quick run of at most {study.limit} questions." if study.limit else ""
     return (
-        f"Done in {seconds:.0f} s.{quick} Where to look next:\n"
-        f"  make sql{chosen}    the published warehouse in SQL: {study.home.published_warehouse}\n"
+        f"Done in {seconds:.0f} s.{few} Where to look next:\n"
+        f"  {sql}    the published warehouse in SQL: {study.home.published_warehouse}\n"
         f"  {study.home.published_report}    every figure in one page: open it in a browser\n"
-        f"  make ui{chosen}     assets, runs and plots in the browser\n"
-        f"  {file}   models, methods, prompts: add a model, then `make run{chosen}` again"
+        f"  {ui}     assets, runs and plots in the browser\n"
+        f"  {file}   models, methods, prompts: add a model, then `{again}` again"
     )

@@ -22,7 +22,7 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
-from dagster_project.core.storage.home import study_file
+from dagster_project.core.storage.home import command, study_file
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
@@ -299,7 +299,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, duckdb.OutOfMemoryException):
         return "the query needs more memory than there is; ask for less, or in a DuckDB client that may use the disk"
     if "File system LocalFileSystem has been disabled" in said:
-        return "`make sql` reads the published warehouse, and opens no other file"
+        return f"`{command('sql')}` reads the published warehouse, and opens no other file"
     if isinstance(error, _UNUSABLE):
         return f"a value cannot be written ({single_line(said) or type(error).__name__}); cast it: ::varchar"
     return single_line(said.split("\n\nLINE ")[0].split("\nLINE ")[0])

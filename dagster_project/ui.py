@@ -16,7 +16,7 @@ from types import FrameType
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.preflight import misses
-from dagster_project.core.storage.home import PROJECT_ROOT, study_file
+from dagster_project.core.storage.home import PROJECT_ROOT, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import STATE_ERRORS, error_line, open_instance
@@ -28,12 +28,12 @@ _GRACE_S = 10.0
 def main() -> int:
     """Serve the UI until a signal; return the exit code."""
     try:
-        port = chosen_port("make ui", 3000)
+        port = chosen_port("ui", 3000)
         study = load_study(study_file())
         os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
-        busy = f"another `make ui` serves study {study.name}; stop it first"
+        busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
         with only_one(study.home.locks / "ui.lock", busy):
-            check_free(port, "make ui")
+            check_free(port, "ui")
             with open_instance(study):
                 for line in misses(study):
                     print(f"missing: {line}", file=sys.stderr)

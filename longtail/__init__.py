@@ -1,1 +1,86 @@
-"""Longtail: when not to trust a language model."""
+"""Longtail: when not to trust a language model. Five functions; nothing else is needed to use what a study found.
+
+>>> import longtail
+>>> study = longtail.load_study("study.yaml", limit=50)
+>>> (study.name, study.limit, [model.name for model in study.models][:2])
+('sandbox_limit_50', 50, ['reference_s', 'reference_m'])
+
+`load_study`, `load_router` and `score` work in an install without Dagster, dbt and DuckDB.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.router import load_router
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dagster_project.core.scoring.match import Scores
+    from dagster_project.core.study.study import Study
+
+__all__ = ["LongtailError", "load_router", "load_study", "open_warehouse", "run", "score"]
+
+
+def load_study(path: str | Path, limit: int | None = None) -> Study:
+    """Read and check a study file. With `limit`, it asks at most so many questions, in a home of its own.
+
+    Errors: `LongtailError`, which names the key and the allowed values.
+    """
+    from dagster_project.core.storage.home import in_project
+    from dagster_project.core.study.file import load_study as load
+    from dagster_project.core.study.quick import limited
+
+    study = load(in_project(Path(path)))
+    return study if limit is None else limited(study, limit)
+
+
+def run(study: Study) -> Path:
+    """Run a study, as the command `longtail run` does, and return the folder of what it publishes.
+
+    Finished steps are skipped. `$LONGTAIL_HOME` names the folder of all state. Errors: `LongtailError` if the run fails.
+    """
+    limits = {"LONGTAIL_LIMIT": str(study.limit or ""), "LONGTAIL_QUICK": ""}
+    command = [sys.executable, "-m", "longtail", "run", str(study.path)]
+    if code := subprocess.run(command, env={**os.environ, **limits}, check=False).returncode:
+        raise LongtailError(f"{study.path}: the run ended with exit code {code}; its last lines say why")
+    return study.home.published
+
+
+def open_warehouse(place: Study | str | Path) -> duckdb.DuckDBPyConnection:
+    """Open what a study published, read-only: a study, its folder `published`, or the file `warehouse.duckdb`.
+
+    `open_warehouse(study).sql("from fct_accuracy")` gives a relation; `.df()` makes pandas of it, `.pl()` polars and
+    `.to_arrow_table()` Arrow. Errors: `LongtailError` if nothing is published there.
+    """
+    from dagster_project.core.warehouse.publication import connect_published
+
+    path = Path(place) if isinstance(place, (str, Path)) else place.home.published
+    warehouse = connect_published(path / "warehouse.duckdb" if path.is_dir() else path)
+    warehouse.execute("set search_path = 'marts'")
+    return warehouse
+
+
+def score(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> list[Scores]:
+    """Score each prediction against its gold answers by every rule of correctness. No study is needed.
+
+    >>> [scores] = score(["It is Paris, I think."], [["Paris", "City of Paris"]])
+    >>> (scores.is_correct, scores.is_exact_match, round(scores.token_f1, 2))
+    (True, False, 0.33)
+
+    Errors: `LongtailError` if there are more of one than of the other, or an item of `answers` is one text.
+    """
+    from dagster_project.core.scoring.match import score_answer
+
+    if len(predictions) != len(answers):
+        raise LongtailError(f"{len(predictions)} predictions have {len(answers)} lists of gold answers")
+    if any(isinstance(golds, str) for golds in answers):
+        raise LongtailError("answers: each prediction has a list of gold answers, not one text")
+    return [score_answer(prediction, golds) for prediction, golds in zip(predictions, answers, strict=True)]

@@ -31,12 +31,13 @@ _COMMANDS = {
 _OPTIONS = {
     "LONGTAIL_STUDY": ((), "a study file (default: the sandbox's study)"),
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
+    "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),
 }
 """What each variable means, with the options that set it; a study needs none."""
-_STUDY, _SERVER, _QUERY = ("LONGTAIL_STUDY", "LONGTAIL_HOME"), ("PORT",), ("Q", "FORMAT")
+_STUDY, _SERVER, _QUERY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT"), ("PORT",), ("Q", "FORMAT")
 _TAKEN_BY = {
     "run": _STUDY,
     "ui": _STUDY + _SERVER,

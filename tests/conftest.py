@@ -24,6 +24,7 @@ _HOME = tempfile.mkdtemp(prefix="longtail-tests-")
 os.environ["LONGTAIL_HOME"] = _HOME
 os.environ.pop("LONGTAIL_STUDY", None)
 os.environ.pop("LONGTAIL_QUICK", None)
+os.environ.pop("LONGTAIL_LIMIT", None)
 os.environ.setdefault("LONGTAIL_THREADS", "1")
 # Python keeps compiled files, so that the commands which tests start need not compile the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

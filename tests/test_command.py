@@ -11,7 +11,9 @@ from dagster_project.core.storage.home import PROJECT_ROOT
 from longtail import __main__ as command
 
 GIVEN = {
-    ("run", "mine.yaml", "--home", "there"): {"LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there"},
+    ("run", "mine.yaml", "--home", "there", "--limit", "50"): {
+        "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
+    },
     ("ui", "--port", "3001"): {"PORT": "3001"},
     ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): {
         "LONGTAIL_STUDY": "mine.yaml", "Q": "select '$1'", "FORMAT": "csv"
@@ -19,7 +21,7 @@ GIVEN = {
     ("router", "mine.yaml", "--port", "8001"): {"LONGTAIL_STUDY": "mine.yaml", "PORT": "8001"},
     ("check",): {},
 }  # fmt: skip
-SET = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "PORT", "Q", "FORMAT")
+SET = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "PORT", "Q", "FORMAT")
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=" ".join)

@@ -77,7 +77,7 @@ def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("LONGTAIL_QUICK", "1")
     quick = run._where_next(load_study(PROJECT_ROOT / "study.yaml"), 12.3)
     assert "a quick run of at most 150 questions" in quick
-    assert quick.endswith("study.yaml QUICK=1` again")
+    assert quick.endswith("study.yaml LIMIT=150` again")
 
 
 @pytest.mark.parametrize(("raised", "is_interrupt"), [(KeyboardInterrupt, True), (ValueError, False)])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.home import IS_CLONE, PROJECT_ROOT
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ def install_command(what: str) -> str:
 
     Paths below the present folder are shown from there: `.venv/bin/python -m pip install -e '.[gguf]'`.
     """
-    wanted = f"-e {shlex.quote(_near(PROJECT_ROOT) + what)}" if what.startswith("[") else shlex.quote(what)
+    project = f"-e {shlex.quote(_near(PROJECT_ROOT) + what)}" if IS_CLONE else shlex.quote(f"longtail{what}")
+    wanted = project if what.startswith("[") else shlex.quote(what)
     return f"{shlex.quote(_near(Path(sys.executable)))} -m pip install {wanted}"
 
 

@@ -17,11 +17,10 @@ from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, 
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import hold_run
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import DBT, dbt_environment
+from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study
 
@@ -61,7 +60,7 @@ def dbt_project() -> DbtProject:
     """
     study = chosen_study()
     os.environ.update(dbt_environment(study))
-    project = DbtProject(project_dir=PROJECT_ROOT / "dbt", target_path=Path(os.environ["DBT_TARGET_PATH"]))
+    project = DbtProject(project_dir=DBT_PROJECT, target_path=Path(os.environ["DBT_TARGET_PATH"]))
     ensure_manifest(study, project.manifest_path)
     return project
 

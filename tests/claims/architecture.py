@@ -5,13 +5,11 @@ from __future__ import annotations
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
 from dagster_project.core.router.service import LARGEST_HEAD
 from dagster_project.core.statistics.risk_coverage import DELTA
-from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.router import LimitedConnection
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"
 CLAIMS = (
-    Claim("docs/architecture.md", "reduces a study to {n} questions", constant(n=QUICK)),
     Claim(
         PLACE, "a running sum for each of {splits} splits", constant(splits=dbt_variable("adaptive_splits"))
     ),

@@ -87,7 +87,7 @@ CLAIMS = (
         _SIZES,
     ),
     Claim(DEFAULT_STUDY, "Accuracy against popularity for {models:w} models and {methods:w} methods", _SIZES),
-    Claim(README, "Add `QUICK=1` to any study to ask at most {n} questions", constant(n=QUICK)),
+    Claim(README, "`QUICK=1` asks {n}", constant(n=QUICK)),
     Claim(DEFAULT_STUDY, "over {splits} random splits", constant(splits=dbt_variable("adaptive_splits"))),
     Claim(
         "docs/sql.md",

@@ -14,6 +14,7 @@ from pathlib import Path
 from dagster_project.core.errors import RouterError
 from dagster_project.core.router.decisions import Router, load_router
 from dagster_project.core.router.names import Names, load_names
+from dagster_project.core.storage.home import command
 
 NAMES = "entities.names"
 """The file of names beside the routers."""
@@ -72,7 +73,9 @@ def _stamp(link: Path) -> _Stamp:
         with os.scandir(folder) as entries:
             found = sorted((entry.path, entry.stat()) for entry in entries)
     except OSError as error:
-        raise RouterError(f"{link}: no routers are published ({error.strerror}); run `make run`") from error
+        raise RouterError(
+            f"{link}: no routers are published ({error.strerror}); run `{command('run')}`"
+        ) from error
     return tuple((path, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in found)
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
 
-PROJECT_ROOT = Path(__file__).resolve().parents[3]
+_PACKAGE = Path(__file__).resolve().parents[2]
+IS_CLONE = not (_PACKAGE / "shipped").is_dir()
+"""Whether this is the project's own folder, where `make` runs. A wheel has the files of that folder in the package."""
+PROJECT_ROOT = _PACKAGE.parent if IS_CLONE else _PACKAGE / "shipped"
+"""The folder of dbt's project, the studies and Dagster's settings."""
 DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
 _SHOWN = 100
 RESERVED_NAMES = frozenset(
@@ -33,11 +38,11 @@ _REFUSED = (
 
 
 def longtail_home() -> Path:
-    """The folder of all state: `$LONGTAIL_HOME`, or `data` in the project.
+    """The folder of all state: `$LONGTAIL_HOME`, or `data` in a clone, or `longtail_data` in the present folder.
 
     Errors: `LongtailError` if the path cannot be resolved, or if DuckDB or Dagster would read it as another path.
     """
-    home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data")
+    home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data" if IS_CLONE else Path.cwd() / "longtail_data")
     for pattern, why in _REFUSED:
         if pattern.search(str(home)):
             raise LongtailError(f"{str(home)!r}: a home's path {why}; set LONGTAIL_HOME to another folder")
@@ -45,11 +50,27 @@ def longtail_home() -> Path:
 
 
 def study_file() -> Path:
-    """The chosen study file: `$LONGTAIL_STUDY`, or the project's `study.yaml`.
+    """The chosen study file: `$LONGTAIL_STUDY`, here or in the project, or the project's `study.yaml`.
 
     Errors: `LongtailError` if its path cannot be resolved.
     """
-    return _resolved("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
+    path = _resolved("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
+    return path if path.exists() else in_project(Path(os.environ.get("LONGTAIL_STUDY", "")), path)
+
+
+def in_project(path: Path, otherwise: Path | None = None) -> Path:
+    """A file below the project's folder that is not here: `studies/popqa.yaml` works from any folder."""
+    shipped = PROJECT_ROOT / path
+    return shipped if not path.exists() and shipped.is_file() else otherwise or path
+
+
+def command(name: str, study: str = "", **options: object) -> str:
+    """What a person types: `make sql STUDY=mine.yaml` in a clone, else `longtail sql mine.yaml`."""
+    chosen = {key: shlex.quote(str(value)) for key, value in {"study": study, **options}.items() if value}
+    if IS_CLONE:
+        return " ".join(["make", name, *(f"{key.upper()}={value}" for key, value in chosen.items())])
+    words = (value if key == "study" else f"--{key} {value}" for key, value in chosen.items())
+    return " ".join(["longtail", name, *words])
 
 
 def _resolved(variable: str, default: Path) -> Path:

@@ -37,25 +37,24 @@ from dagster_project.core.study.yaml_text import read_yaml
 
 
 def load_study(path: Path) -> Study:
-    """Read and check a study file; LONGTAIL_QUICK makes it a quick run.
+    """Read and check a study file; LONGTAIL_LIMIT makes it a quick run.
 
     Errors: `StudyError` with file, key and allowed values.
     """
     study = _study(in_full(Reader(path, "", read_yaml(path))))
-    return quick.quickened(study) if quick.is_asked_for() else study
+    most = quick.limit()
+    return study if most is None else quick.limited(study, most)
 
 
 def _study(read: Reader) -> Study:
     read.only(
-        SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name not in ("path", "is_quick"))
+        SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name not in ("path", "limit"))
     )
     name = read.slug("name")
     if name in RESERVED_NAMES:
         raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
-    if name.endswith(quick.ENDING):
-        raise read.fail(
-            "name", f"{name!r} ends in {quick.ENDING}, as the homes of quick runs do; choose another"
-        )
+    if quick.ENDING.search(name):
+        raise read.fail("name", f"{name!r} ends as the names of quick runs do (_limit_50); choose another")
     collections = _each(read, "collections", read_collection, is_required=False)
     datasets = _each(read, "datasets", read_dataset)
     top_k = read.number("top_k", 20, 1, 100)

@@ -1,6 +1,6 @@
-"""A quick run of any study: at most 150 questions, in a home of its own, so that the full study's stays as it is.
+"""A quick run of any study: at most so many questions, in a home of its own, so that the full study's stays as it is.
 
-What belongs here: what LONGTAIL_QUICK (`make run QUICK=1`) changes in a study. What does not: the choice of the
+What belongs here: what LONGTAIL_LIMIT (`make run LIMIT=50`) changes in a study. What does not: the choice of the
 questions (`questions.selection`), and where the home is (`home`).
 """
 
@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 
+from dagster_project.core.errors import StudyError
 from dagster_project.core.study.study import Study
 
-VARIABLE = "LONGTAIL_QUICK"
 N_QUESTIONS = 150
-ENDING = "_quick"
+"""What LONGTAIL_QUICK=1 (`make run QUICK=1`) means."""
+ENDING = re.compile(r"_limit_\d+$")
 """How the names of quick runs end, and no study's: their homes are side by side."""
 
 
-def is_asked_for() -> bool:
-    """Whether the environment asks for a quick run."""
-    return os.environ.get(VARIABLE, "").strip() not in ("", "0")
+def limit() -> int | None:
+    """How many questions the environment allows, if it says so. Errors: `StudyError` where that is no number."""
+    chosen = os.environ.get("LONGTAIL_LIMIT", "").strip()
+    if not chosen:
+        return None if os.environ.get("LONGTAIL_QUICK", "").strip() in ("", "0") else N_QUESTIONS
+    if not (chosen.isascii() and chosen.isdigit() and int(chosen[:9]) >= 1 and len(chosen) < 10):
+        raise StudyError(f"LIMIT: {chosen!r} is not a number of questions, 1 or more")
+    return int(chosen)
 
 
-def quickened(study: Study) -> Study:
-    """The study with at most 150 questions, spread evenly over its datasets. Its name and description say so.
+def limited(study: Study, most: int) -> Study:
+    """The study with at most `most` questions, spread evenly over its datasets. Its name and description say so.
 
-    No reader is fine-tuned: so few questions leave relations without facts to train on.
+    Each dataset has one question or more. No reader is fine-tuned: so few questions leave relations without facts to
+    train on.
     """
-    n_each, n_more = divmod(N_QUESTIONS, len(study.datasets))
+    n_each, n_more = divmod(most, len(study.datasets))
     datasets = []
     for place, dataset in enumerate(study.datasets):
         share = max(1, n_each + (place < n_more))
@@ -36,9 +44,9 @@ def quickened(study: Study) -> Study:
         )
     return dataclasses.replace(
         study,
-        name=f"{study.name}{ENDING}",
-        description=f"{study.description} (quick run of at most {N_QUESTIONS} questions)",
+        name=f"{study.name}_limit_{most}",
+        description=f"{study.description} (quick run of at most {most} questions)",
         datasets=tuple(datasets),
         sweep=None,
-        is_quick=True,
+        limit=most,
     )

@@ -39,7 +39,7 @@ class Study:
     the study declares itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`,
     they also find passages for every paraphrase. With `nli`, answers are also compared by entailment. With `grounding`,
     what models write is compared with a corpus, and models are asked to quote it.
-    With `sweep`, readers are fine-tuned. `is_quick` is no key of the file: LONGTAIL_QUICK sets it (`study.quick`).
+    With `sweep`, readers are fine-tuned. `limit` is no key of the file: LONGTAIL_LIMIT sets it (`study.quick`).
     """
 
     name: str
@@ -66,11 +66,16 @@ class Study:
     retrievers: tuple[Method, ...] = ()
     retrieve_paraphrases: bool = False
     sweep: Sweep | None = None
-    is_quick: bool = False
+    limit: int | None = None
 
     @property
     def home(self) -> StudyHome:
         return StudyHome.of(self.path, self.name, is_quick=self.is_quick)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether this is a quick run, of few questions."""
+        return self.limit is not None
 
     def method(self, name: str) -> Method:
         """The record of a method: one that the study declares, or one that is built in. Errors: `StudyError`."""

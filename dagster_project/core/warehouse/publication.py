@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.storage.home import command
 
 _UNREADABLE = (
     duckdb.IOException,
@@ -49,9 +50,11 @@ def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
     and Longtail never publishes one.
     """
     if not published.exists():
-        raise PublishError(f"{published}: nothing is published yet; run `make run`")
+        raise PublishError(f"{published}: nothing is published yet; run `{command('run')}`")
     if log_of(published).exists():
-        raise PublishError(f"{log_of(published)}: Longtail writes no such log; `make run` publishes again")
+        raise PublishError(
+            f"{log_of(published)}: Longtail writes no such log; `{command('run')}` publishes again"
+        )
     try:
         return duckdb.connect(str(published), read_only=True)
     except duckdb.Error as error:

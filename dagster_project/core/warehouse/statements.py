@@ -17,6 +17,7 @@ import duckdb
 from duckdb import DuckDBPyConnection, Statement, StatementType
 
 from dagster_project.core.errors import QueryError
+from dagster_project.core.storage.home import command
 
 DISPLAY_SETTINGS = ("TimeZone", "Calendar", "explain_output")
 """Settings that a statement may change: they only change how values and plans are shown."""
@@ -34,8 +35,8 @@ _LOCKS = (
     "set lock_configuration = true",
 )
 _ADMITTED = (
-    "`make sql` reads the published warehouse: it takes SELECT (also FROM, WITH, VALUES, TABLE, PIVOT), DESCRIBE, SHOW, "
-    f"SUMMARIZE, EXPLAIN of these, and SET of {', '.join(DISPLAY_SETTINGS)}"
+    f"`{command('sql')}` reads the published warehouse: it takes SELECT (also FROM, WITH, VALUES, TABLE, PIVOT), "
+    f"DESCRIBE, SHOW, SUMMARIZE, EXPLAIN of these, and SET of {', '.join(DISPLAY_SETTINGS)}"
 )
 _COMPUTING = frozenset(
     {"generate_series", "histogram", "histogram_values", "icu_calendar_names", "json_each", "json_tree"}

@@ -127,7 +127,7 @@ def test_a_slow_model_is_asked_only_what_an_interval_needs(
 
 
 def test_a_quick_run_asks_only_what_an_interval_needs(study: Study) -> None:
-    calibrate(dataclasses.replace(study, is_quick=True))
+    calibrate(dataclasses.replace(study, limit=150))
     asked = Counter((row["method"], row["prompt"]) for row in rows(study))
     assert asked == dict.fromkeys(WAYS, module.N_LEAST)
 

@@ -109,7 +109,7 @@ def test_a_quick_run_searches_passages_about_entities(
     collected: Study, hand_lake: Lake, log: logging.Logger
 ) -> None:
     whole, all_rows = built(collected, hand_lake, log)
-    quick, rows = built(dataclasses.replace(collected, is_quick=True), hand_lake, log)
+    quick, rows = built(dataclasses.replace(collected, limit=150), hand_lake, log)
     assert {row["title"] for row in all_rows.values()} > {row["title"] for row in rows.values()}
     assert rows == {name: row for name, row in all_rows.items() if row["entity_id"]}
     assert rows
@@ -182,7 +182,7 @@ def test_a_file_that_names_entities_decides_whom_its_passages_are_about(
     assert outcome.notes["collections"]["leads"] == {
         "passages": 4, "linked to an entity": 3, "known already": 0, "rows rejected": 1,
     }  # fmt: skip
-    _, quick = built(dataclasses.replace(collected, is_quick=True), hand_lake, log)
+    _, quick = built(dataclasses.replace(collected, limit=150), hand_lake, log)
     assert "About another." in {row["text"] for row in quick.values()}
     assert not {"A namesake.", "Nobody knows."} & {row["text"] for row in quick.values()}
 

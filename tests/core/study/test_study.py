@@ -153,7 +153,7 @@ def test_valid_names_every_key() -> None:
         Bm25Settings: VALID["retrievers"][0], EncoderSettings: VALID["retrievers"][1],
     }  # fmt: skip
     for kind, raw in kinds.items():
-        keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder", "is_quick"} - OF_IMPORTS
+        keys = {f.name for f in dataclasses.fields(kind)} - {"path", "study_folder", "limit"} - OF_IMPORTS
         named_apart = {"name", "kind"} if kind in (Bm25Settings, EncoderSettings) else set()
         named_apart |= {f.name for f in dataclasses.fields(IvfPq)} if kind is EncoderSettings else set()
         assert keys == set(raw) - {"path"} - named_apart, kind.__name__
@@ -215,7 +215,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("name", "Big Name", "name: 'Big Name' must be lower-case letters, digits"),
         ("name", "a__b", "single underscores"),
         ("name", "lake", "'lake' is taken; not allowed: build, cache"),
-        ("name", "own_quick", "name: 'own_quick' ends in _quick, as the homes of quick runs do; choose another"),
+        ("name", "own_limit_9", "name: 'own_limit_9' ends as the names of quick runs do (_limit_50); choose another"),
         ("name", ..., "name: is missing; it must be a text"),
         ("description", 3, "description: must be a text, not int 3"),
         ("modles", [], "modles: unknown key; did you mean models? allowed: background_tokens, collections, counts"),

@@ -1,4 +1,4 @@
-"""LONGTAIL_QUICK: at most 150 questions of any study, spread over its datasets, in a home of their own."""
+"""LONGTAIL_LIMIT: so many questions of any study, spread over its datasets, in a home of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dagster_project.core.errors import StudyError
 from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.sweep import Sweep
@@ -39,7 +40,7 @@ def test_a_quick_run_spreads_its_questions_over_the_datasets_and_says_so(
     study = load_study(own)
     assert [dataset.max_questions for dataset in study.datasets] == [38, 5, 37, 37]
     assert (study.name, study.description) == (
-        "own_quick",
+        "own_limit_150",
         "Four datasets (quick run of at most 150 questions)",
     )
 
@@ -55,7 +56,7 @@ def test_a_quick_run_has_a_home_next_to_the_full_one(
         monkeypatch.setenv("LONGTAIL_QUICK", value)
         homes[value] = load_study(file).home
     assert homes[""] == homes["0"]
-    assert homes["1"].root == tmp_path.resolve() / f"{'own' if path == 'own' else 'sandbox'}_quick"
+    assert homes["1"].root == tmp_path.resolve() / f"{'own' if path == 'own' else 'sandbox'}_limit_150"
     assert homes["1"].root != homes[""].root
     assert homes["1"].row_cache == homes[""].row_cache
 
@@ -67,3 +68,23 @@ def test_a_quick_run_fine_tunes_nothing(own: Path, monkeypatch: pytest.MonkeyPat
     assert load_study(own).sweep == Sweep("m", "dense", "a")
     monkeypatch.setenv("LONGTAIL_QUICK", "1")
     assert load_study(own).sweep is None
+
+
+def test_a_limit_decides_before_quick_and_each_dataset_keeps_a_question(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    monkeypatch.setenv("LONGTAIL_LIMIT", "22")
+    study = load_study(own)
+    assert ([one.max_questions for one in study.datasets], study.name, study.limit) == (
+        [6, 5, 5, 5], "own_limit_22", 22
+    )  # fmt: skip
+    monkeypatch.setenv("LONGTAIL_LIMIT", "1")
+    assert [dataset.max_questions for dataset in load_study(own).datasets] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "five", "1.5", "²", "1" * 10])
+def test_a_limit_that_is_no_number_is_refused(given: str, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGTAIL_LIMIT", given)
+    with pytest.raises(StudyError, match=r"LIMIT: .* is not a number of questions"):
+        load_study(own)
