@@ -79,7 +79,7 @@ def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
 
 @dg.asset_check(asset=questions, blocking=True)
 def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
-    """Each relation in a dataset of the source has a question; otherwise no later asset runs."""
+    """Each relation in a dataset of the source has a question; otherwise no later asset runs, except in a quick run."""
     missing = _relations_without_questions(study.study, study)
     why = (
         "; source.sample may keep none of its facts: see lake/candidate_triples"
@@ -87,7 +87,7 @@ def every_relation_has_questions(study: StudyResource) -> dg.AssetCheckResult:
         else ""
     )
     return dg.AssetCheckResult(
-        passed=not missing,
+        passed=not missing or study.study.is_quick,
         description=f"no question for: {', '.join(missing)}{why}"
         if missing
         else "every relation has questions",

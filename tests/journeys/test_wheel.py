@@ -1,0 +1,109 @@
+"""The wheel: installed away from the clone, it runs a small study and opens the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.commands import PROJECT
+
+pytestmark = pytest.mark.journey
+
+STUDY = """\
+name: tiny
+description: A small world and the smallest reference model
+source: {kind: sandbox, seed: 3, facts_per_relation: 8, snapshot: "2026-10"}
+datasets: [{name: tiny}]
+prompts: [{name: zero_shot, format: qa}]
+models: [{name: reference_s, path: "sandbox:s"}]
+methods: [closed_book, bm25]
+popularity: {measure: page_views, n_months: 2, last_month: "2026-10"}
+seed: 0
+"""
+OPENED = """
+import longtail
+from pathlib import Path
+study = longtail.load_study("tiny.yaml", limit=24)
+assert study.home.root == Path("longtail_data/tiny_limit_24").resolve(), study.home
+with longtail.open_warehouse(study) as warehouse:
+    print(warehouse.sql("select method, count(*) from fct_answers group by all order by all").fetchall())
+print(longtail.load_study("studies/popqa.yaml").name)
+[router] = map(longtail.load_router, (study.home.published / "router").glob("*.json"))
+print(router.decide(popularity=1).retrieve in (True, False))
+"""
+
+
+def run(arguments: list[str], folder: Path, *, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command in `folder`, which knows nothing of the clone."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("LONGTAIL_", "PYTHON", "DAGSTER"))
+    }
+    done = subprocess.run(arguments, cwd=folder, env=kept, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == ok, done.stdout[-2000:] + done.stderr[-2000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of the working tree, built from a copy of it, because a build writes beside its sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = run(listed, PROJECT).stdout.split("\0")
+    for name in filter(lambda name: (PROJECT / name).is_file(), names):
+        (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / name, folder / "source" / name)
+    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
+    run([sys.executable, "-m", "pip", "wheel", *offline, "-w", str(folder), "."], folder / "source")
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_holds_the_project_and_nothing_of_its_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "shipped/dbt/dbt_project.yml", "shipped/dbt/profiles.yml", "shipped/study.yaml", "shipped/studies/popqa.yaml",
+        "shipped/dagster.yaml", "shipped/workspace.yaml", "py.typed", "core/report/page/chart.js",
+        "core/study/prices.csv", "core/sandbox/weights/s/model.safetensors", "core/sandbox/training/tokenizer.json",
+    ):  # fmt: skip
+        assert f"dagster_project/{needed}" in names
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"dagster_project", "longtail"}
+    inside = {name.removeprefix("dagster_project/shipped/") for name in names if "/shipped/dbt/" in name}
+    written = {str(path.relative_to(PROJECT)) for path in (PROJECT / "dbt").rglob("*") if path.is_file()}
+    assert inside == {
+        name for name in written if not name.startswith(("dbt/target", "dbt/logs", "dbt/.user"))
+    }
+
+
+def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, tmp_path: Path) -> None:
+    fresh, there = tmp_path / "fresh", tmp_path / "there"
+    run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], tmp_path)
+    pip = [sys.executable, "-m", "pip", "--python", str(fresh / "bin/python")]
+    run([*pip, "install", "--no-deps", "--no-index", str(wheel)], tmp_path)
+    (packages,) = fresh.glob("lib/python*/site-packages")
+    # The libraries of this Python, without the lines of .pth files, through which the clone would be found.
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    before = {path: path.stat().st_mtime_ns for path in (packages / "dagster_project/shipped").rglob("*")}
+    there.mkdir()
+    (there / "tiny.yaml").write_text(STUDY)
+    said = run([str(fresh / "bin/longtail"), "run", "tiny.yaml", "--limit", "24"], there).stdout
+    assert "longtail sql tiny.yaml --limit 24" in said
+    assert "make " not in said
+    opened = run([str(fresh / "bin/python"), "-c", OPENED], there).stdout
+    assert opened.splitlines() == ["[('bm25', 24), ('closed_book', 24)]", "popqa", "True"]
+    report = there / "longtail_data/tiny_limit_24/published/report.html"
+    assert "chart" in report.read_text(encoding="utf-8")
+    asked = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml", "--limit", "24", "-c", "\\d"], there).stdout
+    assert "fct_accuracy" in asked
+    nothing = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml"], there, ok=False).stderr
+    assert "nothing is published yet; run `longtail run`" in nothing
+    after = {path: path.stat().st_mtime_ns for path in (packages / "dagster_project/shipped").rglob("*")}
+    assert after == before
