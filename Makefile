@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-consistency bench-coverage bench-damage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump install install-dev smollm2 clean-venv
+BENCHES := bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
+.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -32,7 +33,7 @@ export DO_NOT_TRACK := 1
 export PYTHONWARNINGS := ignore
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150)
 	@$(LONGTAIL) run
@@ -67,44 +68,23 @@ mutants-sql: $(VENV)/.installed-dev ## plant faults in dbt models and macros and
 	@$(PY) -m tests.sql_mutants $(if $(MODELS),--models '$(MODELS)') $(if $(MAX),--max $(MAX)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(BASE),--base '$(BASE)')
 
-bench-ingest: $(VENV)/.installed-bench ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.ingest $(BENCH_ARGS)
-
 bench-damage: $(VENV)/.installed-dev ## flipped bits in lake, indexes, vectors, portraits, models, caches: named, made again, or unseen (BENCH_ARGS=--help)
 	@LONGTAIL_THREADS=1 $(PY) -m tests.damaged_files $(BENCH_ARGS)
 
-bench-router: $(VENV)/.installed-bench ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.router $(BENCH_ARGS)
-
-bench-retrieval: $(VENV)/.installed-bench ## indexing, searching, encoding passages, beside bm25s, rank-bm25, faiss, sentence-transformers, tantivy (BENCH_ARGS=--full, --help)
-	@$(PY) -m benchmarks.retrieval $(BENCH_ARGS)
-
-bench-sampling: $(VENV)/.installed-bench ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.sampling $(BENCH_ARGS)
-
-bench-warehouse: $(VENV)/.installed-bench ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.warehouse $(BENCH_ARGS)
-
-bench-wiki-dump: $(VENV)/.installed-bench ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.wiki_dump $(BENCH_ARGS)
-
-bench-coverage: $(VENV)/.installed-bench ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.coverage $(BENCH_ARGS)
-
-bench-consistency: $(VENV)/.installed-bench ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
-	@$(PY) -m benchmarks.consistency $(BENCH_ARGS)
-
-bench-pararel: $(VENV)/.installed-bench ## cloze queries: scoring candidates, Fusion-in-Decoder, the measures of ParaRel (BENCH_ARGS=--full, --help)
-	@$(PY) -m benchmarks.pararel $(BENCH_ARGS)
-
-bench-prediction: $(VENV)/.installed-bench ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.prediction $(BENCH_ARGS)
-
-bench-grounding: $(VENV)/.installed-bench ## data portraits: build and look up at 1 GiB, beside two libraries (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.grounding $(BENCH_ARGS)
-
-bench-generation: $(VENV)/.installed-bench ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
-	@$(PY) -m benchmarks.generation $(BENCH_ARGS)
+bench-ingest: ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
+bench-router: ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
+bench-retrieval: ## indexing, searching, encoding passages, beside bm25s, rank-bm25, faiss, sentence-transformers, tantivy (BENCH_ARGS=--full, --help)
+bench-sampling: ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
+bench-warehouse: ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
+bench-wiki-dump: ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)
+bench-coverage: ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
+bench-consistency: ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
+bench-pararel: ## cloze queries: scoring candidates, Fusion-in-Decoder, the measures of ParaRel (BENCH_ARGS=--full, --help)
+bench-prediction: ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
+bench-grounding: ## data portraits: build and look up at 1 GiB, beside two libraries (BENCH_ARGS=--help)
+bench-generation: ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
+$(BENCHES): bench-%: $(VENV)/.installed-bench
+	@$(PY) -m benchmarks.$(subst -,_,$*) $(BENCH_ARGS)
 
 reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
 	@$(PY) -m dagster_project.core.sandbox.train

@@ -31,10 +31,6 @@ from dagster_project.core.warehouse.statements import admitted, is_whole, lock
 from dagster_project.sql_tables import Completion, listing
 
 _TABLES = "select topic, table_name, n_rows, grain, description from catalogue order by topic, table_name"
-_TABLES_OF_OLD_FILES = (
-    "select table_name, estimated_size as n_rows from duckdb_tables() "
-    "union all select view_name, null from duckdb_views() where schema_name = 'marts' order by table_name"
-)
 _COLUMNS = (
     "select column_name, data_type, comment from duckdb_columns() "
     "where schema_name = 'marts' and table_name = $name order by column_index"
@@ -234,13 +230,10 @@ class Shell:
         self._n_answers += 1
 
     def _list_tables(self) -> bool:
-        try:
-            if self._form != "box":
-                return self.show(_TABLES)
-            print("\n".join(listing(self._connection, _width())))
-            return True
-        except duckdb.CatalogException:  # an old version without a catalogue
-            return self.show(_TABLES_OF_OLD_FILES)
+        if self._form != "box":
+            return self.show(_TABLES)
+        print("\n".join(listing(self._connection, _width())))
+        return True
 
     def _show_example(self, table: str) -> bool:
         try:

@@ -39,10 +39,7 @@ _NAME = re.compile(r"\w+")
 
 
 def listing(connection: duckdb.DuckDBPyConnection, width: int | None) -> Iterator[str]:
-    """A line for each table that has rows, below the question that it answers; lines are cut at `width`, if any.
-
-    Errors: `duckdb.CatalogException` where the file has no catalogue.
-    """
+    """A line for each table that has rows, below the question that it answers; lines are cut at `width`, if any."""
     tables = connection.execute(_TABLES).fetchall()
     longest = max((len(name) for name, *_ in tables), default=0)
     topics = [*QUESTIONS, *sorted({topic for _, topic, *_ in tables} - QUESTIONS.keys())]
