@@ -117,12 +117,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(call pip_install,platform$(comma)$(FAISS))
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(call pip_install,platform$(comma)$(FAISS)$(comma)dev)
-	@touch $@ $(VENV)/.installed
-
-$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(call pip_install,platform$(comma)$(FAISS)$(comma)bench)
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(call pip_install,platform$(comma)$(FAISS)$(comma)$*)
 	@touch $@ $(VENV)/.installed
 
 comma := ,

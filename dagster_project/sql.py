@@ -24,7 +24,6 @@ import duckdb
 from dagster_project.core.errors import LongtailError, PublishError, QueryError, single_line
 from dagster_project.core.storage.home import command, study_file
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.layouts import FORMATS, WRITERS, write_box
 from dagster_project.core.warehouse.publication import connect_published, unreadable
 from dagster_project.core.warehouse.statements import admitted, is_whole, lock
@@ -81,7 +80,7 @@ def main() -> int:
             return 0 if shell.read(query.split("\n")) else 1
         if not sys.stdin.isatty():
             return 0 if shell.read(sys.stdin) else 1
-        shell.welcome(study)
+        print(f"{study.home.published_warehouse}, read-only. Begin with `tables`.\n{_HELP}")
         with _line_editing(study.home.root / "sql_history", shell):
             shell.converse()
         return 0
@@ -97,38 +96,21 @@ def main() -> int:
 
 
 class Shell:
-    """Queries and their answers over one connection. `form`: the output format of rows."""
+    """Queries and their answers over one connection. `form`: the output format of rows; `typed`: the query so far."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, form: str = "box") -> None:
-        self._connection = connection
+        self.connection = connection
         self._form = form
         self._upright = False
-        self._typed: list[str] = []
+        self.typed: list[str] = []
         self._n_answers = 0
-        self._completion: Completion | None = None
-
-    def welcome(self, study: Study) -> None:
-        """What stands above the first prompt."""
-        query = "select count(*) from duckdb_columns() where schema_name = 'marts' and column_index = 1"
-        n_tables = self._connection.execute(query).fetchone()
-        print(
-            f"{study.home.published_warehouse}, read-only: study {study.name}, {n_tables and n_tables[0]} tables."
-        )
-        print("Begin with `tables`, or with an example: \\e fct_accuracy")
-        print(_HELP)
-
-    def matches(self, word: str, line: str) -> list[str]:
-        """How a word may go on at the end of `line`, the last of what is typed."""
-        if self._completion is None:
-            self._completion = Completion(self._connection)
-        return self._completion.matches(word, "\n".join([*self._typed, line]))
 
     def converse(self) -> None:
         """Read queries and commands from the terminal until a command or Ctrl-D ends it."""
         while True:
             try:
-                line = input("     ...> " if self._typed else "longtail> ")
-                if self._typed and _word(line) in _WORDS:
+                line = input("     ...> " if self.typed else "longtail> ")
+                if self.typed and _word(line) in _WORDS:
                     print("(part of the query above, which has no ; yet: Ctrl-C drops that query)")
                 whole = self._take(line)
                 if whole == "\\q":
@@ -140,7 +122,7 @@ class Shell:
                 return
             except KeyboardInterrupt:  # also in the moment before a query runs, or after it
                 print()
-                self._typed = []
+                self.typed = []
 
     def read(self, lines: Iterable[str]) -> bool:
         """Execute a text up to its end, a command that ends the session, or the first error; return whether there was
@@ -151,22 +133,22 @@ class Shell:
                 return True
             if whole and not self.do(whole):
                 return False
-        return self.do("\n".join(self._typed))
+        return self.do("\n".join(self.typed))
 
     def _take(self, line: str) -> str:
         """Read one line; return a command, or the query that the line completes, or an empty text."""
-        if not self._typed:
+        if not self.typed:
             if line.lstrip().startswith("\\"):
                 return line.strip()
             if _word(line) in _WORDS:
                 return _WORDS[_word(line)]
             if not line.strip() or line.lstrip().startswith("--"):
                 return ""
-        self._typed.append(line)
-        text = "\n".join(self._typed)
-        if ";" not in line or not is_whole(self._connection, text):
+        self.typed.append(line)
+        text = "\n".join(self.typed)
+        if ";" not in line or not is_whole(self.connection, text):
             return ""
-        self._typed = []
+        self.typed = []
         return text
 
     def do(self, whole: str) -> bool:
@@ -199,8 +181,8 @@ class Shell:
         files of `dbt/analyses` run unchanged.
         """
         try:
-            for statement in admitted(self._connection, _REFERENCE.sub(r"\1", query)):
-                relation = self._connection.sql(statement, params=parameters)
+            for statement in admitted(self.connection, _REFERENCE.sub(r"\1", query)):
+                relation = self.connection.sql(statement, params=parameters)
                 if relation is not None:
                     self._write(relation)
             return True
@@ -211,7 +193,7 @@ class Shell:
             if isinstance(error, RuntimeError) and "interrupt" not in str(error).lower():
                 raise
             # A stopped query blocks its connection until it is interrupted a second time.
-            self._connection.interrupt()
+            self.connection.interrupt()
             print("stopped", file=sys.stderr)
         return False
 
@@ -232,12 +214,12 @@ class Shell:
     def _list_tables(self) -> bool:
         if self._form != "box":
             return self.show(_TABLES)
-        print("\n".join(listing(self._connection, _width())))
+        print("\n".join(listing(self.connection, _width())))
         return True
 
     def _show_example(self, table: str) -> bool:
         try:
-            found = self._connection.execute(_EXAMPLE, {"name": table}).fetchone()
+            found = self.connection.execute(_EXAMPLE, {"name": table}).fetchone()
         except duckdb.CatalogException:
             found = None
         if found is None or found[0] is None:
@@ -257,8 +239,10 @@ def _line_editing(path: Path, shell: Shell) -> Iterator[None]:
         yield
         return
 
+    completion = Completion(shell.connection)
+
     def complete(word: str, number: int) -> str | None:
-        found = shell.matches(word, readline.get_line_buffer())
+        found = completion.matches(word, "\n".join([*shell.typed, readline.get_line_buffer()]))
         return found[number] if number < len(found) else None
 
     readline.set_completer(complete)

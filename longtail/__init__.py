@@ -30,10 +30,7 @@ __all__ = ["LongtailError", "load_router", "load_study", "open_warehouse", "run"
 
 
 def load_study(path: str | Path, limit: int | None = None) -> Study:
-    """Read and check a study file. With `limit`, it asks at most so many questions, in a home of its own.
-
-    Errors: `LongtailError`, which names the key and the allowed values.
-    """
+    """Read and check a study file; with `limit`, of so many questions. Errors: `LongtailError`, which names the key."""
     from dagster_project.core.storage.home import in_project
     from dagster_project.core.study.file import load_study as load
     from dagster_project.core.study.quick import limited
@@ -43,10 +40,7 @@ def load_study(path: str | Path, limit: int | None = None) -> Study:
 
 
 def run(study: Study) -> Path:
-    """Run a study, as the command `longtail run` does, and return the folder of what it publishes.
-
-    Finished steps are skipped. `$LONGTAIL_HOME` names the folder of all state. Errors: `LongtailError` if the run fails.
-    """
+    """Run a study, as `longtail run` does; return the folder of what it published. Errors: `LongtailError`."""
     limits = {"LONGTAIL_LIMIT": str(study.limit or ""), "LONGTAIL_QUICK": ""}
     command = [sys.executable, "-m", "longtail", "run", str(study.path)]
     if code := subprocess.run(command, env={**os.environ, **limits}, check=False).returncode:

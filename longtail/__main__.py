@@ -16,18 +16,11 @@ from typing import NoReturn
 from dagster_project.core.needs import install_command
 from dagster_project.core.storage.home import PROJECT_ROOT
 
-_NO_TELEMETRY = {
-    "DAGSTER_DISABLE_TELEMETRY": "1",
-    "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
-    "DO_NOT_TRACK": "1",
-}
-_COMMANDS = {
-    "run": "materialise a study, build and test its warehouse, publish it",
-    "ui": "serve Dagster's webserver and daemon on 127.0.0.1",
-    "sql": "query the published warehouse, read-only",
-    "router": "serve the published routers over HTTP on 127.0.0.1",
-    "check": "check dbt, SQL and definitions: in a clone, with the development packages",
-}
+_NO_TELEMETRY = (
+    ("DAGSTER_DISABLE_TELEMETRY", "1"),
+    ("DBT_SEND_ANONYMOUS_USAGE_STATS", "false"),
+    ("DO_NOT_TRACK", "1"),
+)
 _OPTIONS = {
     "LONGTAIL_STUDY": ((), "a study file (default: the sandbox's study)"),
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
@@ -37,13 +30,13 @@ _OPTIONS = {
     "FORMAT": (("--format",), "box, csv, json or markdown"),
 }
 """What each variable means, with the options that set it; a study needs none."""
-_STUDY, _SERVER, _QUERY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT"), ("PORT",), ("Q", "FORMAT")
-_TAKEN_BY = {
-    "run": _STUDY,
-    "ui": _STUDY + _SERVER,
-    "sql": _STUDY + _QUERY,
-    "router": _STUDY + _SERVER,
-    "check": (),
+_STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
+_COMMANDS = {
+    "run": ("materialise a study, build and test its warehouse, publish it", _STUDY),
+    "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
+    "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
+    "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),
+    "check": ("check dbt, SQL and definitions: in a clone, with the development packages", ()),
 }
 
 
@@ -57,30 +50,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = vars(_parser().parse_args(arguments))
     command = chosen.pop("command")
     os.environ.update({name: value for name, value in chosen.items() if value is not None})
-    for name, value in _NO_TELEMETRY.items():
+    for name, value in _NO_TELEMETRY:
         os.environ.setdefault(name, value)
     try:
         program = import_module(f"dagster_project.{command}")
     except ModuleNotFoundError as error:
-        print(
-            f"error: the package {error.name} is not installed; run: {install_command('[platform]')}",
-            file=sys.stderr,
-        )
-        return 1
+        sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
     return int(program.main())
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _OneLine(
-        prog="longtail",
-        description="When not to trust a language model.",
-        epilog=f"Studies, and the project of dbt: {PROJECT_ROOT}",
-        allow_abbrev=False,
+        "longtail", epilog=f"Studies, and the project of dbt: {PROJECT_ROOT}", allow_abbrev=False
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command, what in _COMMANDS.items():
+    for command, (what, variables) in _COMMANDS.items():
         one = commands.add_parser(command, help=what, description=what, allow_abbrev=False)
-        for variable in _TAKEN_BY[command]:
+        for variable in variables:
             flags, meaning = _OPTIONS[variable]
             said = f"{meaning} [${variable}]"
             if flags:

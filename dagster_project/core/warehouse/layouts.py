@@ -53,18 +53,15 @@ def write_box(
 
 def _with_few_digits(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """The same rows with floating-point numbers of four significant digits, or more before the point."""
-    is_float = [str(kind) in ("DOUBLE", "FLOAT") for kind in relation.types]
-    if not any(is_float):
+    kinds = [str(kind) for kind in relation.types]
+    if not {"DOUBLE", "FLOAT"} & set(kinds):
         return relation
-    shown = (
-        f"{_FEW_DIGITS.format(n=n) if rounds else f'#{n}'} as {_quoted(name)}"
-        for n, (name, rounds) in enumerate(zip(relation.columns, is_float, strict=True), 1)
+    shown = (_FEW_DIGITS if kind in ("DOUBLE", "FLOAT") else "#{n}" for kind in kinds)
+    names = (name.replace('"', '""') for name in relation.columns)
+    parts = (
+        f'{one.format(n=n)} as "{name}"' for n, (one, name) in enumerate(zip(shown, names, strict=True), 1)
     )
-    return relation.project(", ".join(shown))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return relation.project(", ".join(parts))
 
 
 def _box(relation: duckdb.DuckDBPyRelation, n_rows: int) -> str:
