@@ -10,7 +10,8 @@ from setuptools.command.build_py import build_py
 class BuildWithProject(build_py):
     def run(self) -> None:
         super().run()
-        files = [file for pattern in ("dbt/**/*", "studies/**/*", "*.yaml") for file in Path().glob(pattern)]
+        patterns = ("dbt/**/*", "studies/**/*", "*.yaml", "pyproject.toml")
+        files = [file for pattern in patterns for file in Path().glob(pattern)]
         for file in files if not self.editable_mode else ():
             if file.is_file() and not {"target", "logs", "__pycache__"} & set(file.parts):
                 copy = Path(self.build_lib, "dagster_project/shipped", file)

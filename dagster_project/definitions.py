@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import dagster as dg
+
+from dagster_project.core.storage.home import PROJECT_ROOT
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
     """All assets, checks, schedules and resources of the chosen study."""
-    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+    return dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
