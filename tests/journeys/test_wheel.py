@@ -52,6 +52,11 @@ def run(arguments: list[str], folder: Path, *, ok: bool = True) -> subprocess.Co
     return done
 
 
+def times(folder: Path) -> dict[Path, int]:
+    """When each file and folder changed, except Python's compiled files."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the working tree, built from a copy of it, because a build writes beside its sources."""
@@ -92,7 +97,7 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     (packages,) = fresh.glob("lib/python*/site-packages")
     # The libraries of this Python, without the lines of .pth files, through which the clone would be found.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    before = {path: path.stat().st_mtime_ns for path in (packages / "dagster_project/shipped").rglob("*")}
+    before = times(packages / "dagster_project/shipped")
     there.mkdir()
     (there / "tiny.yaml").write_text(STUDY)
     said = run([str(fresh / "bin/longtail"), "run", "tiny.yaml", "--limit", "24"], there).stdout
@@ -106,5 +111,4 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     assert "fct_accuracy" in asked
     nothing = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml"], there, ok=False).stderr
     assert "nothing is published yet; run `longtail run`" in nothing
-    after = {path: path.stat().st_mtime_ns for path in (packages / "dagster_project/shipped").rglob("*")}
-    assert after == before
+    assert times(packages / "dagster_project/shipped") == before

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.storage import home
 from dagster_project.core.storage.home import longtail_home, study_file
 
 
@@ -51,3 +52,21 @@ def test_backslashes_and_bytes_that_are_no_text_are_refused(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "a\\b"))
     with pytest.raises(LongtailError, match="DuckDB reads as a pattern"):
         longtail_home()
+
+
+@pytest.mark.parametrize(
+    ("is_clone", "typed", "place"),
+    [
+        (True, "make sql STUDY='my study.yaml' LIMIT=50", "data"),
+        (False, "longtail sql 'my study.yaml' --limit 50", "longtail_data"),
+    ],
+)
+def test_a_clone_is_told_make_and_has_its_state_beside_it(
+    is_clone: bool, typed: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home, "IS_CLONE", is_clone)
+    monkeypatch.setattr(home, "PROJECT_ROOT", tmp_path / "project")
+    monkeypatch.delenv("LONGTAIL_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert home.command("sql", "my study.yaml", limit=50, port=None) == typed
+    assert home.longtail_home() == (tmp_path / "project" if is_clone else tmp_path) / place
