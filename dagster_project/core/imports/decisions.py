@@ -53,10 +53,8 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 
 def check(path: Path, declared: Decisions) -> None:
-    """Look at a file's columns alone. Errors: `SourceError` where one is missing.
-
-    The beginning of a long file need not show all columns: those that the study names count as there.
-    """
+    """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
+    # the beginning of a long file need not show all columns: those that the study names count as there
     named = {name for name, column in declared.columns if column}
     _check_decided(path, named | check_table(path, declared, declared.columns, MEANINGS, ("id",)))
 
