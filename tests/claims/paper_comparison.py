@@ -14,7 +14,7 @@ import csv
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -117,12 +117,17 @@ def _rows(cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
         reasons = dict.fromkeys(part for cell in own for part in cell["reason"].split("; ") if part)
         yield (
             place,
-            "<br>".join(f"{cell['paper_row']}: {cell['paper_column']}" for cell in own),
-            "<br>".join(_number(cell, "paper_value") for cell in own),
-            "<br>".join(map(_ours, own)),
+            _below(f"{cell['paper_row']}: {cell['paper_column']}" for cell in own),
+            _below(_number(cell, "paper_value") for cell in own),
+            _below(map(_ours, own)),
             f"`{own[0]['study']}` ({world}): {', '.join(asked)}",
             "; ".join(reasons) or "–",
         )
+
+
+def _below(texts: Iterable[str]) -> str:
+    """Texts below one another; without breaks inside, so that the numbers of a line of the page stand side by side."""
+    return "<br>".join(text.replace(" ", "\u00a0") for text in texts)
 
 
 def _ours(cell: Cell) -> str:
@@ -143,7 +148,9 @@ def _number(cell: Cell, name: str) -> str:
 def shown(text: str) -> Iterator[tuple[str, ...]]:
     """Place, row and column, paper's number, ours, and the study of each cell of a page."""
     for place, *cells, study in re.findall(
-        r"^\| ([^|]+) \| (.+?) \| (.+?) \| (.+?) \| (`\w+` \(\w+\))", text, re.MULTILINE
+        r"^\| ([^|]+) \| (.+?) \| (.+?) \| (.+?) \| (`\w+` \(\w+\))",
+        text.replace("\u00a0", " "),
+        re.MULTILINE,
     ):
         yield from (
             (place, *cell, study) for cell in zip(*(part.split("<br>") for part in cells), strict=True)
