@@ -15,7 +15,7 @@ from dagster_project.core.report.figure import PANEL, Spec
 _GAP = 22
 _WIDEST_PANEL = 430
 _WIDEST = 1200
-_LEGEND_ENTRY = 150
+_UNNAMED = 15
 _SYMBOL = 46
 _AXIS = 34
 _LETTER = 7
@@ -40,6 +40,7 @@ ROLES = {
     "model": "model",
     "model_a": "model",
     "model_b": "model",
+    "within": "model",
     "method": "method",
     "method_a": "method",
     "method_b": "method",
@@ -66,12 +67,19 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
         if "$all" in spec:
             name = str(spec["$all"])
             return list(dimensions.order.get(ROLES.get(name, name), ())) or present(rows, name, dimensions)
+        if "$spread" in spec:
+            return spread(spec["over"], len(resolve({"$all": spec["$spread"]}, rows, dimensions)))
         if "$label" in spec:
             return dimensions.labels[spec["$label"]]
         return {key: resolve(value, rows, dimensions) for key, value in spec.items()}
     if isinstance(spec, (list, tuple)):
         return [resolve(value, rows, dimensions) for value in spec]
     return spec
+
+
+def spread(steps: Sequence[str], n: int) -> list[str]:
+    """`n` of the ordered colours `steps`, from the first to the last."""
+    return [steps[at * (len(steps) - 1) // max(n - 1, 1)] for at in range(n)]
 
 
 def worded(text: str, dimensions: Dimensions) -> str:
@@ -98,7 +106,9 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     shape = meta.get("panels") or meta["single"]
     label = min(_LONGEST_LABEL, width // 3)
     room = width - _axis(shape, rows, label)
-    legend_columns = max(1, min(room // _LEGEND_ENTRY, _entries(sized)))
+    entries = _entries(sized)
+    longest = max((len(str(entry)) for entry in entries), default=_UNNAMED)
+    legend_columns = max(1, min(room // (_SYMBOL + _LETTER * longest), len(entries) or _WIDEST))
     legend = {"columns": legend_columns, "labelLimit": min(_LONGEST_ENTRY, room // legend_columns - _SYMBOL)}
     config = {"legend": legend, "axisY": {"labelLimit": label}}
     if "single" in meta:
@@ -106,6 +116,7 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
         return {**sized, **size, "height": _height(shape, rows, shape["height"]), "config": config}
     count = max(1, len({row[shape["by"]] for row in rows}))
     columns = min(count, max(1, (room + _GAP) // (shape["least"] + _GAP)))
+    columns = -(-count // -(-count // columns))  # as many in each row, so that no cell is empty without need
     panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
     facet = {**sized["facet"], "header": {**sized["facet"]["header"], "labelLimit": panel}}
     inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
@@ -118,15 +129,15 @@ def fitted(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     }
 
 
-def _entries(spec: Any) -> int:
-    """How many entries the legend of colours has; a legend without named values may have any number."""
+def _entries(spec: Any) -> Sequence[Any]:
+    """The entries of the first legend of colours that names its values."""
     if isinstance(spec, Mapping):
         colour = spec.get("color")
         if isinstance(colour, Mapping) and "scale" in colour:
             named = (colour.get("legend") or {}).get("values") or colour["scale"].get("domain")
-            return len(named) if named and colour["type"] != "quantitative" else _WIDEST
-        return min(map(_entries, spec.values()), default=_WIDEST)
-    return min(map(_entries, spec), default=_WIDEST) if isinstance(spec, (list, tuple)) else _WIDEST
+            return named if named and colour["type"] != "quantitative" else ()
+        spec = list(spec.values())
+    return next(filter(None, map(_entries, spec)), ()) if isinstance(spec, (list, tuple)) else ()
 
 
 def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:

@@ -3,11 +3,12 @@
 What belongs here: the classes of a definition. What does not: the definitions (`figures`), code that reads their rows
 (`rows`) or draws them (`charts`, `pictures`, `page`).
 
-A chart is a Vega-Lite specification without data. It has four placeholders for values that are known only with the
+A chart is a Vega-Lite specification without data. It has five placeholders for values that are known only with the
 rows. `charts.resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules:
 
     {"$present": "model"}   the values of a column in the shown rows, in the order of the study
     {"$all": "method"}      the values of a column in the whole study, so that colours do not change with the selection
+    {"$spread": "model"}    ordered colours (`over`), one for each of these values
     {"$label": "popularity"}  a word that depends on the study
     usermeta.panels         how a faceted chart fits into a width (see `charts.fitted`)
 """
@@ -64,8 +65,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter of the report. The first one opens the page without title and lead."""
+    """A part of the report. The first one opens the page without title and lead. A chapter opens on demand."""
 
     key: str
     title: str
     lead: str
+    is_chapter: bool = True

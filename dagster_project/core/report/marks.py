@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dagster_project.core.report.charts import spread
 from dagster_project.core.report.figure import PANEL, Spec
+from dagster_project.core.report.palette import STEPS
 
 _NOWHERE = {
     True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
@@ -38,9 +40,13 @@ def estimate(field: str, title: str, form: str, of: str | None = None) -> list[t
 
 
 def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
-    """A difference of shares on the horizontal axis, in per cent, with its sign."""
-    axis = {"format": "+~%", "grid": True, "tickCount": ticks}
-    return {"field": field, "type": "quantitative", "title": title, "axis": axis}
+    """A difference of shares on the horizontal axis, in points, with its sign."""
+    axis = {
+        "labelExpr": "format(100 * datum.value, datum.value ? '+~r' : 'd')",
+        "grid": True,
+        "tickCount": ticks,
+    }
+    return {"field": field, "type": "quantitative", "title": f"{title} (points)", "axis": axis}
 
 
 def value_x(field: str, whole: bool = False) -> dict[str, Any]:
@@ -68,12 +74,16 @@ def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
 
 
 def series(field: str, title: str | None = None, of: str | None = None) -> dict[str, Any]:
-    """A colour per value of a column. `of`: the column whose values in the study decide the order of the colours."""
+    """A colour per value of a column; models have ordered colours, by size.
+
+    `of`: the column whose values in the study decide the order of the colours.
+    """
     return {
         "field": field,
         "type": "nominal",
         "title": title,
-        "scale": {"domain": {"$all": of or field}},
+        "scale": {"domain": {"$all": of or field}}
+        | ({"range": {"$spread": field, "over": STEPS}} if field == "model" else {}),
         "legend": {"values": {"$present": field}},
     }
 
@@ -87,9 +97,9 @@ def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
     """A colour per value of an ordered column."""
     return {
         "field": field,
-        "type": "ordinal",
+        "type": "nominal",
         "title": title,
-        "scale": {"domain": list(values)},
+        "scale": {"domain": list(values), "range": spread(STEPS, len(values))},
     }
 
 
@@ -126,9 +136,7 @@ def curves(
 
 def shape(colour: Spec) -> dict[str, Any]:
     """A shape per value as well, so that series do not differ by colour alone. Both share one legend."""
-    return {key: value for key, value in colour.items() if key in ("field", "title", "scale", "legend")} | {
-        "type": "nominal"
-    }
+    return {**colour, "scale": {"domain": colour["scale"]["domain"]}}
 
 
 def points(
@@ -255,7 +263,7 @@ def panels(
     rows: str | None = None,
     lanes: str | None = None,
     step: int = 22,
-    axis: int = 76,
+    axis: int = 84,
 ) -> Spec:
     """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
 

@@ -21,7 +21,7 @@ from dagster_project.core.report.palette import variables
 from dagster_project.core.report.rows import FigureRows
 
 _PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("data", "chart", "table", "examples", "quotes", "controls", "figures", "main")
+_SCRIPTS = ("data", "chart", "table", "examples", "quotes", "controls", "figures", "story", "main")
 _LONGEST_DICTIONARY = 0.5
 
 

@@ -34,15 +34,17 @@ _TOKENS = {  # name: (light, dark)
     "series-8": ("#6b3410", "#cf9f83"),
     "series-9": ("#4b4fb0", "#a9acf7"),
     "series-10": ("#5a7a00", "#b4d455"),
-    "step-1": ("#7b8794", "#8894a1"),
-    "step-2": ("#8a3f9b", "#c88ad6"),
-    "step-3": ("#b5462f", "#f0866c"),
-    "step-4": ("#2f7d4f", "#5cc98a"),
-    "step-5": ("#1f5fae", "#6fb1f7"),
-    "step-6": ("#111418", "#ffffff"),
+    "step-1": ("#bb881a", "#875ca5"),  # steps differ evenly in lightness, so that their order can be seen
+    "step-2": ("#81870e", "#7579c9"),
+    "step-3": ("#33823c", "#5698da"),
+    "step-4": ("#00745e", "#30b6d9"),
+    "step-5": ("#005d75", "#3ecfc8"),
+    "step-6": ("#003f7b", "#7de1ae"),
+    "step-7": ("#221f6d", "#c1ec96"),
+    "step-8": ("#32004b", "#fff18f"),
 }
 _SERIES = 10
-_STEPS = 6
+STEPS = [f"var(--step-{n})" for n in range(1, 9)]
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 PICTURE_FONT = "Liberation Sans, DejaVu Sans, Arial, sans-serif"
@@ -119,6 +121,5 @@ def chart_config() -> dict[str, Any]:
         "rule": {"color": muted},
         "range": {
             "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
-            "ordinal": [f"var(--step-{n})" for n in range(1, _STEPS + 1)],
         },
     }

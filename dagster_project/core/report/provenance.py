@@ -23,7 +23,7 @@ _MODELS = """select model,
         when path like 'fake:%' or engine like 'fake%' then 'scripted answers, no model'
     end
 from marts.dim_models
-order by model"""
+order by n_parameters nulls last, model"""
 _ALL_MODELS = (
     "These numbers show that the platform finds effects whose truth is known. "
     "They say nothing about real models."
@@ -59,6 +59,11 @@ def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
     title = ", ".join(invented)
     meaning = _WORLD_ONLY if not any(models) else _SOME_MODELS if None in models else _ALL_MODELS
     return {"title": f"{title[0].upper()}{title[1:]}.", "text": meaning}
+
+
+def invented_models(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The models whose answers are scripted or trained on an invented world."""
+    return [name for kind, names in _kinds(connection, _MODELS).items() if kind for name in names]
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, list[str]]:

@@ -24,9 +24,10 @@ from dagster_project.core.report.headline import headline_numbers, headline_pict
 from dagster_project.core.report.page import columnar, render
 from dagster_project.core.report.palette import chart_config
 from dagster_project.core.report.pictures import picture
-from dagster_project.core.report.provenance import banner, provenance, study
+from dagster_project.core.report.provenance import banner, invented_models, provenance, study
 from dagster_project.core.report.rows import (
     FigureRows,
+    in_order,
     legible,
     opened,
     published_tables,
@@ -71,7 +72,7 @@ def write_report(
     with opened(published) as connection:
         tables = published_tables(connection)
         dimensions = read_dimensions(connection)
-        read = [read_figure(connection, figure, tables) for figure in figures]
+        read = [in_order(read_figure(connection, figure, tables), dimensions) for figure in figures]
         page = render(payload(connection, read, dimensions))
     _write(target, page.encode("utf-8"))
     drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
@@ -105,6 +106,7 @@ def payload(
         "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
         "parametric": _methods(connection, "is_parametric"),
         "unranked": _methods(connection, "is_bound or is_condition"),
+        "invented": [legible(model) for model in invented_models(connection)],
         "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
         "roles": ROLES,
         "config": chart_config(),

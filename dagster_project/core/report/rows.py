@@ -12,13 +12,14 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from dagster_project.core.report.charts import Dimensions
+from dagster_project.core.report.charts import ROLES, Dimensions
 from dagster_project.core.report.figure import Figure
 from dagster_project.core.warehouse.publication import open_published
 
@@ -69,6 +70,14 @@ def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: f
         return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
     why = None if rows else "Not shown: no row of this study meets the conditions of its query."
     return FigureRows(figure, names, rows, why)
+
+
+def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
+    """The rows in the order of the study (models by size), as far as a dimension is in the leading columns."""
+    leading = list(takewhile(lambda name: name in ROLES, read.names))
+    places = [{value: at for at, value in enumerate(dimensions.order[ROLES[name]])} for name in leading]
+    key = lambda row: [at.get(row[name], len(at)) for name, at in zip(leading, places, strict=True)]  # noqa: E731
+    return replace(read, rows=tuple(sorted(read.rows, key=key)))
 
 
 def select(

@@ -15,16 +15,24 @@ def show(
     motion: str = "reduce",
     target: str = "",
     settles: bool = True,
+    opens: bool = True,
+    query: str = "",
 ) -> None:
-    """Open the page; with `settles`, wait until all is drawn. `target`: the id behind the # of the address."""
+    """Open the page and, with `opens`, all its chapters; with `settles`, wait until all of that is drawn.
+
+    `target` and `query`: what the address has behind # and ?.
+    """
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": motion}
     features = [{"name": name, "value": value} for name, value in wishes.items()]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
     driver.get_log("browser")
-    driver.get(f"{path.as_uri()}#{target}" if target else path.as_uri())
+    driver.get(f"{path.as_uri()}{'?' if query else ''}{query}{'#' if target else ''}{target}")
     driver.execute_script("localStorage.clear()")
+    if opens:
+        again(driver)
+        driver.execute_script("for (const box of document.querySelectorAll('.chapter')) box.open = true")
     if settles:
         settle(driver)
 

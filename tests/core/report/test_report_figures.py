@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.report.charts import Dimensions, fitted, present, resolve
+from dagster_project.core.report.charts import Dimensions, fitted, present, resolve, spread
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.page import columnar, embedded, render
 from dagster_project.core.report.palette import colours
@@ -18,6 +18,7 @@ from dagster_project.core.report.pictures import first_shown, picture, specifica
 from dagster_project.core.report.report import write_report
 from dagster_project.core.report.rows import (
     FigureRows,
+    in_order,
     opened,
     published_tables,
     read_dimensions,
@@ -245,6 +246,34 @@ def test_placeholders_follow_the_order_of_the_study() -> None:
     assert resolve(spec, rows, dimensions) == {"x": [2, 1], "y": [["small", "large"], "views"]}
 
 
+def test_rows_have_the_order_of_the_study_as_far_as_dimensions_lead() -> None:
+    order = {"dataset": ["d"], "model": ["small", "large"], "method": ["b", "a"]}
+    rows = [{"dataset": "d", "model": model, "level": level, "method": method}
+            for model in ("large", "new", "small") for level in (2, 1) for method in ("a", "b")]  # fmt: skip
+    shown = in_order(FigureRows(FIGURES[0], tuple(rows[0]), tuple(rows)), Dimensions(order, {})).rows
+    assert [row["model"] for row in shown] == ["small"] * 4 + ["large"] * 4 + ["new"] * 4
+    assert [(row["level"], row["method"]) for row in shown[:4]] == [(2, "a"), (2, "b"), (1, "a"), (1, "b")]
+
+
+def test_ordered_colours_reach_from_the_first_to_the_last() -> None:
+    steps = list("abcdefgh")
+    assert spread(steps, 1) == ["a"]
+    assert spread(steps, 3) == ["a", "d", "h"]
+    assert spread(steps, 8) == steps
+    assert spread(steps, 10) == sorted(spread(steps, 10))
+
+
+def test_a_legend_has_room_for_its_longest_entry() -> None:
+    meta = {"single": {"height": 100, "rows": None, "step": 20, "axis": 60}}
+    names = ["popularity_per_relation", "b", "c", "d", "e", "f"]
+    spec = {"usermeta": meta, "encoding": {"color": {"type": "nominal", "scale": {"domain": names}}}}
+    for width in (300, 700, 1100):
+        legend = fitted(spec, [{}], width)["config"]["legend"]
+        assert legend["labelLimit"] >= 7 * len(names[0])
+        assert legend["columns"] * (legend["labelLimit"] + 46) <= width - 60
+    assert fitted(spec, [{}], 1100)["config"]["legend"]["columns"] == 5
+
+
 def test_panels_fit_their_width() -> None:
     meta = {"panels": {"by": "m", "least": 200, "ratio": 0.5, "rows": None, "step": 20, "axis": 60}}
     rows = [{"m": n} for n in range(10)]
@@ -252,6 +281,9 @@ def test_panels_fit_their_width() -> None:
         sized = fitted({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, width)
         columns, panel = sized["columns"], sized["spec"]["width"]
         assert 1 <= columns <= 10
+        assert columns * -(-10 // columns) - 10 <= -(
+            -10 // columns
+        )  # as few empty places as that many rows leave
         assert columns * panel + 22 * (columns - 1) + 60 <= width
         assert panel >= 200
         assert sized["spec"]["height"] == panel // 2

@@ -28,7 +28,11 @@ from dagster_project.core.report.figures import (
 )
 
 SECTIONS = (
-    Section("overview", "Overview", ""),
+    Section("overview", "Overview", "", is_chapter=False),
+    Section("effects", "What retrieval mends and breaks", "", is_chapter=False),
+    Section("thresholds", "Below which popularity to retrieve", "", is_chapter=False),
+    Section("confidence", "Confidence and savings", "", is_chapter=False),
+    Section("scores", "All scores", "Every model and method, ranked, and compared on the same questions."),
     Section(
         "memory",
         "What models remember",
@@ -37,20 +41,11 @@ SECTIONS = (
     ),
     Section(
         "retrieval",
-        "Where retrieval helps and hurts",
-        "A passage helps if memory fails. It misleads if memory is right and the passage is not.",
+        "Retrieved passages",
+        "How often do passages contain the answer, whom are they about, and when do they win over memory?",
     ),
-    Section(
-        "adaptive",
-        "When to retrieve",
-        "Adaptive retrieval reads a passage for subjects below a threshold of popularity, and trusts memory above it. "
-        "How much does that gain, and where are the thresholds?",
-    ),
-    Section(
-        "costs",
-        "Latency and cost",
-        "The time and money that answers take, and whether retrieving less saves any.",
-    ),
+    Section("adaptive", "When to retrieve", "By popularity or by another signal, against fixed methods."),
+    Section("costs", "Latency and cost", "The time and money that answers take."),
     Section(
         "consistency",
         "Consistency",

@@ -16,6 +16,7 @@ from dagster_project.core.report.marks import (
     points,
     popularity_x,
     series,
+    shape,
     share_y,
     single,
     tooltip,
@@ -31,8 +32,8 @@ ACCURACY = Figure(
     title="Adaptive retrieval against always and never",
     shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). `best "
     "of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
-    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the next figure has "
-    "the confidence interval of the gain.",
+    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the figure "
+    "`What adaptive retrieval gains` has the interval of the gain.",
     source="PopQA, Figures 9 and 12",
     tables=("fct_adaptive_accuracy",),
     sql=f"""with policies as (
@@ -87,7 +88,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
 
 GAIN = Figure(
     key="adaptive_gain",
-    section="adaptive",
+    section="thresholds",
     title="What adaptive retrieval gains",
     shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
     "intervals, from a bootstrap of the held-out gain over questions. There is no interval if one fixed method is "
@@ -107,7 +108,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
     ),
     spec=single(
         points(
-            difference_x("gain", "gain in accuracy over the better of always and never", 8),
+            difference_x("gain", "gain in accuracy", 8),
             names("model"),
             series("retrieval_method", "retrieval", of="method"),
             tooltip(
@@ -130,7 +131,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
 
 THRESHOLDS = Figure(
     key="adaptive_thresholds",
-    section="adaptive",
+    section="thresholds",
     title="Where the thresholds are",
     shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
     "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
@@ -165,7 +166,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
                 "x": popularity_x("threshold", {"$label": "threshold"}),
                 "y": {**names("relation"), "axis": {"grid": True}},
                 "color": series("model", "model"),
-                "shape": series("model", "model"),
+                "shape": shape(series("model", "model")),
                 "tooltip": tooltip(
                     ("model", "model"),
                     ("retrieval_method", "retrieval"),
@@ -229,4 +230,4 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
     plot_on="fct_adaptive_usage",
 )
 
-FIGURES = (ACCURACY, GAIN, QUALITY, RISK_COVERAGE, SIGNALS, ARENA, THRESHOLDS, USAGE)
+FIGURES = (ACCURACY, THRESHOLDS, GAIN, SIGNALS, QUALITY, RISK_COVERAGE, ARENA, USAGE)

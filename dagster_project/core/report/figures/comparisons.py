@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import estimate, single, tooltip
+from dagster_project.core.report.marks import difference_x, estimate, single, tooltip
 
 COMPARISON = Figure(
     key="paired_comparisons",
-    section="retrieval",
+    section="scores",
     title="Methods and models, compared on the same questions",
     shows="Difference in accuracy between A and B on the questions that both answered, with a bootstrap 95 % interval "
     "(10,000 resamples of questions). The p value is from McNemar's exact test, with Holm's adjustment within the "
@@ -49,17 +49,12 @@ order by dataset, prompt, comparison, within, difference desc""",
             "layer": [
                 {
                     "mark": {"type": "rule", "strokeDash": [3, 3]},
-                    "encoding": {"x": {"datum": 0}, "y": {"value": None}},
+                    "encoding": {"x": {"datum": 0}, "y": None},
                 },
                 {
                     "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55, "color": "var(--series-1)"},
                     "encoding": {
-                        "x": {
-                            "field": "ci_low",
-                            "type": "quantitative",
-                            "title": "difference in accuracy, A − B",
-                            "axis": {"format": "+~%", "grid": True, "tickCount": 8},
-                        },
+                        "x": difference_x("ci_low", "difference in accuracy, A − B", 8),
                         "x2": {"field": "ci_high"},
                     },
                 },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import names, panels, series, share_y, tooltip, value_x
+from dagster_project.core.report.marks import names, panels, series, shape, share_y, tooltip, value_x
 
 _COLUMNS = (
     *KEY[:3],
@@ -63,7 +63,7 @@ order by dataset, prompt, measure desc, model, relation""",
                 "x": value_x("value"),
                 "y": {**names("relation"), "axis": {"grid": True}},
                 "color": series("model", "model"),
-                "shape": series("model", "model"),
+                "shape": shape(series("model", "model")),
                 "tooltip": tooltip(
                     ("model", "model"),
                     ("relation", "relation"),
@@ -111,7 +111,7 @@ AGAINST_ACCURACY = Figure(
                 "tooltip": _HINTS,
             },
         },
-        least=250,
+        least=220,
     ),
 )
 

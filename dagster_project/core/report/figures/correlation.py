@@ -120,7 +120,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
     spec=panels(
         "model",
         points(
-            _correlation_x("correlation", "correlation of correctness with popularity"),
+            _correlation_x("correlation", "correlation"),
             names("method"),
             fixed("scope", "correlation", _SCOPES),
             tooltip(
@@ -135,7 +135,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
             offset="scope",
             zero=True,
         ),
-        least=270,
+        least=215,
         rows="method",
         step=44,
         axis=110,

@@ -8,7 +8,7 @@ from dagster_project.core.report.figures.memory import KEY, N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import fixed, names, panels, points, series, tooltip
 
-_POLICIES = ["never", "adaptive", "always"]
+_POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
 _REUSED = Column("n_reused", "n reused", "count")
 
@@ -28,8 +28,8 @@ LATENCY = Figure(
     title="How long one user waits",
     shows="Median time of one answer, from up to 50 questions that the model was asked one at a time, with nothing "
     "shared. All methods answered a question before the next one was asked. The search for the passage is not "
-    "included. Bars are 95 % intervals of the median, between order statistics. The next figure compares methods "
-    "question by question. Models were timed at different moments.",
+    "included. Bars are 95 % intervals of the median, between order statistics. The figure `Does adaptive "
+    "retrieval save a user's time?` compares methods question by question. Models were timed at different moments.",
     source="PopQA, Figure 11",
     tables=("fct_latency",),
     sql="""select prompt, model, method, device, n, median_ms, ci_low, ci_high, p95_ms, is_interleaved
@@ -64,7 +64,7 @@ order by prompt, model, method, device""",
             low="ci_low",
             high="ci_high",
         ),
-        least=270,
+        least=215,
         rows="method",
         step=34,
         axis=110,
@@ -75,7 +75,7 @@ order by prompt, model, method, device""",
 
 SAVED = Figure(
     key="latency_saved",
-    section="costs",
+    section="confidence",
     title="Does adaptive retrieval save a user's time?",
     shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
     "methods on the same question, times the share of questions that need no passage. Bars are 95 % intervals "
@@ -140,7 +140,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
 
 COST = Figure(
     key="cost",
-    section="costs",
+    section="confidence",
     title="Cost per thousand questions",
     shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its "
     "price per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as "

@@ -71,7 +71,7 @@ from marts.fct_accuracy_by_popularity
 where relation = 'all' and n >= {FEWEST}
 order by dataset, prompt, model, method, bin""",  # noqa: S608
     columns=(*KEY, *_BIN_COLUMNS),
-    spec=panels("model", _CURVE, least=260),
+    spec=panels("model", _CURVE, least=220),
     plot_on="fct_accuracy_by_popularity",
 )
 

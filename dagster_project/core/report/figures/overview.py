@@ -8,7 +8,7 @@ from dagster_project.core.warehouse.headline import HEADLINE_SQL
 
 HEADLINE = Figure(
     key="headline",
-    section="overview",
+    section="scores",
     title="The headline in numbers",
     shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "
     "popularity over bins. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
@@ -41,7 +41,7 @@ HEADLINE = Figure(
 
 LEADERBOARD = Figure(
     key="leaderboard",
-    section="overview",
+    section="scores",
     title="Leaderboard",
     shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
     "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "

@@ -64,7 +64,7 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
     )
     return Figure(
         key=key,
-        section="retrieval",
+        section="effects",
         title=title,
         shows=f"{shows} {capped}",
         source=source,

@@ -79,7 +79,7 @@ order by dataset, prompt, setting, model,
             high="ci_high",
             offset="predicted_by",
         ),
-        least=270,
+        least=215,
         rows="predictors",
         step=36,
         axis=130,
@@ -141,7 +141,7 @@ order by dataset, prompt, model, signal, estimator, mean_probability""",  # noqa
         Column("expected_calibration_error", "calibration error of all bins", "number"),
     ),
     spec=panels(
-        "model", {**_RELIABILITY, "layer": [_DIAGONAL, *_RELIABILITY["layer"]]}, least=260, ratio=1.0
+        "model", {**_RELIABILITY, "layer": [_DIAGONAL, *_RELIABILITY["layer"]]}, least=220, ratio=1.0
     ),
     choose=("signal",),
     plot_on="fct_prediction_calibration",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import fixed, panels, popularity_x, series, single, tooltip
+from dagster_project.core.report.marks import fixed, panels, popularity_x, series, shape, single, tooltip
 
 _QUESTIONS_OF = Column("questions_of", "questions of")
 
@@ -57,43 +57,31 @@ order by dataset, bin""",
         Column("share", "share", "share"),
         Column("cumulative_share", "up to here", "share"),
     ),
-    spec=single(
+    spec=panels(
+        "questions_of",
         {
+            "mark": {"type": "rect", "color": "var(--series-1)", "stroke": "var(--surface)"},
             "encoding": {
-                "x": popularity_x(),
-                "color": series("questions_of", "questions of"),
+                "x": popularity_x("bin_low"),
+                "x2": {"field": "bin_high"},
+                "y": {
+                    "field": "share",
+                    "type": "quantitative",
+                    "title": "share of questions",
+                    "axis": {"format": "%", "tickCount": 5},
+                },
+                "y2": {"datum": 0},
+                "tooltip": tooltip(
+                    ("questions_of", "questions of"),
+                    ("bin_low", "popularity from", ",.0f"),
+                    ("bin_high", "popularity to", ",.0f"),
+                    ("share", "share", ".1%"),
+                    ("n", "questions", ","),
+                ),
             },
-            "layer": [
-                {
-                    "mark": {"type": "area", "interpolate": "monotone", "opacity": 0.16},
-                    "encoding": {"y": {"field": "share", "type": "quantitative", "stack": None}},
-                },
-                {
-                    "mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 2},
-                    "encoding": {"y": {"field": "share", "type": "quantitative"}},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-                    "encoding": {
-                        "y": {
-                            "field": "share",
-                            "type": "quantitative",
-                            "title": "share of questions",
-                            "axis": {"format": "%", "tickCount": 5},
-                        },
-                        "shape": series("questions_of", "questions of"),
-                        "tooltip": tooltip(
-                            ("questions_of", "questions of"),
-                            ("bin_low", "popularity from", ",.0f"),
-                            ("bin_high", "popularity to", ",.0f"),
-                            ("share", "share", ".1%"),
-                            ("n", "questions", ","),
-                        ),
-                    },
-                },
-            ],
         },
-        height=280,
+        least=260,
+        ratio=0.6,
     ),
     plot_on="fct_popularity_distribution",
 )
@@ -264,7 +252,7 @@ order by dataset, prompt, model, retrieval_method, month""",
                 {
                     "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
                     "encoding": {
-                        "shape": series("model", "model"),
+                        "shape": shape(series("model", "model")),
                         "tooltip": tooltip(
                             ("model", "model"),
                             ("retrieval_method", "retrieval"),

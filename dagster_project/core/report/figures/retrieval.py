@@ -25,7 +25,7 @@ PAIR = (
 
 BY_METHOD = Figure(
     key="accuracy_by_method",
-    section="retrieval",
+    section="scores",
     title="Accuracy with and without retrieval",
     shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are Wilson "
     "95 % intervals. The passage of an upper bound is chosen because it contains the answer, and questions without such "
@@ -71,7 +71,7 @@ order by dataset, prompt, model, method, z_low""",  # noqa: S608
             {
                 "field": "z",
                 "type": "quantitative",
-                "title": "relative popularity (standard deviations)",
+                "title": "relative popularity",
                 "axis": {"format": "+~g", "tickCount": 7},
                 "scale": {"zero": False, "nice": False, "padding": 6},
             },
@@ -87,14 +87,14 @@ order by dataset, prompt, model, method, z_low""",  # noqa: S608
                 *RATE_HINTS,
             ),
         ),
-        least=260,
+        least=220,
     ),
     plot_on="fct_accuracy_by_relative_popularity",
 )
 
 QUADRANTS = Figure(
     key="retrieval_quadrants",
-    section="retrieval",
+    section="effects",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
     "answer (recall@1). Top right: misled, which means right from memory and wrong with the passage. Bottom left: "
@@ -135,7 +135,7 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
             title="share of questions",
             shown="shown",
         ),
-        least=240,
+        least=210,
         rows="memory",
         step=58,
         axis=100,

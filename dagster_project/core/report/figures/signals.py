@@ -23,7 +23,7 @@ _OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_rel
 
 SIGNALS = Figure(
     key="adaptive_signals",
-    section="adaptive",
+    section="confidence",
     title="Popularity, confidence, prediction, or both?",
     shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
     "its threshold. `popularity` is the signal of the figures above, `confidence` the mean probability of the tokens of "
@@ -211,7 +211,8 @@ order by dataset, prompt, model, retrieval_method,
                 *_ARENA["layer"],
             ],
         },
-        least=330,
+        least=300,
+        axis=104,
     ),
     choose=("parametric_method", "model"),
     plot_on="fct_policies",
@@ -267,7 +268,7 @@ order by dataset, prompt, model, method, fallback_method nulls first, list_posit
                 ("promised_risk", "promised risk", ".1%"),
             ),
         ),
-        least=260,
+        least=220,
     ),
     choose=("answers",),
     plot_on="fct_risk_coverage",

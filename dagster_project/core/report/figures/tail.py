@@ -103,7 +103,7 @@ order by dataset, prompt, model, method, n_least""",
             series("method", "method"),
             tooltip(("model", "model"), ("method", "method"), ("n_least", "least popular", ","), *RATE_HINTS),
         ),
-        least=240,
+        least=220,
     ),
     plot_on="fct_accuracy_least_popular",
 )
@@ -123,7 +123,7 @@ from marts.fct_accuracy as accuracy
 inner join marts.dim_methods as methods on accuracy.method = methods.method
 where methods.kind = 'memory'
 union all by name
-select keys.dataset, keys.prompt, keys.model, baselines.relation, 'answer in the subject''s name' as guess,
+select keys.dataset, keys.prompt, keys.model, baselines.relation, 'in the subject''s name' as guess,
     baselines.n_with_subject as n, share_answer_in_subject as accuracy,
     share_answer_in_subject_ci_low as ci_low, share_answer_in_subject_ci_high as ci_high
 from marts.fct_guessing_baselines as baselines
@@ -149,7 +149,7 @@ order by dataset, prompt, model, relation, guess""",
             },
             names("relation"),
             fixed(
-                "guess", "way", ["model, from memory", "most frequent answer", "answer in the subject's name"]
+                "guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]
             ),
             tooltip(("relation", "relation"), ("guess", "way"), *RATE_HINTS),
             low="ci_low",

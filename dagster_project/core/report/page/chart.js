@@ -1,5 +1,5 @@
 // Charts: placeholders and sizes as in core/report/charts.py, then Vega-Lite without eval.
-const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, LEGEND_ENTRY = 150, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LONGEST_ENTRY = 260, LANE = 9;
+const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, UNNAMED = 15, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LONGEST_ENTRY = 260, LANE = 9;
 
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
@@ -8,6 +8,10 @@ function resolve(spec, rows) {
   if ("$all" in spec) {
     const whole = payload.dimensions.order[payload.roles[spec.$all] || spec.$all] || [];
     return whole.length ? whole.map(clean) : present(rows, spec.$all);
+  }
+  if ("$spread" in spec) {
+    const n = resolve({ $all: spec.$spread }, rows).length;
+    return Array.from({ length: n }, (_, at) => spec.over[Math.floor(at * (spec.over.length - 1) / Math.max(n - 1, 1))]);
   }
   if ("$label" in spec) return payload.dimensions.labels[spec.$label];
   return Object.fromEntries(Object.entries(spec).map(([key, value]) => [key, resolve(value, rows)]));
@@ -24,13 +28,13 @@ function axisOf(shape, rows, label) {
 }
 
 function entries(spec) {
-  if (spec === null || typeof spec !== "object") return WIDEST;
+  if (spec === null || typeof spec !== "object") return [];
   const colour = spec.color;
   if (colour && typeof colour === "object" && colour.scale) {
     const named = colour.legend?.values || colour.scale.domain;
-    return named?.length && colour.type !== "quantitative" ? named.length : WIDEST;
+    return named?.length && colour.type !== "quantitative" ? named : [];
   }
-  return Object.values(spec).reduce((least, one) => Math.min(least, entries(one)), WIDEST);
+  return Object.values(spec).reduce((found, one) => (found.length ? found : entries(one)), []);
 }
 
 function fitted(spec, rows, available) {
@@ -39,7 +43,8 @@ function fitted(spec, rows, available) {
   const shape = meta.panels || meta.single;
   const label = Math.min(LONGEST_LABEL, Math.floor(width / 3));
   const room = width - axisOf(shape, rows, label);
-  const legendColumns = Math.max(1, Math.min(Math.floor(room / LEGEND_ENTRY), entries(sized)));
+  const named = entries(sized), longest = named.length ? Math.max(...named.map((one) => [...String(one)].length)) : UNNAMED;
+  const legendColumns = Math.max(1, Math.min(Math.floor(room / (SYMBOL + LETTER * longest)), named.length || WIDEST));
   const labelLimit = Math.min(LONGEST_ENTRY, Math.floor(room / legendColumns) - SYMBOL);
   const config = { legend: { columns: legendColumns, labelLimit }, axisY: { labelLimit: label } };
   const step = Math.max(shape.step, shape.lanes ? LANE * (distinct(rows, shape.lanes) + 1) : 0);
@@ -48,7 +53,8 @@ function fitted(spec, rows, available) {
     const autosize = { type: "fit-x", contains: "padding" };
     return { ...sized, width: "container", autosize, height: tall(shape.height), config };
   }
-  const columns = Math.min(distinct(rows, shape.by), Math.max(1, Math.floor((room + GAP) / (shape.least + GAP))));
+  const count = distinct(rows, shape.by), most = Math.min(count, Math.max(1, Math.floor((room + GAP) / (shape.least + GAP))));
+  const columns = Math.ceil(count / Math.ceil(count / most));
   const panel = Math.min(WIDEST_PANEL, Math.floor((room - GAP * (columns - 1)) / columns));
   const height = tall(Math.floor(panel * shape.ratio));
   const facet = { ...sized.facet, header: { ...sized.facet.header, labelLimit: panel } };
@@ -83,13 +89,31 @@ async function draw(figure, rows, place) {
   const available = place.clientWidth;
   const inner = make("div", { "aria-hidden": "true" });
   place.replaceChildren(inner);
-  const spec = fitted(resolve(figure.spec, rows), rows, available);
-  const result = await vegaEmbed(inner, { ...spec, data: { values: placed(figure.spec, rows) } }, {
-    mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, defaultStyle: false, tooltip: showHint,
-    config: {
-      ...payload.config, axisY: spec.config.axisY, legend: { ...payload.config.legend, ...spec.config.legend },
-    },
-  });
-  figure.view = result;
+  figure.view = await embed(inner, figure, rows, fitted(resolve(figure.spec, rows), rows, available), payload.config);
   figure.drawnAt = available;
+}
+
+function embed(node, figure, rows, spec, base) {
+  return vegaEmbed(node, { ...spec, data: { values: placed(figure.spec, rows) } }, {
+    mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, defaultStyle: false, tooltip: showHint,
+    config: { ...base, axisY: spec.config.axisY, legend: { ...base.legend, ...spec.config.legend } },
+  });
+}
+
+// A file has the colours of the page's theme, and says by itself what it shows, of which models and study, and when.
+async function saveChart(figure, kind) {
+  const style = getComputedStyle(document.documentElement);
+  const painted = (value) => JSON.parse(JSON.stringify(value).replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name)));
+  const rows = figure.kept, { width, ...spec } = fitted(resolve(painted(figure.spec), rows), rows, 960);
+  const models = present(rows, figure.data.names.find((name) => payload.roles[name] === "model"));
+  const chosen = Object.values(figure.chosen).filter((value) => value && !models.includes(value));
+  const title = { text: figure.title, subtitle: [[...chosen, models.join(", ")].filter(Boolean).join(" · "),
+    `${clean(payload.study.name)}, published ${payload.study.published}`] };
+  const base = painted({ ...payload.config, background: "var(--surface)",
+    title: { anchor: "start", fontSize: 15, offset: 12, color: "var(--ink)", subtitleColor: "var(--muted)" } });
+  const drawn = await embed(make("div"), figure, rows, { ...spec, ...(width && { width: 860 }), title, padding: 14 }, base);
+  const content = kind === "SVG" ? new Blob([await drawn.view.toSVG()], { type: "image/svg+xml" })
+    : await new Promise((then) => { drawn.view.toCanvas(2).then((canvas) => canvas.toBlob(then)); });
+  saveFile(`${figure.key}.${kind.toLowerCase()}`, content);
+  drawn.finalize();
 }

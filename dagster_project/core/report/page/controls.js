@@ -1,13 +1,25 @@
 // The reader's selection for all figures, and the theme.
 const order = payload.dimensions.order;
-const picked = {
-  dataset: clean(payload.start.dataset), prompt: clean(payload.start.prompt),
-  model: { hidden: new Set() }, method: { hidden: new Set() },
-};
+const asked = new URLSearchParams(location.search);
+const picked = Object.fromEntries([
+  ...["dataset", "prompt"].map((role) => [role, order[role].map(clean).find((value) => value === asked.get(role)) ?? clean(payload.start[role])]),
+  ...["model", "method"].map((role) => {
+    const kept = asked.getAll(role);
+    const known = kept.includes("") || order[role].some((value) => kept.includes(clean(value)));
+    return [role, { hidden: new Set(known ? order[role].map(clean).filter((value) => !kept.includes(value)) : []) }];
+  }),
+]);
+
+// The address keeps what is picked, so that a link shows what its sender saw: report.html?model=a&latency.prompt=p#latency.
+function remember(name, ...values) {
+  asked.delete(name);
+  for (const value of values) asked.append(name, value);
+  history.replaceState(null, "", `${location.pathname}${String(asked) && "?"}${asked}${location.hash}`);
+}
 
 function oneOf(role, label) {
   const values = order[role].map(clean);
-  const select = make("select", { id: `pick-${role}`, on: { change: () => { picked[role] = select.value; changed(); } } },
+  const select = make("select", { id: `pick-${role}`, on: { change: () => { picked[role] = select.value; remember(role, select.value); changed(); } } },
     ...values.map((value) => make("option", { value, selected: value === picked[role] }, value)));
   select.value = picked[role];
   return make("label", { class: "pick", for: select.id, hidden: values.length < 2 }, label, select);
@@ -15,15 +27,18 @@ function oneOf(role, label) {
 
 function someOf(role, label) {
   const values = order[role].map(clean);
-  const count = make("span", { class: "count" }, `all ${values.length}`);
-  const boxes = values.map((value) => make("input", { type: "checkbox", checked: true, value, on: { change: update } }));
+  const count = make("span", { class: "count" });
+  const boxes = values.map((value) => make("input", { type: "checkbox", checked: !picked[role].hidden.has(value), value, on: { change: update } }));
   const all = make("button", { type: "button", class: "plain", on: { click: () => { boxes.forEach((box) => { box.checked = true; }); update(); } } }, "All");
+  const tell = (n) => { count.textContent = n === values.length ? `all ${n}` : `${n} of ${values.length}`; };
   function update() {
-    picked[role].hidden = new Set(boxes.filter((box) => !box.checked).map((box) => box.value));
-    const n = boxes.filter((box) => box.checked).length;
-    count.textContent = n === values.length ? `all ${n}` : `${n} of ${values.length}`;
+    const [kept, hidden] = [true, false].map((on) => boxes.filter((box) => box.checked === on).map((box) => box.value));
+    picked[role].hidden = new Set(hidden);
+    tell(kept.length);
+    remember(role, ...(hidden.length ? (kept.length ? kept : [""]) : []));
     changed();
   }
+  tell(values.length - picked[role].hidden.size);
   const list = make("fieldset", {}, make("legend", { class: "unseen" }, label),
     ...values.map((value, at) => make("label", {}, boxes[at], isolated(value))), all);
   const box = make("details", { class: "pick", name: "pickers" }, make("summary", {}, `${label}: `, count), list);

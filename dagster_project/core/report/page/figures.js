@@ -39,6 +39,7 @@ const NAMES = {
 function chooser(figure, name) {
   const select = make("select", { id: `${figure.key}-${name}`, on: { change: () => {
     figure.chosen[name] = select.value;
+    remember(`${figure.key}.${name}`, select.value);
     refresh(figure);
   } } });
   figure.selects[name] = select;
@@ -60,16 +61,13 @@ function worded(text) {
 }
 
 function figureCard(figure) {
-  Object.assign(figure, { chosen: {}, options: {}, selects: {}, stale: true });
+  const chosen = Object.fromEntries(figure.choose.map((name) => [name, asked.get(`${figure.key}.${name}`)]));
+  Object.assign(figure, { chosen, options: {}, selects: {}, stale: true });
+  const link = make("a", { href: `#${figure.key}` }, figure.title);
   const head = make("div", { class: "head" },
-    make("h3", { id: `${figure.key}-title` }, figure.title), make("span", { class: "source" }, figure.source));
+    make("h3", { id: `${figure.key}-title` }, link), make("span", { class: "source" }, figure.source));
   const card = make("figure", { class: `card of-${figure.kind}`, id: figure.key, "aria-labelledby": `${figure.key}-title` }, head);
   figure.card = card;
-  if (figure.missing) {
-    card.classList.add("missing");
-    card.append(make("p", { class: "empty" }, clean(figure.missing)));
-    return card;
-  }
   card.append(make("figcaption", {}, make("p", { class: "shows" }, ...worded(figure.shows))));
   if (figure.choose.length) card.append(make("div", { class: "choosers" }, ...figure.choose.map((name) => chooser(figure, name))));
   figure.note = card.appendChild(make("p", { class: "note", hidden: true }));
@@ -95,6 +93,9 @@ function details(figure) {
   const box = make("div", { class: "behind" });
   if (figure.kind !== "table") box.append(figure.tableBox);
   box.append(query, save);
+  for (const kind of figure.kind === "chart" ? ["PNG", "SVG"] : []) {
+    box.append(make("button", { type: "button", class: "plain", on: { click: () => saveChart(figure, kind) } }, `Save as ${kind}`));
+  }
   return box;
 }
 
@@ -114,7 +115,6 @@ function prepare(figure) {
 }
 
 async function refresh(figure) {
-  if (figure.missing) return;
   figure.stale = false;
   try {
     await drawFigure(figure);

@@ -1,51 +1,5 @@
-// The page: banner, pickers, tiles, sections, provenance. A figure is drawn when it comes near the screen. The browser
-// draws the others when it is idle, so that they can be printed.
-const figures = payload.figures;
-
-function tile(name, value, text) {
-  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, text)));
-}
-
-const percent = (value) => `${(100 * value).toFixed(1)} %`;
-const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(2)}`;
-
-function best(rows, by) {
-  return rows.filter((row) => row[by] !== null).reduce((top, row) => (top === null || row[by] > top[by] ? row : top), null);
-}
-
-function accuracyTile(name, row) {
-  return tile(name, percent(row.accuracy),
-    `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
-}
-
-// A gain counts only if its interval is above zero. A gain without an interval does not count.
-function gainTiles(gains) {
-  const known = gains.filter((row) => row.gain !== null);
-  if (!known.length) return [];
-  const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs and searches"}`;
-  const top = best(known.filter((row) => row.gain_ci_low !== null && row.gain_ci_low > 0), "gain");
-  if (top === null) return [tile("Adaptive retrieval", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
-  const rest = top.share_retrieved < 1 ? "; memory answers the rest" : "";
-  return [
-    tile("Largest adaptive gain", `${points(top.gain)} points`,
-      `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${top.variant}), over the better of always and never; ` +
-      `95 % interval ${points(top.gain_ci_low)} to ${points(top.gain_ci_high)}; largest of ${tried}`),
-    tile("Retrieval is used for", percent(top.share_retrieved), `of the questions with popularity${rest}`),
-  ];
-}
-
-function tiles() {
-  const rowsOfKey = (key) => figures.filter((figure) => figure.key === key && !figure.missing).flatMap(pickedRows);
-  const rows = rowsOfKey("headline").filter((row) => !payload.unranked.includes(row.method));
-  const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
-  const reading = best(rows.filter((row) => !payload.parametric.includes(row.method)), "accuracy");
-  return [
-    memory && accuracyTile("Best from memory", memory),
-    reading && accuracyTile("Best with a retrieved passage", reading),
-    ...gainTiles(rowsOfKey("adaptive_gain").filter((row) => !payload.unranked.includes(row.retrieval_method))),
-  ].filter(Boolean);
-}
-
+// The page: banner, pickers, story, chapters, provenance. A figure is drawn when it comes near the screen; the others of
+// open chapters when the browser is idle. Printing opens all chapters.
 function provenance() {
   const list = make("dl", { class: "provenance" });
   for (const [name, value] of Object.entries(payload.provenance)) {
@@ -56,40 +10,50 @@ function provenance() {
 }
 
 function sectionNode(section) {
-  const mine = figures.filter((figure) => figure.section === section.key);
-  if (!mine.length) return null;
-  const shown = mine.filter((figure) => !figure.missing);
-  const absent = mine.filter((figure) => figure.missing);
-  const cards = [...shown, ...absent].map(figureCard);
-  const opening = section === payload.sections[0];  // it has the main curve, if there is one, then its numbers
-  if (opening) cards.splice(shown[0]?.kind === "chart" ? 1 : 0, 0, tileList);
-  return make("section", { id: section.key, "aria-labelledby": `${section.key}-title` },
-    make("h2", { id: `${section.key}-title`, class: opening ? "unseen" : null }, section.title),
-    section.lead ? make("p", { class: "lead" }, section.lead) : null, ...cards);
+  const shown = figures.filter((figure) => figure.section === section.key && !figure.missing);
+  if (!shown.length) return null;
+  const opening = section === payload.sections[0];
+  const cards = shown.map(figureCard);
+  return part(section, opening, ...(opening ? [findings, ...cards, tileList] : cards));
 }
 
-function navigation() {
-  const entries = [...payload.sections.filter((section) => figures.some((figure) => figure.section === section.key)),
-    { key: "provenance", title: "Provenance" }];
+function part(section, isUntitled, ...content) {
+  const title = make("h2", { id: `${section.key}-title`, class: isUntitled ? "unseen" : null }, section.title);
+  const lead = section.lead && make("p", { class: "lead" }, section.lead);
+  return make("section", { id: section.key, "aria-labelledby": title.id }, ...(section.is_chapter
+    ? [make("details", { class: "chapter", on: { toggle: drawTheRest } }, make("summary", {}, title, lead), ...content)]
+    : [title, lead || null, ...content]));
+}
+
+function notShown() {
+  const missing = figures.filter((figure) => figure.missing);
+  if (!missing.length) return null;
+  return make("details", { class: "absent" }, make("summary", {}, `Figures that this study does not have (${missing.length})`),
+    make("ul", {}, ...missing.map((figure) => make("li", { id: figure.key }, make("strong", {}, figure.title), ". ", clean(figure.missing)))));
+}
+
+function navigation(sections) {
   return make("nav", { class: "contents", "aria-label": "Contents" },
-    make("ol", {}, ...entries.map((entry) => make("li", {}, make("a", { href: `#${entry.key}` }, entry.title)))));
+    make("ol", {}, ...sections.map((one) => make("li", {}, make("a", { href: `#${one.id}` }, one.querySelector("h2").textContent)))));
 }
-
-const tileList = make("dl", { class: "tiles" });
 
 function changed() {
   for (const figure of figures) figure.stale = true;
+  findings.replaceChildren(...sentences());
   tileList.replaceChildren(...tiles());
   for (const figure of figures) if (figure.near) refresh(figure);
   drawTheRest();
 }
 
+const waits = (figure) => figure.stale && figure.card && !figure.card.closest("details.chapter:not([open])");
+
 let idle = null;
 function drawTheRest() {
+  if (figures.some(waits)) delete document.documentElement.dataset.drawn;
   if (idle !== null) return;
   const later = window.requestIdleCallback ? (then) => requestIdleCallback(then, { timeout: 300 }) : (then) => setTimeout(then, 50);
   idle = later(async () => {
-    const next = figures.find((figure) => figure.stale && !figure.missing);
+    const next = figures.find(waits);
     if (next) await refresh(next);
     idle = null;
     if (next) { drawTheRest(); return; }
@@ -98,12 +62,15 @@ function drawTheRest() {
   });
 }
 
-// A permalink (report.html#latency): its target stays at the top while the figures above it are drawn, until the reader
-// scrolls or does anything else.
+// A permalink (report.html#latency) opens the chapter of its target. The target stays at the top while the figures above
+// it are drawn, until the reader scrolls or does anything else.
 let letGo = () => {};
 function holdTarget() {
   letGo();
   const target = document.getElementById(location.hash.slice(1));
+  const inside = target?.querySelector(":scope > details") || target;
+  for (let box = inside?.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  drawTheRest();
   if (!target || document.documentElement.dataset.drawn) return;
   const aim = () => target.scrollIntoView({ behavior: "instant" });
   const growth = new ResizeObserver(aim);
@@ -130,7 +97,7 @@ function watch() {
       if (figure.near && figure.stale) refresh(figure);
     }
   }, { rootMargin: "400px" });
-  for (const figure of figures) if (!figure.missing) seen.observe(figure.card);
+  for (const figure of figures) if (figure.card) seen.observe(figure.card);
   let waiting = null;
   addEventListener("resize", () => {
     clearTimeout(waiting);
@@ -140,6 +107,26 @@ function watch() {
       drawTheRest();
     }, 150);
   });
+}
+
+// The table of contents marks the section that is read.
+function follow(sections, links) {
+  const mark = () => {
+    const at = Math.max(0, sections.findLastIndex((one) => one.getBoundingClientRect().top < innerHeight / 3));
+    links.forEach((link, place) => link.setAttribute("aria-current", place === at ? "location" : "false"));
+  };
+  addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+  mark();
+}
+
+function printAll() {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("main details:is(.chapter, .absent):not([open])")];
+    for (const box of opened) box.open = true;
+    for (const figure of figures) if (figure.stale && figure.card) refresh(figure);
+  });
+  addEventListener("afterprint", () => { for (const box of opened) box.open = false; });
 }
 
 function start() {
@@ -152,15 +139,16 @@ function start() {
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
   const bar = make("div", { class: "bar", role: "region", "aria-label": "Selection" },
     oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
-  const main = make("main", { id: "main", tabindex: "-1" }, banner, ...payload.sections.map(sectionNode).filter(Boolean),
-    make("section", { id: "provenance", "aria-labelledby": "provenance-title" },
-      make("h2", { id: "provenance-title" }, "Provenance"),
-      make("p", { class: "lead" }, "Every number above comes from the published warehouse. Each figure has its query."),
-      make("div", { class: "card" }, provenance())));
-  document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, navigation(), main));
+  const origin = { key: "provenance", title: "Provenance", lead: "Every number above comes from the published warehouse. Each figure has its query.", is_chapter: true };
+  const sections = [...payload.sections.map(sectionNode).filter(Boolean), part(origin, false, make("div", { class: "card" }, provenance()))];
+  const contents = navigation(sections);
+  const main = make("main", { id: "main", tabindex: "-1" }, banner, ...sections, notShown());
+  document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, contents, main));
   document.body.append(hint);
   keepBelow(bar);
   watch();
+  follow(sections, [...contents.querySelectorAll("a")]);
+  printAll();
   changed();
   addEventListener("hashchange", holdTarget);
   holdTarget();

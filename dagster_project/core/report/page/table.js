@@ -77,9 +77,12 @@ function csv(figure, rows) {
 }
 
 function saveCsv(figure, rows) {
-  const address = URL.createObjectURL(new Blob([csv(figure, rows)], { type: "text/csv" }));
-  const link = make("a", { href: address, download: `${figure.key}.csv` });
-  link.click();
+  saveFile(`${figure.key}.csv`, new Blob([csv(figure, rows)], { type: "text/csv" }));
+}
+
+function saveFile(name, content) {
+  const address = URL.createObjectURL(content);
+  make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
