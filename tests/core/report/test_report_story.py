@@ -1,4 +1,4 @@
-"""The story of the report: a sentence on what to do, chapters that open, an address that keeps what is picked, exports."""
+"""The story of the report: a sentence on what to do, chapters that open, an address that keeps what is picked, files."""
 
 from __future__ import annotations
 
