@@ -18,7 +18,7 @@ _NOWHERE = {
 }
 _SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
-SHARE_AXIS = {"format": "%", "tickCount": 5}
+SHARE_AXIS = {"format": "%", "tickCount": 5, "labelOverlap": True}
 POPULARITY = {"$label": "popularity"}
 
 

@@ -148,9 +148,7 @@ order by dataset, prompt, model, relation, guess""",
                 "axis": {"format": "%", "grid": True},
             },
             names("relation"),
-            fixed(
-                "guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]
-            ),
+            fixed("guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]),
             tooltip(("relation", "relation"), ("guess", "way"), *RATE_HINTS),
             low="ci_low",
             high="ci_high",
