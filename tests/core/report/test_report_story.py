@@ -89,6 +89,13 @@ def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, 
     assert driver.execute_script(folded) == 1
 
 
+def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, tmp_path: Path) -> None:
+    show(driver, written(tmp_path, "delete from marts.fct_accuracy_by_popularity"), opens=False)
+    for box in driver.find_elements("css selector", ".chapter"):
+        assert box.get_attribute("open")
+    assert element(driver, "#overview .tile")
+
+
 def test_figures_that_a_study_does_not_have_are_one_folded_line(driver: Any, report: Path) -> None:
     show(driver, report, opens=False, settles=False)
     line = element(driver, "details.absent")

@@ -11,17 +11,20 @@ function provenance() {
 
 function sectionNode(section) {
   const shown = figures.filter((figure) => figure.section === section.key && !figure.missing);
-  if (!shown.length) return null;
   const opening = section === payload.sections[0];
+  if (!shown.length && !opening) return null;
   const cards = shown.map(figureCard);
   return part(section, opening, ...(opening ? [findings, ...cards, tileList] : cards));
 }
+
+// A study without the main curve opens all its chapters.
+const tellsStory = figures.some((figure) => figure.section === payload.sections[0].key && !figure.missing);
 
 function part(section, isUntitled, ...content) {
   const title = make("h2", { id: `${section.key}-title`, class: isUntitled ? "unseen" : null }, section.title);
   const lead = section.lead && make("p", { class: "lead" }, section.lead);
   return make("section", { id: section.key, "aria-labelledby": title.id }, ...(section.is_chapter
-    ? [make("details", { class: "chapter", on: { toggle: drawTheRest } }, make("summary", {}, title, lead), ...content)]
+    ? [make("details", { class: "chapter", open: !tellsStory, on: { toggle: drawTheRest } }, make("summary", {}, title, lead), ...content)]
     : [title, lead || null, ...content]));
 }
 
@@ -119,16 +122,6 @@ function follow(sections, links) {
   mark();
 }
 
-function printAll() {
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("main details:is(.chapter, .absent):not([open])")];
-    for (const box of opened) box.open = true;
-    for (const figure of figures) if (figure.stale && figure.card) refresh(figure);
-  });
-  addEventListener("afterprint", () => { for (const box of opened) box.open = false; });
-}
-
 function start() {
   document.title = `${clean(payload.study.name)} · Longtail report`;
   const mast = make("header", { class: "mast" },
@@ -148,12 +141,17 @@ function start() {
   keepBelow(bar);
   watch();
   follow(sections, [...contents.querySelectorAll("a")]);
-  printAll();
   changed();
   addEventListener("hashchange", holdTarget);
   holdTarget();
 }
 
 addEventListener("keydown", (event) => { if (event.key === "Escape") hint.hidden = true; });
+addEventListener("beforeprint", () => {
+  const folded = [...document.querySelectorAll("main details:is(.chapter, .absent):not([open])")];
+  for (const box of folded) box.open = true;
+  for (const figure of figures) if (figure.stale && figure.card) refresh(figure);
+  addEventListener("afterprint", () => { for (const box of folded) box.open = false; }, { once: true });
+});
 addEventListener("scroll", () => { hint.hidden = true; }, { passive: true });
 start();
