@@ -109,10 +109,14 @@ def test_figures_that_a_study_does_not_have_are_one_folded_line(driver: Any, rep
 def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
     from selenium.webdriver.support.ui import Select
 
-    show(driver, report, opens=False, settles=False)
+    show(driver, report, opens=False)
+    again(driver)
     Select(element(driver, "#pick-prompt")).select_by_value("p2")
+    settle(driver)
     element(driver, ".bar details.pick summary").click()
+    again(driver)
     shown(driver, ".bar input[value='a']").click()
+    settle(driver)
     Select(element(driver, "#misled_by_a_passage-model")).select_by_value("c")
     address = driver.execute_script("return location.search")
     assert address == "?prompt=p2&model=b&model=c&misled_by_a_passage.model=c"
