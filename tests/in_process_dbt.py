@@ -29,12 +29,14 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt.flags import set_from_args
 from dbt.parser.manifest import extended_mashumuro_decoder
 from dbt_common.context import set_invocation_context
+from dbt_common.events.base_types import BaseEvent
+from dbt_common.events.event_manager import EventManager
 
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment
+from dagster_project.core.warehouse.dbt_process import shared_work
 from dagster_project.core.warehouse.manifest import note_parse, project_version
-from tests.spared_dbt import spare
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
@@ -66,8 +68,14 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        spare(patch, manifest)
+        for owner, name, replacement in shared_work():
+            patch.setattr(owner, name, replacement)
+        for owner, name in ((BaseEvent, "__init__"), (EventManager, "fire_event")):
+            patch.setattr(owner, name, _ignore)  # what fails is in dbt's result
         return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
+
+
+def _ignore(*_args: object, **_options: object) -> None: ...
 
 
 def put_parsed(home: Path, study: Path) -> None:

@@ -1,4 +1,4 @@
-"""dbt's own process writes the lines that dbt would write, and makes nothing of events that no log shows."""
+"""dbt's own process writes the lines that dbt would write, finds the macros that dbt would find, and does less for it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import json
 from collections.abc import Callable
 
 import pytest
+from dbt.clients.jinja import MacroGenerator, MacroStack
+from dbt.context.macros import MacroNamespace, MacroNamespaceBuilder
+from dbt.contracts.graph.nodes import Macro
+from dbt.node_types import NodeType
 from dbt_common.events import event_manager, logger
 from dbt_common.events.base_types import EventLevel, EventMsg, msg_from_base_event
 from dbt_common.events.event_manager import EventManager
 from dbt_common.events.types import Note, PrintEvent
 from dbt_common.exceptions.events import EventCompilationError
 
-from dagster_project.core.warehouse.dbt_process import fire_shown_event
+from dagster_project.core.warehouse.dbt_process import MacrosByPackage, fire_shown_event, shared_work
 
 
 def manager_of(shown: str) -> tuple[EventManager, io.StringIO]:
@@ -77,3 +81,56 @@ def test_a_warning_that_the_user_makes_an_error_is_one() -> None:
     manager.warn_error = True
     with pytest.raises(EventCompilationError, match="a doubt"):
         fire_shown_event(manager, Note(msg="a doubt"), EventLevel.WARN, force_warn_or_error_handling=True)
+
+
+def macro_of(package: str, name: str) -> Macro:
+    where = f"macros/{name}.sql"
+    return Macro(
+        name=name,
+        resource_type=NodeType.Macro,
+        package_name=package,
+        path=where,
+        original_file_path=where,
+        unique_id=f"macro.{package}.{name}",
+        macro_sql=f"{{% macro {name}() %}}{package}{{% endmacro %}}",
+    )
+
+
+def found_in(namespace: MacroNamespace) -> dict[str, object]:
+    """What stands behind each name: a macro, or the macros of a package."""
+    return {
+        name: found.macro if isinstance(found, MacroGenerator) else {one: found[one].macro for one in found}
+        for name, found in ((name, namespace[name]) for name in namespace)
+    }
+
+
+def test_a_namespace_holds_what_dbts_own_holds_bound_to_its_own_node() -> None:
+    names = {"project": ("a", "b"), "library": ("b", "c"), "dbt": ("c", "d"), "dbt_duckdb": ("d", "e")}
+    macros: MacrosByPackage = {
+        package: {name: macro_of(package, name) for name in of} for package, of in names.items()
+    }
+    made = next(replacement for _, name, replacement in shared_work() if name == "build_namespace")
+
+    def namespaces(search: str) -> tuple[MacroNamespace, MacroNamespace]:
+        """dbt's, and ours, of a new node."""
+        builders = [
+            MacroNamespaceBuilder("project", search, MacroStack(), ["dbt_duckdb", "dbt"], object())
+            for _ in "ab"
+        ]
+        context = {"of": object()}
+        ours = made(builders[1], macros, context)
+        for bound in (ours["d"], ours["library"]["c"]):
+            assert bound.context is context
+            assert (bound.node, bound.stack) == (builders[1].node, builders[1].thread_ctx)
+        return builders[0].build_namespace(macros, context), ours
+
+    for search in ("project", "library", "project", "library"):
+        theirs, ours = namespaces(search)
+        assert found_in(ours) == found_in(theirs)
+        for package, name in ((None, "b"), ("dbt", "d"), ("library", "b"), ("project", "z")):
+            bound, expected = ours.get_from_package(package, name), theirs.get_from_package(package, name)
+            assert (bound and bound.macro) is (expected and expected.macro)
+    macros["project"]["new"] = macro_of("project", "new")  # as while dbt parses
+    theirs, ours = namespaces("project")
+    assert found_in(ours) == found_in(theirs)
+    assert "new" in ours
