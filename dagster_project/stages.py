@@ -18,7 +18,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.study.window import window
 
 OUTPUTS = frozenset({"warehouse", "report"})
-"""The groups that read the whole lake: the last stage materialises them together."""
+"""The groups that read the whole lake, with the groups inside them: the last stage materialises them together."""
 
 _SHOWN = 5
 """Partitions that the title of a stage names."""
@@ -82,7 +82,7 @@ def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.As
     """Groups in the order of their dependencies, each with its assets; the assets with most descendants come first."""
 
     def group(key: dg.AssetKey) -> frozenset[str]:
-        name = graph.get(key).group_name
+        name = graph.get(key).group_name.partition("/")[0]
         return OUTPUTS if name in OUTPUTS else frozenset({name})
 
     own = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))

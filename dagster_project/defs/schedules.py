@@ -1,4 +1,5 @@
-"""What runs by itself: each month the newest page views, and everything that depends on popularity.
+"""What runs by itself: each month the newest page views, and everything that depends on popularity; a message if a run
+fails.
 
 Answers do not depend on page views (popularity is joined in dbt), so a refresh uses no GPU time.
 
@@ -11,12 +12,18 @@ from __future__ import annotations
 import datetime
 
 import dagster as dg
+import requests
 
+from dagster_project.core.errors import single_line
 from dagster_project.defs.partitions import chosen_study
+
+WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")
+_PATIENCE_S = 20
+_LONGEST = 1_000
 
 refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
-    selection=dg.AssetSelection.groups("page_views", "warehouse", "report"),
+    selection='group:page_views or group:"warehouse*" or group:report',
     description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
 
@@ -37,3 +44,33 @@ def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest |
 def last_complete_month(now: datetime.datetime) -> str:
     """The month before the month of `now`, as YYYY-MM."""
     return f"{now.replace(day=1) - datetime.timedelta(days=1):%Y-%m}"
+
+
+@dg.run_failure_sensor(
+    default_status=dg.DefaultSensorStatus.RUNNING if WEBHOOK.get_value() else dg.DefaultSensorStatus.STOPPED,
+    description="Posts a JSON object with key text to the address in LONGTAIL_WEBHOOK when a run fails.",
+)
+def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+    """One line for each failed run: the study, what was materialised, the error, and the run's id in the UI."""
+    address = WEBHOOK.get_value()
+    if not address:
+        return dg.SkipReason("LONGTAIL_WEBHOOK names no address")
+    run = context.dagster_run
+    causes = [_cause(event) for event in context.get_step_failure_events()] or [context.failure_event.message]
+    what = run.tags.get("longtail/stage", run.job_name)
+    said = f"Longtail, study {chosen_study().name}: {what} failed (run {run.run_id}): {'; '.join(map(str, causes))}"
+    try:
+        answer = requests.post(address, json={"text": single_line(said)[:_LONGEST]}, timeout=_PATIENCE_S)
+    except requests.RequestException as error:  # without its text, which names the address
+        raise dg.Failure(f"the address in LONGTAIL_WEBHOOK: {type(error).__name__}") from None
+    if not answer.ok:
+        raise dg.Failure(f"the address in LONGTAIL_WEBHOOK answered {answer.status_code}")
+    return None
+
+
+def _cause(event: dg.DagsterEvent) -> str | None:
+    """The line of an error that a user can correct, else the first cause."""
+    failed = event.step_failure_data
+    if failed.user_failure_data:
+        return failed.user_failure_data.description
+    return (failed.error.cause or failed.error).message if failed.error else event.message

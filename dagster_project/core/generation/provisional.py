@@ -1,12 +1,13 @@
 """The accuracy of a partition of answers as soon as it is in the lake, hours before the warehouse is built.
 
-What belongs here: the lines for people. What does not: scoring (`scoring`; the lake's rows hold its verdicts), and the
-numbers of the study, which are marts.
+What belongs here: lines and rows for people. What does not: scoring (`scoring`; the lake's rows hold its verdicts), and
+the numbers of the study, which are marts.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from dagster_project.core.scoring.intervals import wilson
 from dagster_project.core.storage.lake import Lake, Outcome
@@ -15,18 +16,26 @@ _TABLE = "answers"
 _COLUMNS = ["dataset", "prompt", "is_correct"]
 
 
-def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> None:
-    """Log a line for each dataset and prompt of answers that were written just now; nothing for other tables."""
-    if outcome.table != _TABLE or outcome.was_current:
-        return
+def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dict[str, Any]]:
+    """The accuracy of each dataset and prompt of answers, with its interval; none for other tables.
+
+    A line of the log tells each that was written just now.
+    """
+    if outcome.table != _TABLE:
+        return []
     rows = lake.read(_TABLE, outcome.partition, _COLUMNS)
     counted = rows.group_by(["dataset", "prompt"]).aggregate([("is_correct", "sum"), ("is_correct", "count")])
     found = sorted(zip(*(counted[name].to_pylist() for name in counted.column_names), strict=True))
     several = len({dataset for dataset, *_ in found}) > 1
+    told = []
     for dataset, prompt, n_right, n in found:
-        names = [*outcome.partition.split("|"), prompt, *([dataset] if several else [])]
         low, high = wilson(n_right, n)
-        log.info(
-            "%s: accuracy %.1f %% [%.1f, %.1f] of n = %s (provisional; the mart decides)",
-            " · ".join(names), 100 * n_right / n, 100 * low, 100 * high, f"{n:,}",
-        )  # fmt: skip
+        names = {"partition": outcome.partition, "dataset": dataset, "prompt": prompt}
+        told.append({**names, "accuracy": n_right / n, "low": low, "high": high, "n": n})
+        if not outcome.was_current:
+            shown = [*outcome.partition.split("|"), prompt, *([dataset] if several else [])]
+            log.info(
+                "%s: accuracy %.1f %% [%.1f, %.1f] of n = %s (provisional; the mart decides)",
+                " · ".join(shown), 100 * n_right / n, 100 * low, 100 * high, f"{n:,}",
+            )  # fmt: skip
+    return told

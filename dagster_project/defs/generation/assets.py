@@ -21,7 +21,7 @@ from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions.assets import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
-from dagster_project.defs.results import clear_errors, result
+from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.retrieval.assets import cited_passages, passages, retrieved_passages
 
 _BY_MODEL: dict[str, Any] = {
@@ -42,18 +42,20 @@ def _generate(
 ) -> dg.MaterializeResult:
     """Run a stage of `core.generation` for each partition of the run; the model stays loaded in between.
 
-    The accuracy of answers is told as soon as their partition is written.
+    The accuracy of answers is told as soon as their partition is written, and again in the result.
     """
     keys = sorted(names_of(key) for key in context.partition_keys)
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
-        outcomes = []
+        outcomes, accuracy = [], []
         with Progress(LOG, "partitions", len(keys), is_stage=True) as progress:
             for names in keys:
                 outcomes.append(stage(study.study, study.lake, *names, **more))
-                tell_accuracy(study.lake, outcomes[-1], LOG)
+                accuracy += tell_accuracy(study.lake, outcomes[-1], LOG)
                 progress.add(1)
-    return result(study.lake, outcomes)
+    made = result(study.lake, outcomes)
+    more = {"accuracy": dg.MetadataValue.md(markdown_table(accuracy))} if accuracy else {}
+    return made._replace(metadata={**(made.metadata or {}), **more})
 
 
 def generated_table(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:

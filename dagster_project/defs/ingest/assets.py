@@ -1,5 +1,7 @@
 """Facts and popularity: from the sandbox, an RDF file or Wikimedia through the same clients, or from imported files."""
 
+import datetime
+
 import dagster as dg
 
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
@@ -7,9 +9,17 @@ from dagster_project.core.questions.candidates import sample_facts
 from dagster_project.core.questions.frequencies import measure_frequencies
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
-from dagster_project.defs.partitions import months
+from dagster_project.defs.partitions import chosen_study, months
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
+
+_A_MONTH = datetime.timedelta(days=35)
+"""From one run of schedule monthly_popularity to the next, with some days for a service that is late."""
+
+
+def _follows_the_newest() -> bool:
+    popularity = chosen_study().popularity
+    return popularity.measure == "page_views" and popularity.last_month is None
 
 
 @dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet", "wikidata"})
@@ -58,6 +68,7 @@ def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
     partitions_def=months,
     backfill_policy=dg.BackfillPolicy.single_run(),
     deps=[entities, candidate_triples],
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=_A_MONTH) if _follows_the_newest() else None,
 )
 def page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (entity with an article, month) that the study asks about: page views; missing is not zero."""

@@ -20,13 +20,16 @@ from dagster_project.defs.warehouse.dbt_events import reused_events, with_column
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
-    """Sources are the lake's assets (by their meta key); models have groups by stage."""
+    """Sources are the lake's assets (by their meta key); a model's group is its topic, the folder that it lies in."""
 
     def __init__(self) -> None:
         super().__init__(DagsterDbtTranslatorSettings(enable_code_references=False))
 
     def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
-        return "warehouse" if dbt_resource_props["resource_type"] == "model" else None
+        if dbt_resource_props["resource_type"] != "model":
+            return None
+        _project, layer, *topic, _model = dbt_resource_props["fqn"]
+        return "/".join(["warehouse", *(["staging"] if layer == "staging" else []), *topic])
 
 
 _PROJECT = dbt_project()
@@ -77,7 +80,7 @@ def statistic_tables(statistic: Statistic) -> dg.AssetsDefinition:
                 ["lake", table],
                 deps=deps,
                 description=TABLES[table].grain,
-                group_name="warehouse",
+                group_name="warehouse/statistics",
                 kinds={"parquet", "numpy"},
             )
             for table in statistic.tables
