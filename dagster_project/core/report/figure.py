@@ -25,6 +25,11 @@ PANEL = "panel_place"
 list of labels would not do, because Vega-Lite would write it into an expression."""
 
 
+def bounds(value: str | None = None) -> tuple[str, str]:
+    """The columns of an interval: `ci_low` and `ci_high`, after the name of the value that it is of if that is given."""
+    return (f"{value}_ci_low", f"{value}_ci_high") if value else ("ci_low", "ci_high")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of the table behind a figure.

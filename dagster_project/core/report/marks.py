@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dagster_project.core.report.charts import spread
-from dagster_project.core.report.figure import PANEL, Spec
+from dagster_project.core.report.figure import PANEL, Spec, bounds
 from dagster_project.core.report.palette import STEPS
 
 _NOWHERE = {
@@ -19,13 +19,17 @@ _NOWHERE = {
 _SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
 SHARE_AXIS = {"format": "%", "tickCount": 5, "labelOverlap": True}
+SHARES = {"domain": [0, 1], "scheme": "blues"}
 POPULARITY = {"$label": "popularity"}
+Hint = str | tuple[str, str] | tuple[str, str, str]
+"""A field of a tooltip: a column of texts that is its own title, (column, title), or (column, title, number format)."""
 
 
-def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[dict[str, str]]:
-    """Fields of a tooltip: (column, title) for text, (column, title, number format) for numbers."""
+def tooltip(*fields: Hint) -> list[dict[str, str]]:
+    """Fields of a tooltip."""
     shown = []
-    for name, title, *number in fields:
+    for field in fields:
+        name, title, *number = (field, field) if isinstance(field, str) else field
         one = {"field": name, "title": title}
         if number:
             one |= {"type": "quantitative", "format": number[0]}
@@ -35,8 +39,14 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[dict[str, s
 
 def estimate(field: str, title: str, form: str, of: str | None = None) -> list[tuple[str, str, str]]:
     """Fields of a tooltip: a number and its interval, in columns `ci_low` and `ci_high`, after the name `of` if given."""
-    low, high = (f"{of}_{end}" if of else end for end in ("ci_low", "ci_high"))
+    low, high = bounds(of)
     return [(field, title, form), (low, "interval from", form), (high, "interval to", form)]
+
+
+def quantity(field: str, title: Any, axis: Spec, scale: Spec | None = None) -> dict[str, Any]:
+    """Numbers along an axis."""
+    along = {"field": field, "type": "quantitative", "title": title, "axis": dict(axis)}
+    return along | ({"scale": dict(scale)} if scale else {})
 
 
 def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
@@ -46,31 +56,30 @@ def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
         "grid": True,
         "tickCount": ticks,
     }
-    return {"field": field, "type": "quantitative", "title": f"{title} (points)", "axis": axis}
+    return quantity(field, f"{title} (points)", axis)
 
 
 def value_x(field: str, whole: bool = False) -> dict[str, Any]:
     """A measure on the horizontal axis, named by its panel. `whole`: from 0 to 1."""
-    scale: dict[str, Any] = {"domain": [0, 1]} if whole else {"zero": False}
+    scale = {"domain": [0, 1]} if whole else {"zero": False}
     axis = {"tickCount": 5, "grid": True}
-    return {"field": field, "type": "quantitative", "title": None, "scale": scale, "axis": axis}
+    return quantity(field, None, axis, scale)
 
 
 def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str, Any]:
     """Popularity on a logarithmic axis, marked at powers of ten only."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": {"type": "log", "nice": False, "padding": 6},
-        "axis": {"format": "~s", "values": _POWERS, "labelOverlap": True},
-    }
+    return quantity(
+        field,
+        title,
+        {"format": "~s", "values": _POWERS, "labelOverlap": True},
+        {"type": "log", "nice": False, "padding": 6},
+    )
 
 
 def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
     """A share from 0 to 1 on the vertical axis, in per cent."""
-    scale: dict[str, Any] = {"domain": [0, 1]} if whole else {"zero": False}
-    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": SHARE_AXIS}
+    scale = {"domain": [0, 1]} if whole else {"zero": False}
+    return quantity(field, title, SHARE_AXIS, scale)
 
 
 def series(field: str, title: str | None = None, of: str | None = None) -> dict[str, Any]:
@@ -104,9 +113,15 @@ def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
 
 
 def curves(
-    x: Spec, y: Spec, low: str, high: str, colour: Spec, hints: Sequence[Mapping[str, str]]
+    x: Spec,
+    y: Spec,
+    colour: Spec,
+    hints: Sequence[Mapping[str, str]],
+    *,
+    interval: tuple[str, str] = bounds(),
 ) -> dict[str, Any]:
-    """Lines with points and a band from `low` to `high`; a click in the legend keeps one line bright."""
+    """Lines with points and a band over `interval`; a click in the legend keeps one line bright."""
+    low, high = interval
     name = str(colour["field"])
     dim = {"condition": {"param": "kept", "value": 1}, "value": 0.12}
     band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
@@ -145,13 +160,13 @@ def points(
     colour: Spec,
     hints: Sequence[Mapping[str, str]],
     *,
-    low: str,
-    high: str,
+    interval: tuple[str, str] = bounds(),
     offset: str | None = None,
     size: int = 70,
     zero: bool = False,
 ) -> dict[str, Any]:
-    """Points with an interval from `low` to `high` along `y` if that is quantitative, else `x`. `zero`: a line at 0."""
+    """Points with an interval along `y` if that is quantitative, else `x`. `zero`: a line at 0."""
+    low, high = interval
     lengthwise = y.get("type") != "quantitative"
     value, end = ("x", "x2") if lengthwise else ("y", "y2")
     encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
@@ -205,13 +220,13 @@ def cells(
     value: str,
     hints: Sequence[Mapping[str, str]],
     *,
-    scale: Mapping[str, Any],
-    bright: str,
+    scale: Mapping[str, Any] = SHARES,
+    bright: str | None = None,
     text: str = ".2f",
     title: str | None = None,
     shown: str | None = None,
 ) -> dict[str, Any]:
-    """Coloured cells with their number; grey without a number. `bright`: the condition for white text.
+    """Coloured cells with their number; grey without a number. `bright`: where their text is white; without it, above 0.7.
 
     `shown`: a column with the text of the cell, instead of the number.
     """
@@ -244,7 +259,7 @@ def cells(
                     "color": {
                         "condition": [
                             {"test": f"!{known}", "value": "var(--muted)"},
-                            {"test": bright, "value": "#ffffff"},
+                            {"test": bright or f"datum['{value}'] > 0.7", "value": "#ffffff"},
                         ],
                         "value": "#16191d",
                     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure, Spec
+from dagster_project.core.report.figure import Column, Figure, Spec, bounds
 from dagster_project.core.report.figures.grounding import (
     BINS,
     COUNTS,
@@ -20,6 +20,7 @@ from dagster_project.core.report.figures.grounding import (
 from dagster_project.core.report.figures.memory import FEWEST, KEY
 from dagster_project.core.report.figures.tail import SIZE_X
 from dagster_project.core.report.marks import (
+    Hint,
     curves,
     difference_x,
     estimate,
@@ -36,14 +37,14 @@ PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
 _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, method, position_in_study"
-PROMPT_HINTS = (("model", "model"), ("grounding_prompt", "grounding prompt"))
+PROMPT_HINTS = ("model", ("grounding_prompt", "grounding prompt"))
 _PAIRED = (
     "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
     "over questions."
 )
 
 
-def _by_prompt(difference: str, title: str, *hints: tuple[str, str] | tuple[str, str, str]) -> Spec:
+def _by_prompt(difference: str, title: str, *hints: Hint) -> Spec:
     """One row per grounding prompt: a difference to the null prompt, with its interval."""
     return panels(
         "model",
@@ -52,8 +53,7 @@ def _by_prompt(difference: str, title: str, *hints: tuple[str, str] | tuple[str,
             names("grounding_prompt"),
             fixed("grounding_kind", "kind", _KINDS),
             tooltip(*PROMPT_HINTS, *hints),
-            low=f"{difference}_ci_low",
-            high=f"{difference}_ci_high",
+            interval=bounds(difference),
             zero=True,
         ),
         least=340,
@@ -89,7 +89,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
         Column("n_unparsed", "not parsed", "count"),
         QUIP_COLUMN,
         Column("n_paired", "pairs", "count"),
-        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("gain", "gain", "signed", bounds("gain")),
         Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
         Column("undefined", "why undefined"),
@@ -125,14 +125,9 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
         *PROMPT_KEY,
         Column("steps", "steps", "count"),
         Column("end_task", "score"),
-        Column("mean_score", "mean score", "share", ("score_ci_low", "score_ci_high")),
+        Column("mean_score", "mean score", "share", bounds("score")),
         Column("n_scores_paired", "pairs", "count"),
-        Column(
-            "score_difference",
-            "difference",
-            "signed",
-            ("score_difference_ci_low", "score_difference_ci_high"),
-        ),
+        Column("score_difference", "difference", "signed", bounds("score_difference")),
         Column("score_p_value", "p", "p"),
         Column("score_p_holm", "p after Holm", "p"),
     ),
@@ -181,10 +176,9 @@ order by found.dataset, found.method, family, found.grounding_prompt, found.n_pa
         curves(
             SIZE_X,
             quip_y(),
-            "quip_ci_low",
-            "quip_ci_high",
             series("grounding_prompt", "grounding prompt"),
             tooltip(*PROMPT_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
+            interval=bounds("quip"),
         ),
         least=300,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.figures.signals import ARENA, QUALITY, RISK_COVERAGE, SIGNALS
@@ -66,17 +66,16 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
             share_y("accuracy", "accuracy, held out"),
             fixed("policy", "policy", _POLICIES),
             tooltip(
-                ("model", "model"),
+                "model",
                 ("retrieval_method", "retrieval"),
-                ("policy", "policy"),
+                "policy",
                 ("accuracy", "accuracy", ".1%"),
                 ("split_low", "splits from", ".1%"),
                 ("split_high", "splits to", ".1%"),
                 ("share_retrieved", "retrieved", ".0%"),
                 ("n_questions", "questions", ","),
             ),
-            low="split_low",
-            high="split_high",
+            interval=("split_low", "split_high"),
             offset="policy",
         ),
         least=270,
@@ -103,7 +102,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
         *PAIR,
         Column("variant", "thresholds"),
         Column("n_questions", "n", "count"),
-        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("gain", "gain", "signed", bounds("gain")),
         Column("gain_ci_undefined", "why no interval"),
     ),
     spec=single(
@@ -112,13 +111,12 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
             names("model"),
             series("retrieval_method", "retrieval", of="method"),
             tooltip(
-                ("model", "model"),
+                "model",
                 ("retrieval_method", "retrieval"),
                 *estimate("gain", "gain", "+.3f", of="gain"),
                 ("n_questions", "questions", ","),
             ),
-            low="gain_ci_low",
-            high="gain_ci_high",
+            interval=bounds("gain"),
             offset="retrieval_method",
             zero=True,
         ),
@@ -168,9 +166,9 @@ order by dataset, prompt, model, retrieval_method, relation""",
                 "color": series("model", "model"),
                 "shape": shape(series("model", "model")),
                 "tooltip": tooltip(
-                    ("model", "model"),
+                    "model",
                     ("retrieval_method", "retrieval"),
-                    ("relation", "relation"),
+                    "relation",
                     ("threshold", "threshold", ",.0f"),
                     ("n", "questions", ","),
                 ),
@@ -212,14 +210,12 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
             names("relation"),
             "share_retrieved",
             tooltip(
-                ("model", "model"),
+                "model",
                 ("retrieval_method", "retrieval"),
-                ("relation", "relation"),
+                "relation",
                 ("share_retrieved", "retrieved", ".1%"),
                 ("n", "questions", ","),
             ),
-            scale={"domain": [0, 1], "scheme": "blues"},
-            bright="datum['share_retrieved'] > 0.7",
             title="share retrieved",
         ),
         least=190,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.memory import KEY, N
 from dagster_project.core.report.marks import difference_x, estimate, single, tooltip
 
@@ -28,7 +28,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("within", "within"),
         Column("pair", "A − B"),
         N,
-        Column("difference", "difference", "signed", ("ci_low", "ci_high")),
+        Column("difference", "difference", "signed", bounds()),
         Column("n_a_only", "only A right", "count"),
         Column("n_b_only", "only B right", "count"),
         Column("p_value", "McNemar p", "p"),

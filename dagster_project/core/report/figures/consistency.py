@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import names, panels, series, shape, share_y, tooltip, value_x
+from dagster_project.core.report.marks import (
+    names,
+    panels,
+    quantity,
+    series,
+    shape,
+    share_y,
+    tooltip,
+    value_x,
+)
 
 _COLUMNS = (
     *KEY[:3],
@@ -21,8 +30,8 @@ from marts.fct_semantic_consistency
 where relation <> 'all' and scons is not null
 order by dataset, prompt, model, relation"""
 _HINTS = tooltip(
-    ("model", "model"),
-    ("relation", "relation"),
+    "model",
+    "relation",
     ("accuracy", "accuracy", ".1%"),
     ("n", "questions of accuracy", ","),
     ("scons", "consistency", ".3f"),
@@ -65,11 +74,7 @@ order by dataset, prompt, measure desc, model, relation""",
                 "color": series("model", "model"),
                 "shape": shape(series("model", "model")),
                 "tooltip": tooltip(
-                    ("model", "model"),
-                    ("relation", "relation"),
-                    ("measure", "measure"),
-                    ("value", "mean", ".3f"),
-                    ("n", "questions", ","),
+                    "model", "relation", "measure", ("value", "mean", ".3f"), ("n", "questions", ",")
                 ),
             },
         },
@@ -100,13 +105,7 @@ AGAINST_ACCURACY = Figure(
                 "color": "var(--series-1)",
             },
             "encoding": {
-                "x": {
-                    "field": "scons",
-                    "type": "quantitative",
-                    "title": "consistency",
-                    "scale": {"zero": False},
-                    "axis": {"tickCount": 5},
-                },
+                "x": quantity("scons", "consistency", {"tickCount": 5}, {"zero": False}),
                 "y": share_y("accuracy", "accuracy"),
                 "tooltip": _HINTS,
             },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.memory import KEY, RELATION_X, RELATION_Y, N
 from dagster_project.core.report.marks import (
     cells,
@@ -13,6 +13,7 @@ from dagster_project.core.report.marks import (
     names,
     panels,
     points,
+    quantity,
     series,
     tooltip,
 )
@@ -20,7 +21,7 @@ from dagster_project.core.report.marks import (
 
 def _correlation_x(field: str, title: str) -> dict[str, Any]:
     axis = {"format": ".2f", "grid": True, "tickCount": 6}
-    return {"field": field, "type": "quantitative", "title": title, "axis": axis}
+    return quantity(field, title, axis)
 
 
 CORRELATION = Figure(
@@ -47,10 +48,8 @@ order by dataset, prompt, model, method, relation""",
         Column("n_bins", "bins", "count"),
         Column("pearson_binned", "Pearson, bins", "signed"),
         Column("pearson_binned_undefined", "why no Pearson, bins"),
-        Column(
-            "point_biserial", "point-biserial", "signed", ("point_biserial_ci_low", "point_biserial_ci_high")
-        ),
-        Column("spearman", "Spearman", "signed", ("spearman_ci_low", "spearman_ci_high")),
+        Column("point_biserial", "point-biserial", "signed", bounds("point_biserial")),
+        Column("spearman", "Spearman", "signed", bounds("spearman")),
         Column("unbinned_undefined", "why no point-biserial, Spearman"),
     ),
     spec=panels(
@@ -60,9 +59,9 @@ order by dataset, prompt, model, method, relation""",
             RELATION_Y,
             "pearson_binned",
             tooltip(
-                ("model", "model"),
-                ("method", "method"),
-                ("relation", "relation"),
+                "model",
+                "method",
+                "relation",
                 ("pearson_binned", "Pearson, bins", "+.3f"),
                 ("point_biserial", "point-biserial", "+.3f"),
                 ("spearman", "Spearman", "+.3f"),
@@ -114,7 +113,7 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
         Column("measure", "measure"),
         Column("scope", "taken"),
         N,
-        Column("correlation", "correlation", "signed", ("ci_low", "ci_high")),
+        Column("correlation", "correlation", "signed", bounds()),
         Column("undefined", "why no interval"),
     ),
     spec=panels(
@@ -124,14 +123,12 @@ order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
             names("method"),
             fixed("scope", "correlation", _SCOPES),
             tooltip(
-                ("model", "model"),
-                ("method", "method"),
+                "model",
+                "method",
                 ("scope", "taken"),
                 *estimate("correlation", "correlation", "+.3f"),
                 ("n", "questions", ","),
             ),
-            low="ci_low",
-            high="ci_high",
             offset="scope",
             zero=True,
         ),
@@ -162,7 +159,7 @@ order by dataset, signal, other_signal""",
         Column("other_signal", "other measure"),
         N,
         Column("n_subjects", "subjects", "count"),
-        Column("spearman", "Spearman", "signed", ("spearman_ci_low", "spearman_ci_high")),
+        Column("spearman", "Spearman", "signed", bounds("spearman")),
     ),
     spec=panels(
         "other_signal",
@@ -176,8 +173,7 @@ order by dataset, signal, other_signal""",
                 *estimate("spearman", "Spearman", "+.3f", of="spearman"),
                 ("n", "questions", ","),
             ),
-            low="spearman_ci_low",
-            high="spearman_ci_high",
+            interval=bounds("spearman"),
             zero=True,
         ),
         least=270,

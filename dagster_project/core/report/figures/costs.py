@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.adaptive import VARIANT, VARIANT_ORDER
 from dagster_project.core.report.figures.memory import KEY, N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import fixed, names, panels, points, series, tooltip
+from dagster_project.core.report.marks import fixed, names, panels, points, quantity, series, tooltip
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -14,12 +14,7 @@ _REUSED = Column("n_reused", "n reused", "count")
 
 
 def _amount(field: str, title: str) -> dict[str, object]:
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "axis": {"grid": True, "tickCount": 4, "labelOverlap": True},
-    }
+    return quantity(field, title, {"grid": True, "tickCount": 4, "labelOverlap": True})
 
 
 LATENCY = Figure(
@@ -41,7 +36,7 @@ order by prompt, model, method, device""",
         Column("method", "method"),
         Column("device", "device"),
         N,
-        Column("median_ms", "median ms", "number", ("ci_low", "ci_high")),
+        Column("median_ms", "median ms", "number", bounds()),
         Column("p95_ms", "95th percentile", "number"),
         Column("is_interleaved", "in turn", "flag"),
     ),
@@ -52,17 +47,15 @@ order by prompt, model, method, device""",
             names("method"),
             series("method", "method"),
             tooltip(
-                ("model", "model"),
-                ("method", "method"),
-                ("device", "device"),
+                "model",
+                "method",
+                "device",
                 ("median_ms", "median ms", ",.1f"),
                 ("ci_low", "from", ",.1f"),
                 ("ci_high", "up to", ",.1f"),
                 ("p95_ms", "95th percentile", ",.1f"),
                 ("n", "questions", ","),
             ),
-            low="ci_low",
-            high="ci_high",
         ),
         least=215,
         rows="method",
@@ -115,7 +108,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
             names("model"),
             fixed("latency_claim", "claim", _CLAIMS),
             tooltip(
-                ("model", "model"),
+                "model",
                 ("retrieval_method", "retrieval"),
                 ("single_latency_ms_saved", "ms saved", "+,.2f"),
                 ("single_latency_ms_saved_low", "from", "+,.2f"),
@@ -125,8 +118,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
                 ("n_timed", "questions timed", ","),
                 ("n_reused", "answers reused", ","),
             ),
-            low="single_latency_ms_saved_low",
-            high="single_latency_ms_saved_high",
+            interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
             zero=True,
         ),
         least=270,
@@ -182,9 +174,9 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
                 "x": _amount("amount", "USD per 1,000 questions"),
                 "color": fixed("policy", "policy", _POLICIES),
                 "tooltip": tooltip(
-                    ("model", "model"),
+                    "model",
                     ("retrieval_method", "retrieval"),
-                    ("policy", "policy"),
+                    "policy",
                     ("amount", "USD per 1,000 questions", ",.6f"),
                     ("share_retrieved", "retrieved", ".0%"),
                     ("n_questions", "questions", ","),

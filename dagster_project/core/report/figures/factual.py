@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import KEY
+from dagster_project.core.report.figure import Column, Figure, bounds
+from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, KEY
 from dagster_project.core.report.marks import (
     curves,
     estimate,
@@ -43,7 +43,7 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
         Column("relation", "relation"),
         Column("measure", "measure"),
         Column("n_facts", "facts", "count"),
-        Column("value", "value", "share", ("ci_low", "ci_high")),
+        Column("value", "value", "share", bounds()),
     ),
     spec=panels(
         "measure",
@@ -53,13 +53,11 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
             series("answered_by", "model and method"),
             tooltip(
                 ("answered_by", "model and method"),
-                ("relation", "relation"),
-                ("measure", "measure"),
+                "relation",
+                "measure",
                 *estimate("value", "value", ".3f"),
                 ("n_facts", "facts", ","),
             ),
-            low="ci_low",
-            high="ci_high",
             offset="answered_by",
             size=45,
         ),
@@ -89,23 +87,19 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, bin"
     columns=(
         *KEY,
         Column("measure", "measure"),
-        Column("bin_low", "popularity from", "number"),
-        Column("bin_high", "popularity to", "number"),
+        *BIN_EDGES,
         Column("n_facts", "facts", "count"),
-        Column("value", "value", "share", ("ci_low", "ci_high")),
+        Column("value", "value", "share", bounds()),
     ),
     spec=panels(
         "measure",
         curves(
             popularity_x(),
             share_y("value", "share"),
-            "ci_low",
-            "ci_high",
             series("answered_by", "model and method"),
             tooltip(
                 ("answered_by", "model and method"),
-                ("bin_low", "popularity from", ",.0f"),
-                ("bin_high", "popularity to", ",.0f"),
+                *EDGE_HINTS,
                 *estimate("value", "value", ".3f"),
                 ("n_facts", "facts", ","),
             ),
@@ -144,7 +138,7 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",  #
         Column("measure", "measure"),
         Column("answers", "answers"),
         Column("n_pairs", "pairs", "count"),
-        Column("similarity", "similarity", "share", ("ci_low", "ci_high")),
+        Column("similarity", "similarity", "share", bounds()),
         Column("correlation", "correlation", "signed", ("correlation_low", "correlation_high")),
     ),
     spec=panels(
@@ -155,13 +149,11 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",  #
             fixed("answers", "answers", ["equal", "different"]),
             tooltip(
                 ("answered_by", "model and method"),
-                ("answers", "answers"),
+                "answers",
                 *estimate("similarity", "similarity", ".3f"),
                 ("n_pairs", "pairs", ","),
                 ("correlation", "correlation with equal answers", "+.3f"),
             ),
-            low="ci_low",
-            high="ci_high",
             offset="answers",
             size=45,
         ),

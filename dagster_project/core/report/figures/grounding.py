@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import FEWEST, KEY
+from dagster_project.core.report.figure import Column, Figure, bounds
+from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, FEWEST, KEY
 from dagster_project.core.report.marks import (
+    Hint,
     curves,
     estimate,
     names,
@@ -27,14 +28,14 @@ _OF_PROMPTS = """inner join (
     ) as prompts
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
-QUIP_COLUMN = Column("quip", "mean QUIP", "share", ("quip_ci_low", "quip_ci_high"))
+QUIP_COLUMN = Column("quip", "mean QUIP", "share", bounds("quip"))
 COUNTS = (
     Column("n_quip", "texts with QUIP", "count"),
     Column("n_undefined", "undefined", "count"),
 )
 _HINTS = (
-    ("model", "model"),
-    ("method", "method"),
+    "model",
+    "method",
     ("text_from", "kind of text"),
 )
 QUIP_HINTS = (
@@ -49,8 +50,7 @@ MEASURE = (
 INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
 BINS = (
     Column("measure", "popularity"),
-    Column("bin_low", "popularity from", "number"),
-    Column("bin_high", "popularity to", "number"),
+    *BIN_EDGES,
 )
 QUOTE_COLUMNS = (
     Column("question", "question"),
@@ -73,16 +73,14 @@ def by_bin(scores: str) -> str:
     {scores}.mean_quip as quip, {scores}.quip_ci_low, {scores}.quip_ci_high"""
 
 
-def by_bin_curves(colour: dict[str, Any], *hints: tuple[str, str]) -> dict[str, Any]:
+def by_bin_curves(colour: dict[str, Any], *hints: Hint) -> dict[str, Any]:
     """Mean QUIP against popularity, by whatever measure is chosen."""
-    edges = (("bin_low", "popularity from", ",.0f"), ("bin_high", "popularity to", ",.0f"))
     return curves(
         popularity_x(title="popularity"),
         quip_y(),
-        "quip_ci_low",
-        "quip_ci_high",
         colour,
-        tooltip(*hints, *edges, *QUIP_HINTS),
+        tooltip(*hints, *EDGE_HINTS, *QUIP_HINTS),
+        interval=bounds("quip"),
     )
 
 
@@ -108,8 +106,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
             names("model"),
             series("method", "method"),
             tooltip(*_HINTS, *QUIP_HINTS),
-            low="quip_ci_low",
-            high="quip_ci_high",
+            interval=bounds("quip"),
             offset="method",
         ),
         least=300,

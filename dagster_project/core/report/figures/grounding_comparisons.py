@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.according_to import PROMPT_HINTS, PROMPT_KEY
 from dagster_project.core.report.figures.grounding import MEASURE
 from dagster_project.core.report.marks import difference_x, estimate, names, panels, points, series, tooltip
@@ -33,7 +33,7 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
         Column("n_paired", "pairs", "count"),
         Column("base_value", "QUIP of the others", "share"),
         Column("mean_value", "mean QUIP", "share"),
-        Column("difference", "difference", "signed", ("difference_ci_low", "difference_ci_high")),
+        Column("difference", "difference", "signed", bounds("difference")),
         Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
     ),
@@ -45,13 +45,12 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
             series("method", "method"),
             tooltip(
                 *PROMPT_HINTS,
-                ("method", "method"),
+                "method",
                 *estimate("difference", "difference", "+.3f", of="difference"),
                 ("p_holm", "p after Holm", ".2g"),
                 ("n_paired", "pairs", ","),
             ),
-            low="difference_ci_low",
-            high="difference_ci_high",
+            interval=bounds("difference"),
             zero=True,
             offset="method",
         ),

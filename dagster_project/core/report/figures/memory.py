@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.marks import (
     cells,
     curves,
@@ -21,8 +21,16 @@ KEY = (
     Column("model", "model"),
     Column("method", "method"),
 )
-ACCURACY = Column("accuracy", "accuracy", "share", ("ci_low", "ci_high"))
+ACCURACY = Column("accuracy", "accuracy", "share", bounds())
 N = Column("n", "n", "count")
+BIN_EDGES = (
+    Column("bin_low", "popularity from", "number"),
+    Column("bin_high", "popularity to", "number"),
+)
+EDGE_HINTS = (
+    ("bin_low", "popularity from", ",.0f"),
+    ("bin_high", "popularity to", ",.0f"),
+)
 RATE_HINTS = (
     *estimate("accuracy", "accuracy", ".1%"),
     ("n", "questions", ","),
@@ -33,24 +41,15 @@ FEWEST = 40
 level."""
 FEWEST_BY_RELATION = 5
 
-_BIN_HINTS = tooltip(
-    ("model", "model"),
-    ("method", "method"),
-    ("bin_low", "popularity from", ",.0f"),
-    ("bin_high", "popularity to", ",.0f"),
-    *RATE_HINTS,
-)
+_BIN_HINTS = tooltip("model", "method", *EDGE_HINTS, *RATE_HINTS)
 _CURVE = curves(
     popularity_x(),
     share_y("accuracy", "accuracy"),
-    "ci_low",
-    "ci_high",
     series("method", "method"),
     _BIN_HINTS,
 )
 _BIN_COLUMNS = (
-    Column("bin_low", "popularity from", "number"),
-    Column("bin_high", "popularity to", "number"),
+    *BIN_EDGES,
     N,
     Column("n_correct", "right", "count"),
     ACCURACY,
@@ -114,9 +113,7 @@ order by dataset, prompt, model, method, relation""",
             RELATION_X,
             RELATION_Y,
             "accuracy",
-            tooltip(("model", "model"), ("method", "method"), ("relation", "relation"), *RATE_HINTS),
-            scale={"domain": [0, 1], "scheme": "blues"},
-            bright="datum['accuracy'] > 0.7",
+            tooltip("model", "method", "relation", *RATE_HINTS),
             title="accuracy",
         ),
         least=190,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.memory import ACCURACY, BY_POPULARITY, KEY, N
 from dagster_project.core.warehouse.headline import HEADLINE_SQL
 
@@ -34,7 +34,7 @@ HEADLINE = Figure(
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),
         Column("share_retrieved", "retrieved", "share"),
-        Column("gain", "adaptive gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("gain", "adaptive gain", "signed", bounds("gain")),
     ),
     kind="table",
 )
@@ -68,7 +68,7 @@ order by dataset, is_adaptive, rank nulls last, accuracy desc, prompt, model, en
         Column("search", "search"),
         N,
         ACCURACY,
-        Column("gain", "gain", "signed", ("gain_ci_low", "gain_ci_high")),
+        Column("gain", "gain", "signed", bounds("gain")),
     ),
     choose=("entries",),
     kind="table",

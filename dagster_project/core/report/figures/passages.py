@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import N
+from dagster_project.core.report.figure import Column, Figure, bounds
+from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import (
     curves,
@@ -11,6 +11,7 @@ from dagster_project.core.report.marks import (
     names,
     panels,
     popularity_x,
+    quantity,
     series,
     share_y,
     tooltip,
@@ -122,7 +123,7 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
             "mark": {"type": "bar", "height": {"band": 0.66}},
             "encoding": {
                 "y": names("model"),
-                "x": {"field": "share", "type": "quantitative", "title": "share", "axis": {"format": "%"}},
+                "x": quantity("share", "share", {"format": "%"}),
                 "color": {
                     "field": "passage_of",
                     "type": "nominal",
@@ -130,8 +131,8 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
                     "scale": {"domain": ["subject", "namesake", "other", "unknown"]},
                 },
                 "tooltip": tooltip(
-                    ("model", "model"),
-                    ("effect", "effect"),
+                    "model",
+                    "effect",
                     ("passage_of", "passage about"),
                     ("n", "questions", ","),
                     ("share", "share", ".1%"),
@@ -167,11 +168,10 @@ order by dataset, prompt, memory, model, bin""",
     columns=(
         Column("model", "model"),
         Column("memory_is", "memory"),
-        Column("bin_low", "popularity from", "number"),
-        Column("bin_high", "popularity to", "number"),
+        *BIN_EDGES,
         N,
-        Column("share_passage", "follows", "share", ("share_passage_ci_low", "share_passage_ci_high")),
-        Column("share_memory", "keeps memory", "share", ("share_memory_ci_low", "share_memory_ci_high")),
+        Column("share_passage", "follows", "share", bounds("share_passage")),
+        Column("share_memory", "keeps memory", "share", bounds("share_memory")),
         Column("share_other", "says something else", "share"),
         Column("n_undecided", "undecided", "count"),
     ),
@@ -180,18 +180,16 @@ order by dataset, prompt, memory, model, bin""",
         curves(
             popularity_x(),
             share_y("share_passage", "follows the passage"),
-            "share_passage_ci_low",
-            "share_passage_ci_high",
             series("model", "model"),
             tooltip(
-                ("model", "model"),
+                "model",
                 ("memory_is", "memory"),
-                ("bin_low", "popularity from", ",.0f"),
-                ("bin_high", "popularity to", ",.0f"),
+                *EDGE_HINTS,
                 *estimate("share_passage", "follows the passage", ".1%", of="share_passage"),
                 ("share_memory", "keeps memory", ".1%"),
                 ("n", "questions", ","),
             ),
+            interval=bounds("share_passage"),
         ),
         least=300,
     ),

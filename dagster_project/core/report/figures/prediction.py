@@ -11,7 +11,17 @@ from dagster_project.core.report.figures.memory import (
     WILSON,
     N,
 )
-from dagster_project.core.report.marks import curves, fixed, names, panels, points, series, share_y, tooltip
+from dagster_project.core.report.marks import (
+    curves,
+    fixed,
+    names,
+    panels,
+    points,
+    quantity,
+    series,
+    share_y,
+    tooltip,
+)
 
 _REGRESSION, _MAJORITY = "regression", "majority"
 HELD_OUT = Figure(
@@ -60,23 +70,15 @@ order by dataset, prompt, setting, model,
     spec=panels(
         "model",
         points(
-            {
-                "field": "accuracy",
-                "type": "quantitative",
-                "title": "predicted rightly",
-                "scale": {"zero": False},
-                "axis": {"format": "%", "tickCount": 5, "grid": True},
-            },
+            quantity(
+                "accuracy",
+                "predicted rightly",
+                {"format": "%", "tickCount": 5, "grid": True},
+                {"zero": False},
+            ),
             names("predictors"),
             fixed("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),
-            tooltip(
-                ("model", "model"),
-                ("predictors", "predictors"),
-                ("predicted_by", "predicted by"),
-                *RATE_HINTS,
-            ),
-            low="ci_low",
-            high="ci_high",
+            tooltip("model", "predictors", ("predicted_by", "predicted by"), *RATE_HINTS),
             offset="predicted_by",
         ),
         least=215,
@@ -96,23 +98,12 @@ _DIAGONAL = {
     },
 }  # fmt: skip
 _RELIABILITY = curves(
-    {
-        "field": "mean_probability",
-        "type": "quantitative",
-        "title": "predicted probability",
-        "scale": {"domain": [0, 1]},
-        "axis": {"format": "%", "tickCount": 5},
-    },
-    share_y("accuracy", "answered right"),
-    "ci_low",
-    "ci_high",
-    series("estimator", "estimator"),
-    tooltip(
-        ("model", "model"),
-        ("estimator", "estimator"),
-        ("mean_probability", "predicted", ".1%"),
-        *RATE_HINTS,
+    quantity(
+        "mean_probability", "predicted probability", {"format": "%", "tickCount": 5}, {"domain": [0, 1]}
     ),
+    share_y("accuracy", "answered right"),
+    series("estimator", "estimator"),
+    tooltip("model", "estimator", ("mean_probability", "predicted", ".1%"), *RATE_HINTS),
 )
 CALIBRATION = Figure(
     key="prediction_calibration",
@@ -172,20 +163,10 @@ order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S6
     spec=panels(
         "relation",
         curves(
-            {
-                "field": "bin_center",
-                "type": "quantitative",
-                "title": "value of the predictor",
-                "scale": {"zero": False},
-                "axis": {"tickCount": 5},
-            },
+            quantity("bin_center", "value of the predictor", {"tickCount": 5}, {"zero": False}),
             share_y("accuracy", "accuracy"),
-            "ci_low",
-            "ci_high",
             series("model", "model"),
-            tooltip(
-                ("model", "model"), ("relation", "relation"), ("bin_center", "value", ".2f"), *RATE_HINTS
-            ),
+            tooltip("model", "relation", ("bin_center", "value", ".2f"), *RATE_HINTS),
         ),
         least=200,
         ratio=0.66,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
-from dagster_project.core.report.figures.memory import N
+from dagster_project.core.report.figure import Column, Figure, bounds
+from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import fixed, panels, popularity_x, series, shape, single, tooltip
+from dagster_project.core.report.marks import (
+    fixed,
+    panels,
+    popularity_x,
+    quantity,
+    series,
+    shape,
+    single,
+    tooltip,
+)
 
 _QUESTIONS_OF = Column("questions_of", "questions of")
 
@@ -50,8 +59,7 @@ where relation = 'all'
 order by dataset, bin""",
     columns=(
         _QUESTIONS_OF,
-        Column("bin_low", "popularity from", "number"),
-        Column("bin_high", "popularity to", "number"),
+        *BIN_EDGES,
         N,
         Column("n_above_zero", "n above zero", "count"),
         Column("share", "share", "share"),
@@ -64,17 +72,11 @@ order by dataset, bin""",
             "encoding": {
                 "x": popularity_x("bin_low"),
                 "x2": {"field": "bin_high"},
-                "y": {
-                    "field": "share",
-                    "type": "quantitative",
-                    "title": "share of questions",
-                    "axis": {"format": "%", "tickCount": 5},
-                },
+                "y": quantity("share", "share of questions", {"format": "%", "tickCount": 5}),
                 "y2": {"datum": 0},
                 "tooltip": tooltip(
                     ("questions_of", "questions of"),
-                    ("bin_low", "popularity from", ",.0f"),
-                    ("bin_high", "popularity to", ",.0f"),
+                    *EDGE_HINTS,
                     ("share", "share", ".1%"),
                     ("n", "questions", ","),
                 ),
@@ -156,16 +158,11 @@ order by decade_low nulls first, decade, outcome""",
                     "scale": {"domain": {"$present": "decade"}},
                     "axis": {"labelAngle": 0},
                 },
-                "y": {
-                    "field": "n",
-                    "type": "quantitative",
-                    "title": "candidate facts",
-                    "axis": {"format": "~s"},
-                },
+                "y": quantity("n", "candidate facts", {"format": "~s"}),
                 "color": fixed("outcome", "outcome", _OUTCOMES),
                 "tooltip": tooltip(
                     ("decade", "popularity from"),
-                    ("outcome", "outcome"),
+                    "outcome",
                     ("n", "facts", ","),
                     ("candidates", "candidates", ","),
                 ),
@@ -197,7 +194,7 @@ order by dataset, relation <> 'all', relation, linker""",
         Column("n_no_entity", "no entity", "count"),
         Column("n_several_entities", "several", "count"),
         Column("n_put_aside", "quarantined", "count"),
-        Column("share_linked", "share linked", "share", ("ci_low", "ci_high")),
+        Column("share_linked", "share linked", "share", bounds()),
     ),
     kind="table",
 )
@@ -239,12 +236,7 @@ order by dataset, prompt, model, retrieval_method, month""",
                     "title": None,
                     "axis": {"labelAngle": -45, "labelOverlap": True},
                 },
-                "y": {
-                    "field": "share_decision_changed",
-                    "type": "quantitative",
-                    "title": "decisions changed",
-                    "axis": {"format": "%", "tickCount": 4},
-                },
+                "y": quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
                 "color": series("model", "model"),
             },
             "layer": [
@@ -254,9 +246,9 @@ order by dataset, prompt, model, retrieval_method, month""",
                     "encoding": {
                         "shape": shape(series("model", "model")),
                         "tooltip": tooltip(
-                            ("model", "model"),
+                            "model",
                             ("retrieval_method", "retrieval"),
-                            ("month", "month"),
+                            "month",
                             ("share_decision_changed", "decisions changed", ".1%"),
                             ("threshold_month", "threshold of the month", ",.0f"),
                             ("threshold_window", "threshold of the window", ",.0f"),

@@ -17,6 +17,7 @@ from dagster_project.core.report.marks import (
     names,
     panels,
     points,
+    quantity,
     series,
     share_y,
     single,
@@ -26,13 +27,12 @@ from dagster_project.core.report.marks import (
 
 LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 
-SIZE_X = {
-    "field": "n_parameters",
-    "type": "quantitative",
-    "title": "parameters of the model",
-    "scale": {"type": "log", "nice": False, "padding": 14},
-    "axis": {"format": ".3~s", "tickCount": 4, "labelOverlap": True},
-}
+SIZE_X = quantity(
+    "n_parameters",
+    "parameters of the model",
+    {"format": ".3~s", "tickCount": 4, "labelOverlap": True},
+    {"type": "log", "nice": False, "padding": 14},
+)
 SCALING = Figure(
     key="scaling_by_level",
     section="memory",
@@ -59,10 +59,8 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""", 
         curves(
             SIZE_X,
             share_y("accuracy", "accuracy"),
-            "ci_low",
-            "ci_high",
             steps("level", "log10 popularity", LEVELS),
-            tooltip(("model", "model"), ("method", "method"), ("level", "log10 popularity"), *RATE_HINTS),
+            tooltip("model", "method", ("level", "log10 popularity"), *RATE_HINTS),
         ),
         least=200,
     ),
@@ -90,18 +88,15 @@ order by dataset, prompt, model, method, n_least""",
     spec=panels(
         "model",
         curves(
-            {
-                "field": "n_least",
-                "type": "quantitative",
-                "title": "number of least popular questions",
-                "scale": {"type": "log", "nice": False, "padding": 10},
-                "axis": {"format": "~s", "tickCount": 4, "labelOverlap": True},
-            },
+            quantity(
+                "n_least",
+                "number of least popular questions",
+                {"format": "~s", "tickCount": 4, "labelOverlap": True},
+                {"type": "log", "nice": False, "padding": 10},
+            ),
             share_y("accuracy", "accuracy"),
-            "ci_low",
-            "ci_high",
             series("method", "method"),
-            tooltip(("model", "model"), ("method", "method"), ("n_least", "least popular", ","), *RATE_HINTS),
+            tooltip("model", "method", ("n_least", "least popular", ","), *RATE_HINTS),
         ),
         least=220,
     ),
@@ -140,18 +135,10 @@ order by dataset, prompt, model, relation, guess""",
     columns=(*KEY[:3], Column("relation", "relation"), Column("guess", "way"), N, ACCURACY),
     spec=single(
         points(
-            {
-                "field": "accuracy",
-                "type": "quantitative",
-                "title": "share right",
-                "scale": {"domain": [0, 1]},
-                "axis": {"format": "%", "grid": True},
-            },
+            quantity("accuracy", "share right", {"format": "%", "grid": True}, {"domain": [0, 1]}),
             names("relation"),
             fixed("guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]),
-            tooltip(("relation", "relation"), ("guess", "way"), *RATE_HINTS),
-            low="ci_low",
-            high="ci_high",
+            tooltip("relation", ("guess", "way"), *RATE_HINTS),
             offset="guess",
         ),
         rows="relation",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.report.figure import Column, Figure
+from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.marks import curves, estimate, fixed, panels, share_y, tooltip
 
 _SETTING = (
@@ -38,7 +38,7 @@ order by split desc, batch_size, reader_rate desc, temperature desc, passages_pe
         Column("step", "step", "count"),
         Column("measure", "measure"),
         Column("n_facts", "n", "count"),
-        Column("value", "value", "share", ("ci_low", "ci_high")),
+        Column("value", "value", "share", bounds()),
         Column("is_best", "kept", "flag"),
         Column("loss", "loss of the reader", "number"),
         Column("retriever_loss", "loss of the retriever", "number"),
@@ -49,13 +49,11 @@ order by split desc, batch_size, reader_rate desc, temperature desc, passages_pe
         curves(
             {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
             share_y("value", "accuracy, consistency"),
-            "ci_low",
-            "ci_high",
             fixed("measure", "measure", ("accuracy", "consistency")),
             tooltip(
                 ("tuned_model", "setting"),
                 ("step", "steps", ","),
-                ("measure", "measure"),
+                "measure",
                 *estimate("value", "value", ".3f"),
                 ("n_facts", "facts", ","),
                 ("is_best", "kept"),
