@@ -1,7 +1,7 @@
 """dbt's documentation as one page beside the published warehouse: every table, column, test and line of SQL.
 
-What belongs here: letting dbt make the page, and making it safe to share: no network, no path of this machine. What
-does not: the words of the page (the yml files and `models/overview.md` in `dbt/`).
+What belongs here: making the page from what dbt says, and safe to share: no network, no path of this machine. What does
+not: the words of the page (the yml files and `models/overview.md` in `dbt/`; `core.tables` for columns of the lake).
 
 The page depends only on the dbt project. If the project has not changed, dbt does not run again, and the page only gets
 the name of the new build.
@@ -25,9 +25,9 @@ from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication
+from dagster_project.core.warehouse.sources import documented_columns
 
 _TESTS = ("test_type:data", "test_type:unit")
-_PAGE = "static_index.html"
 _NO_NETWORK = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data:; font-src data:; base-uri 'none'; form-action 'none'"
@@ -81,8 +81,15 @@ def _page_of(target: Path, inputs: str) -> str | None:
 
 def _generate(study: Study) -> str:
     # The page shows what tests ask, but not their compiled SQL, which would take a third of the time.
-    require_dbt(study, "docs generate", "--static", "--exclude", *_TESTS)
-    page = (Path(dbt_environment(study)["DBT_TARGET_PATH"]) / _PAGE).read_text(encoding="utf-8")
+    require_dbt(study, "docs generate", "--exclude", *_TESTS)
+    target = Path(dbt_environment(study)["DBT_TARGET_PATH"])
+    manifest = json.loads((target / "manifest.json").read_text(encoding="utf-8"))
+    for source in manifest["sources"].values():
+        source["columns"] = documented_columns(source["identifier"])
+    page = (target / "index.html").read_text(encoding="utf-8")
+    catalog = (target / "catalog.json").read_text(encoding="utf-8")
+    for name, data in (("MANIFEST", json.dumps(manifest)), ("CATALOG", catalog)):
+        page = page.replace(f'"{name}.JSON INLINE DATA"', data)
     # JSON strings have paths, and the page must not show where this home is.
     for path, shown in ((study.home.root, "data"), (study.home.home, "data"), (PROJECT_ROOT, "longtail")):
         page = page.replace(json.dumps(str(path))[1:-1], shown)

@@ -1,8 +1,8 @@
 """What dbt says about the lake, generated from `core.tables`: its sources, and docs blocks for their columns.
 
-What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt/models/staging`. What does not: the
-columns and what they mean (`core.tables`). After a change of `core.tables`, run
-`python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
+What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt/models/staging`, and the columns that the
+documentation page adds to sources. What does not: the columns and what they mean (`core.tables`). After a change of
+`core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
 
 The description of a lake column is thus written once. A model that passes the column on describes it with the docs
 block: `{{ doc('lake_prompt_hash') }}`.
@@ -15,7 +15,7 @@ from collections import Counter
 import pyarrow as pa
 
 from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.tables import TABLES, Column, Table
+from dagster_project.core.tables import TABLES, Table
 
 _STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"
 SOURCES_FILE = _STAGING / "_lake__sources.yml"
@@ -56,7 +56,7 @@ _TYPES = {
 
 
 def sources_yaml() -> str:
-    """The whole file: one source, `lake`, with every table of `core.tables` that dbt may read, and its columns."""
+    """The whole file: one source, `lake`, with every table of `core.tables` that dbt may read."""
     read = (table for name, table in TABLES.items() if name not in NOT_READ)
     return _HEAD.replace("{location}", _LOCATION) + "".join(map(_table, read))
 
@@ -86,6 +86,14 @@ def docs_block(table: str, column: str) -> str:
     return f"lake_{column}" if is_shared and descriptions[table] == most_used else f"lake_{table}__{column}"
 
 
+def documented_columns(table: str) -> dict[str, dict[str, str]]:
+    """The columns of a lake table as dbt's manifest has those of a source."""
+    return {
+        one.name: {"name": one.name, "data_type": duckdb_type(one.type), "description": one.description}
+        for one in TABLES[table].columns
+    }
+
+
 def duckdb_type(type_: pa.DataType) -> str:
     """The DuckDB type as which DuckDB reads an Arrow type."""
     if pa.types.is_list(type_) or pa.types.is_fixed_size_list(type_):
@@ -105,15 +113,8 @@ def _table(table: Table) -> str:
         f"      - name: {table.name}",
         f"        description: {_quoted(table.grain)}",
         f"        config: {{meta: {{dagster: {{asset_key: [lake, {table.name}]}}, selected: '{selected}'}}}}",
-        "        columns:",
-        *map(_column, table.columns),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _column(column: Column) -> str:
-    type_, text = duckdb_type(column.type), _quoted(column.description)
-    return f"          - {{name: {column.name}, data_type: {_quoted(type_)}, description: {text}}}"
 
 
 def _quoted(text: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
+from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.docs import _page_of, publish_docs
 from dagster_project.core.warehouse.publication import read_publication
 from tests.browser import chromium
@@ -75,9 +76,16 @@ def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(tmp_path: Path)
         WebDriverWait(driver, 30).until(
             lambda d: "the prediction contains a gold answer" in d.find_element(By.TAG_NAME, "body").text
         )
+        driver.get(f"{documentation().as_uri()}#!/source/source.longtail.lake.answers")
+        columns = TABLES["answers"].columns
+        WebDriverWait(driver, 30).until(
+            lambda d: columns[-1].description in d.find_element(By.TAG_NAME, "body").text
+        )
+        source = driver.find_element(By.TAG_NAME, "body").text
         messages = [entry["message"] for entry in driver.get_log("performance")]
     sent = [
         url for m in messages if "requestWillBeSent" in m for url in re.findall(r'"url":"(https?:[^"]+)"', m)
     ]
     assert messages
     assert sent == []
+    assert [one.name for one in columns if not {one.name, one.description} <= {*source.splitlines()}] == []
