@@ -86,7 +86,7 @@ def _generate(study: Study) -> str:
     manifest = json.loads((target / "manifest.json").read_text(encoding="utf-8"))
     for source in manifest["sources"].values():
         source["columns"] = documented_columns(source["identifier"])
-    page = (target / "index.html").read_text(encoding="utf-8")
+    page = (target / "index.html").read_text(encoding="utf-8").strip()
     catalog = (target / "catalog.json").read_text(encoding="utf-8")
     for name, data in (("MANIFEST", json.dumps(manifest)), ("CATALOG", catalog)):
         page = page.replace(f'"{name}.JSON INLINE DATA"', data)
