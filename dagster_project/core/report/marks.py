@@ -226,7 +226,7 @@ def cells(
     title: str | None = None,
     shown: str | None = None,
 ) -> dict[str, Any]:
-    """Coloured cells with their number; grey without a number. `bright`: where their text is white; without it, above 0.7.
+    """Coloured cells with their number; grey without a number. `bright`: where their text is white, else above 0.7.
 
     `shown`: a column with the text of the cell, instead of the number.
     """
