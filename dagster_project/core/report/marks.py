@@ -61,7 +61,7 @@ def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
 
 def value_x(field: str, whole: bool = False) -> dict[str, Any]:
     """A measure on the horizontal axis, named by its panel. `whole`: from 0 to 1."""
-    scale = {"domain": [0, 1]} if whole else {"zero": False}
+    scale: Spec = {"domain": [0, 1]} if whole else {"zero": False}
     axis = {"tickCount": 5, "grid": True}
     return quantity(field, None, axis, scale)
 
@@ -78,7 +78,7 @@ def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str
 
 def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
     """A share from 0 to 1 on the vertical axis, in per cent."""
-    scale = {"domain": [0, 1]} if whole else {"zero": False}
+    scale: Spec = {"domain": [0, 1]} if whole else {"zero": False}
     return quantity(field, title, SHARE_AXIS, scale)
 
 
