@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BENCHES := bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
-.PHONY: help run ui router sql test check mutants mutants-sql reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
+.PHONY: help run ui router sql compare test check mutants mutants-sql reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -49,6 +49,9 @@ router: $(VENV)/.installed ## serve the published routers over HTTP on 127.0.0.1
 
 sql: $(VENV)/.installed ## query the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
 	@$(LONGTAIL) sql
+
+compare: $(VENV)/.installed ## two studies, or two versions of one, side by side as a page and a table (A=home, B=home, OUTPUT=folder)
+	@$(LONGTAIL) compare
 
 test: $(VENV)/.installed-dev ## run the whole test suite
 	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup

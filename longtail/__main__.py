@@ -28,6 +28,9 @@ _OPTIONS = {
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),
+    "A": ((), "a home, a published warehouse, or a kept version of one"),
+    "B": ((), "another, whose differences from A are shown"),
+    "OUTPUT": (("--output",), "the folder of page and table (default: the present one)"),
 }
 """What each variable means, with the options that set it; a study needs none."""
 _STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
@@ -36,6 +39,10 @@ _COMMANDS = {
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
     "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),
+    "compare": (
+        "set two studies, or two versions of one, side by side: a page and a table",
+        ("A", "B", "OUTPUT"),
+    ),
     "check": ("check dbt, SQL and definitions: in a clone, with the development packages", ()),
 }
 
@@ -72,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
             if flags:
                 one.add_argument(*flags, dest=variable, metavar=flags[-1].strip("-").upper(), help=said)
             else:
-                one.add_argument(variable, nargs="?", metavar="STUDY", help=said)
+                one.add_argument(variable, nargs="?", metavar=variable.removeprefix("LONGTAIL_"), help=said)
     return parser
 
 

@@ -19,9 +19,10 @@ GIVEN = {
         "LONGTAIL_STUDY": "mine.yaml", "Q": "select '$1'", "FORMAT": "csv"
     },
     ("router", "mine.yaml", "--port", "8001"): {"LONGTAIL_STUDY": "mine.yaml", "PORT": "8001"},
+    ("compare", "here", "there", "--output", "out"): {"A": "here", "B": "there", "OUTPUT": "out"},
     ("check",): {},
 }  # fmt: skip
-SET = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "PORT", "Q", "FORMAT")
+SET = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT")
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=" ".join)
@@ -61,7 +62,7 @@ def test_an_argument_is_refused_in_one_line(given: list[str], capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (["--help"], ["run", "ui", "sql", "router", "check", str(PROJECT_ROOT)]),
+        (["--help"], ["run", "ui", "sql", "router", "compare", "check", str(PROJECT_ROOT)]),
         (["ui", "--help"], ["$LONGTAIL_STUDY", "$LONGTAIL_HOME", "$PORT"]),
         (["sql", "--help"], ["box, csv, json or markdown"]),
     ],

@@ -18,7 +18,7 @@ import duckdb
 
 from dagster_project.core.progress import Progress
 from dagster_project.core.report.charts import ROLES, Dimensions, worded
-from dagster_project.core.report.figure import Figure
+from dagster_project.core.report.figure import Figure, Section
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.headline import headline_numbers, headline_picture
 from dagster_project.core.report.page import columnar, render
@@ -101,16 +101,25 @@ def payload(
     """Everything that the scripts of the page read, ready for JSON."""
     return {
         "study": study(connection),
+        "lead": "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between "
+        "them.",
         "banner": banner(connection),
         "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
-        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
         "parametric": _methods(connection, "is_parametric"),
         "unranked": _methods(connection, "is_bound or is_condition"),
         "invented": [legible(model) for model in invented_models(connection)],
+        **shown(SECTIONS, read, dimensions),
+    }
+
+
+def shown(sections: Sequence[Section], read: Sequence[FigureRows], dimensions: Dimensions) -> dict[str, Any]:
+    """The part of it that draws figures."""
+    return {
+        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
         "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
         "roles": ROLES,
         "config": chart_config(),
-        "sections": [vars(section) for section in SECTIONS],
+        "sections": [vars(section) for section in sections],
         "figures": [_figure(one, dimensions) for one in read],
     }
 

@@ -127,8 +127,7 @@ function start() {
   const mast = make("header", { class: "mast" },
     make("p", { class: "brand" }, "Longtail"),
     make("h1", { dir: "auto" }, clean(payload.study.description || payload.study.name)),
-    make("p", { class: "sub" }, "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between them. Study ",
-      isolated(payload.study.name), `, published ${payload.study.published}.`));
+    make("p", { class: "sub" }, payload.lead, " Study ", isolated(payload.study.name), `, published ${payload.study.published}.`));
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
   const bar = make("div", { class: "bar", role: "region", "aria-label": "Selection" },
     oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());

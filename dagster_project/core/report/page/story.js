@@ -73,6 +73,7 @@ function sentence(model) {
 }
 
 function sentences() {
+  if (payload.findings) return payload.findings.map((text, at) => make("p", { class: at ? "means" : "finding" }, clean(text)));
   const found = order.model.map(clean).filter((model) => !picked.model.hidden.has(model)).map(sentence).filter(Boolean);
   const real = found.filter((one) => !payload.invented.includes(one.model));
   const lead = best(real.length ? real : found, "weight");
