@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from dagster_project.core.report.charts import Dimensions
 from dagster_project.core.report.comparison import compare, why_none
-from dagster_project.core.report.figure import Column, Figure, Section
+from dagster_project.core.report.figure import Column, Figure, Section, bounds
 from dagster_project.core.report.marks import difference_x, estimate, names, points, series, single, tooltip
 from dagster_project.core.report.page import render
 from dagster_project.core.report.report import shown
@@ -29,9 +29,8 @@ _SECTIONS = (
 )
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    tooltip(("model", "model"), ("method", "method"), *estimate("difference", "change", "+.3f", "difference"),
-            ("n_shared", "questions", ",")),
-    low="difference_ci_low", high="difference_ci_high", offset="method", zero=True,
+    tooltip("model", "method", *estimate("difference", "change", "+.3f", "difference"), ("n_shared", "questions", ",")),
+    interval=bounds("difference"), offset="method", zero=True,
 )  # fmt: skip
 _FIGURES = {  # by topic: section, title, caption
     "accuracy": (
@@ -114,9 +113,8 @@ def _column(name: str) -> Column:
     if label[-2:] in (" a", " b"):
         label = label[:-1] + label[-1].upper()
     kind = "text" if name in _LABELS else _KINDS.get(first, "text")
-    side = f"_{more[-1]}" if first == "gain" else ""
-    bounds = (f"{first}_ci_low{side}", f"{first}_ci_high{side}") if kind == "signed" else None
-    return Column(name, label, kind, bounds)
+    low, high = (f"{end}_{more[-1]}" if first == "gain" else end for end in bounds(first))
+    return Column(name, label, kind, (low, high) if kind == "signed" else None)
 
 
 def _findings(found: dict[str, list[dict[str, Any]]], missing: dict[str, str]) -> list[str]:
