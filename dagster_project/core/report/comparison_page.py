@@ -71,7 +71,9 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
     missing = {topic: why_none(topic, first, second) for topic, rows in found.items() if not len(rows)}
     findings = _findings({topic: rows.to_pylist() for topic, rows in found.items()}, missing)
     mine, others = first.dimensions.order, second.dimensions.order
-    dimensions = Dimensions({role: list(dict.fromkeys([*mine[role], *others[role]])) for role in mine}, {})
+    shared = {role: [value for value in mine[role] if value in others[role]] for role in mine}  # stands first
+    order = {role: list(dict.fromkeys([*shared[role], *mine[role], *others[role]])) for role in mine}
+    dimensions = Dimensions(order, {})
     read = [in_order(_read(topic, rows, missing.get(topic)), dimensions) for topic, rows in found.items()]
     about = {key: f"{first.about[key]} (A) and {second.about[key]} (B)" for key in ("name", "published")}
     page = {

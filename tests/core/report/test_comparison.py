@@ -281,6 +281,14 @@ def test_what_is_not_shared_is_said_by_name(make: Make, tmp_path: Path) -> None:
     assert written(a, models, tmp_path)["findings"][0].startswith("A and B share no model: A has plain, ")
 
 
+def test_the_page_opens_with_a_dataset_that_both_have(make: Make, tmp_path: Path) -> None:
+    datasets = {name: [{"dataset": one, "position_in_study": at} for at, one in enumerate(names)]
+                for name, names in {"a": ("x", "d"), "b": ("y", "d")}.items()}  # fmt: skip
+    page = written(*(make(name, dim_datasets=rows) for name, rows in datasets.items()), tmp_path)
+    assert page["start"]["dataset"] == "d"
+    assert page["dimensions"]["order"]["dataset"] == ["d", "x", "y"]
+
+
 def test_labels_stay_text_on_the_page(make: Make, tmp_path: Path, driver: Any) -> None:
     a = make("a")
     b = make("b", "update marts.fct_answers set is_correct = not is_correct where question_id = 'q1'",
