@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BENCHES := bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
-.PHONY: help run ui router sql compare test check mutants mutants-sql reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
+.PHONY: help run ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -88,6 +88,10 @@ bench-grounding: ## data portraits: build and look up at 1 GiB, beside two libra
 bench-generation: ## generation, sampling and scoring, compared with common practice (BENCH_ARGS=--help)
 $(BENCHES): bench-%: $(VENV)/.installed-bench
 	@$(PY) -m benchmarks.$(subst -,_,$*) $(BENCH_ARGS)
+
+docs: $(VENV)/.installed-docs ## build the documentation as a site in site/, which needs no network
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo "open $(CURDIR)/site/index.html; its search needs a server: $(PY) -m http.server --bind 127.0.0.1 --directory site"
 
 reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
 	@$(PY) -m dagster_project.core.sandbox.train
