@@ -188,6 +188,7 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
     made = (
         home.published_warehouse,
         home.published_report,
+        home.published_answers,
         home.published_docs,
         home.published_export,
         home.published_router,
@@ -236,6 +237,7 @@ def _where_next(study: Study, seconds: float) -> str:
         f"Done in {seconds:.0f} s.{few} Where to look next:\n"
         f"  {sql}    the published warehouse in SQL: {study.home.published_warehouse}\n"
         f"  {study.home.published_report}    every figure in one page: open it in a browser\n"
+        f"  {study.home.published_answers}    every answer with its prompt, passages and scores\n"
         f"  {ui}     assets, runs and plots in the browser\n"
         f"  {file}   models, methods, prompts: add a model, then `{again}` again"
     )

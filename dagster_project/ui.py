@@ -60,7 +60,10 @@ def _serve(port: int) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     children = [subprocess.Popen(command, cwd=PROJECT_ROOT, start_new_session=True) for command in commands]
-    print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    print(
+        f"http://127.0.0.1:{port} (Ctrl-C ends it); the report: http://127.0.0.1:{port}/published/report.html",
+        flush=True,
+    )
     while not stop_at and all(child.poll() is None for child in children):
         time.sleep(0.2)
     died = [child for child in children if child.poll() is not None]

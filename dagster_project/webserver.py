@@ -1,10 +1,12 @@
-"""Dagster's webserver behind `same_origin`: the process that `make ui` starts for the browser.
+"""Dagster's webserver behind `same_origin`, with the report below /published: what `make ui` starts for the browser.
 
 Dagster's own command answers every request and accepts no ASGI layer, so its application is served here.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,13 +19,17 @@ from dagster._utils.log import configure_loggers
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__
 from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT, study_file
+from dagster_project.core.study.file import load_study
 from dagster_project.same_origin import SameOrigin
 
 _HOST = "127.0.0.1"
 _STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command
 _POLL_MS = 2_000
+_SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
 def main(port: int) -> None:
@@ -36,7 +42,16 @@ def main(port: int) -> None:
             app = create_app_from_workspace_process_context(
                 context, live_data_poll_rate=_POLL_MS, lifespan=_lifespan
             )
+            pages = _Pages(directory=load_study(study_file()).home.published, check_dir=False)
+            app.router.routes.insert(0, Mount("/published", pages))
             uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning")
+
+
+class _Pages(StaticFiles):
+    """The report, its answers and what they load. Nothing else that is published shares the origin of the UI."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        return super().lookup_path(path) if _SERVED.fullmatch(path) else ("", None)
 
 
 @asynccontextmanager

@@ -28,7 +28,9 @@ def test_the_ui_shows_the_same_loggers() -> None:
     assert settings["managed_python_loggers"] == list(LOGGERS)
 
 
-@pytest.mark.parametrize("removed", ["warehouse.duckdb", "report.html", "docs.html", "export", "router"])
+@pytest.mark.parametrize(
+    "removed", ["warehouse.duckdb", "report.html", "answers.html", "docs.html", "export", "router"]
+)
 def test_removed_files_of_a_publication_are_made_again(
     removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -37,7 +39,7 @@ def test_removed_files_of_a_publication_are_made_again(
     published = study.home.published
     folder = published / "exports" / "20260101"
     folder.mkdir(parents=True)
-    for name in ("report.html", "docs.html"):
+    for name in ("report.html", "answers.html", "docs.html"):
         (published / name).write_text("made", encoding="utf-8")
     with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
         columns = "'' as description, now() as published_at, '' as dbt_invocation_id, '' as dbt_version"

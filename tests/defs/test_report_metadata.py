@@ -25,6 +25,7 @@ def files(folder: Path) -> ReportFiles:
         missing={"sampling": "Not shown: table fct_sampling of this study has no rows."},
         numbers={"accuracy/s/bm25": 0.75, "adaptive_gain/s/bm25": 0.05},
         n_figures=2,
+        answers=folder / "answers.html",
     )
 
 
@@ -33,6 +34,7 @@ def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -
     metadata = shown(written, tmp_path / "docs.html")
     assert metadata["accuracy/s/bm25"] == 0.75
     assert metadata["report"] == dg.MetadataValue.path(written.path)
+    assert metadata["answers"] == dg.MetadataValue.path(written.answers)
     assert "docs" not in metadata
     assert "fct_sampling" in metadata["not_shown"].value
     (tmp_path / "docs.html").write_text("")

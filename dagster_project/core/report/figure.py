@@ -52,6 +52,7 @@ class Figure:
     stands for the study's measure, like `$label` in a chart.
     `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
     `kind`: chart, table (no chart), examples (cards of text), or quotes (texts with marked places).
+    `leads_to_answers`: a row counts exactly the answers that `page/links.js` finds by its columns.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Figure:
     choose: tuple[str, ...] = ()
     kind: str = "chart"
     plot_on: str | None = None
+    leads_to_answers: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""The report as one HTML file. It needs no network and no eval, and no data can act as markup.
+"""A page of the report as one HTML file. It needs no network and no eval, and no data can act as markup.
 
-What belongs here: assembling the file. What does not: the figures (`figures`), the scripts of the page (`page/*.js`),
-its look (`page/page.css`, `palette`).
+What belongs here: assembling a file. What does not: the figures (`figures`), the answers (`answers`), the scripts of the
+pages (`page/*.js`), their look (`page/*.css`, `palette`).
 
 The data are in a JSON block in which `<`, `>` and `&` are escaped, so that no label can end the block. Scripts put the
-data on the page as text. The policy allows only the two scripts and the style of this file, by their hashes.
+data on the page as text. The policy allows only the scripts and the style of this file, by their hashes.
 """
 
 from __future__ import annotations
@@ -14,36 +14,63 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.report.palette import variables
 from dagster_project.core.report.rows import FigureRows
 
-_PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("data", "chart", "table", "examples", "quotes", "controls", "figures", "story", "main")
+_FOLDER = Path(__file__).parent / "page"
 _LONGEST_DICTIONARY = 0.5
 
 
-def render(payload: Mapping[str, Any]) -> str:
-    """The whole file for a `payload` (see `report.payload`)."""
-    style, charting, script = _style(), charting_library(), _script()
+@dataclass(frozen=True)
+class Page:
+    """A page: its scripts and styles by name, its title, and where a reader without scripts finds the same."""
+
+    title: str
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...]
+    otherwise: str
+
+
+REPORT = Page(
+    "Longtail report",
+    ("data", "chart", "links", "table", "examples", "quotes", "controls", "figures", "story", "main"),
+    ("page",),
+    "the same numbers in warehouse.duckdb beside this file, and the figures in the folder figures",
+)
+ANSWERS = Page(
+    "Longtail answers",
+    ("data", "links", "examples", "controls", "answer", "answers"),
+    ("page", "answers"),
+    "the answers in table marts.fct_answers of warehouse.duckdb beside this file",
+)
+
+
+def render(payload: Mapping[str, Any], page: Page = REPORT, connects: str = "") -> str:
+    """The whole file of a `page`, for what its scripts read. `connects`: from where they may load more ('self')."""
+    style = _style(page)
+    scripts = [*([charting_library()] if "chart" in page.scripts else []), _script(page)]
     policy = "; ".join((
         "default-src 'none'",
-        f"script-src {_hash(charting)} {_hash(script)}",
+        f"script-src {' '.join(map(_hash, scripts))}",
         f"style-src {_hash(style)}",
+        *([f"connect-src {connects}"] if connects else []),
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
     ))  # fmt: skip
     parts = {
         "policy": policy,
+        "title": page.title,
         "style": style,
+        "otherwise": page.otherwise,
         "data": embedded(payload),
-        "charting": charting,
-        "script": script,
+        "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
-    head, *rest = (_PAGE / "page.html").read_text(encoding="utf-8").split("{")
+    head, *rest = (_FOLDER / "page.html").read_text(encoding="utf-8").split("{")
     pieces = [head]
     for piece in rest:  # each slot once: inserted text is never searched for slots
         name, text = piece.split("}", 1)
@@ -61,18 +88,23 @@ def columnar(read: FigureRows) -> dict[str, Any]:
     """The rows of a figure by column; repeated text is coded by its position among the distinct values."""
     return {
         "names": read.names,
-        "columns": {name: _coded([row[name] for row in read.rows]) for name in read.names},
+        "columns": {name: _shorter([row[name] for row in read.rows]) for name in read.names},
     }
 
 
-def _coded(values: Sequence[Any]) -> Any:
+def _shorter(values: Sequence[Any]) -> Any:
     if not values or not all(value is None or isinstance(value, str) for value in values):
         return values
-    words = list(dict.fromkeys(value for value in values if value is not None))
-    if len(words) > _LONGEST_DICTIONARY * len(values):
-        return values
-    place = {word: at for at, word in enumerate(words)}
-    return {"words": words, "codes": [-1 if value is None else place[value] for value in values]}
+    column = coded(values)
+    return values if len(column["words"]) > _LONGEST_DICTIONARY * len(values) else column
+
+
+def coded(values: Sequence[str | None]) -> dict[str, list[Any]]:
+    """The distinct texts, and for each value its position among them; -1 for None."""
+    place = {
+        word: at for at, word in enumerate(dict.fromkeys(value for value in values if value is not None))
+    }
+    return {"words": list(place), "codes": [-1 if value is None else place[value] for value in values]}
 
 
 @functools.cache
@@ -83,12 +115,14 @@ def charting_library() -> str:
     return _inline(f"(()=>{{{vl_convert.javascript_bundle('window.vegaEmbed=vegaEmbed;')}}})();")
 
 
-def _script() -> str:
-    sources = (f"{(_PAGE / name).with_suffix('.js').read_text(encoding='utf-8')}\n" for name in _SCRIPTS)
+def _script(page: Page) -> str:
+    sources = (
+        f"{(_FOLDER / name).with_suffix('.js').read_text(encoding='utf-8')}\n" for name in page.scripts
+    )
     return _inline(f'"use strict";(()=>{{\n{"".join(sources)}}})();')
 
 
-def _style() -> str:
+def _style(page: Page) -> str:
     light, dark = variables("light"), variables("dark")
     themes = (
         f":root{{{light}}}"
@@ -96,7 +130,7 @@ def _style() -> str:
         f":root[data-theme=dark]{{{dark}}}"
         f"@media print{{:root,:root[data-theme],:root:not([data-theme=light]){{{light}color-scheme:light}}}}"
     )
-    return themes + (_PAGE / "page.css").read_text(encoding="utf-8")
+    return themes + "".join((_FOLDER / f"{name}.css").read_text(encoding="utf-8") for name in page.styles)
 
 
 def _inline(script: str) -> str:

@@ -1,7 +1,7 @@
-"""Writing the report: `report.html` and its pictures, from a published warehouse alone.
+"""Writing the report: `report.html`, its pictures and `answers.html`, from a published warehouse alone.
 
-What belongs here: the contents of the file, and its place. What does not: reading (`rows`), the page (`page`), the
-pictures (`pictures`). It runs without Dagster.
+What belongs here: the contents of the report, and its place. What does not: reading (`rows`), the page (`page`), the
+pictures (`pictures`), the answers (`answers`). It runs without Dagster.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.progress import Progress
+from dagster_project.core.report.answers import write_answers
 from dagster_project.core.report.charts import ROLES, Dimensions, worded
 from dagster_project.core.report.figure import Figure, Section
 from dagster_project.core.report.figures import FIGURES, SECTIONS
@@ -36,6 +37,7 @@ from dagster_project.core.report.rows import (
 )
 from dagster_project.core.storage.files import atomic_file
 
+ANSWERS_PAGE = "answers.html"
 _LOG = logging.getLogger("longtail")
 
 
@@ -43,7 +45,7 @@ _LOG = logging.getLogger("longtail")
 class ReportFiles:
     """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
 
-    `numbers`: the numbers of the headline, by name (see `headline.headline_numbers`).
+    `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline.headline_numbers`).
     """
 
     path: Path
@@ -54,6 +56,7 @@ class ReportFiles:
     missing: dict[str, str]
     numbers: dict[str, float]
     n_figures: int
+    answers: Path
 
 
 def write_report(
@@ -65,6 +68,8 @@ def write_report(
 ) -> ReportFiles:
     """Write the report of the published warehouse at `published` to `target`, and its pictures to `figures_folder`.
 
+    Its links lead to `answers.html`, which is written beside it.
+
     Each file appears whole or not at all. Without a folder no pictures are drawn. Errors: `PublishError` without a
     published warehouse, `LakeError` if a file cannot be written.
     """
@@ -74,6 +79,7 @@ def write_report(
         dimensions = read_dimensions(connection)
         read = [in_order(read_figure(connection, figure, tables), dimensions) for figure in figures]
         page = render(payload(connection, read, dimensions))
+        answers = write_answers(connection, head(connection, dimensions), target.with_name(ANSWERS_PAGE))
     _write(target, page.encode("utf-8"))
     drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
     n_bytes = target.stat().st_size
@@ -91,7 +97,7 @@ def write_report(
     }
     n_figures = len(read) - len(missing)
     return ReportFiles(
-        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures
+        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures, answers
     )
 
 
@@ -100,12 +106,11 @@ def payload(
 ) -> dict[str, Any]:
     """Everything that the scripts of the page read, ready for JSON."""
     return {
-        "study": study(connection),
+        **head(connection, dimensions),
         "lead": "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between "
         "them.",
-        "banner": banner(connection),
+        "answers": ANSWERS_PAGE,
         "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
-        "parametric": _methods(connection, "is_parametric"),
         "unranked": _methods(connection, "is_bound or is_condition"),
         "invented": [legible(model) for model in invented_models(connection)],
         **shown(SECTIONS, read, dimensions),
@@ -115,12 +120,28 @@ def payload(
 def shown(sections: Sequence[Section], read: Sequence[FigureRows], dimensions: Dimensions) -> dict[str, Any]:
     """The part of it that draws figures."""
     return {
-        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
-        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
+        **_order(dimensions),
         "roles": ROLES,
         "config": chart_config(),
         "sections": [vars(section) for section in sections],
         "figures": [_figure(one, dimensions) for one in read],
+    }
+
+
+def head(connection: duckdb.DuckDBPyConnection, dimensions: Dimensions) -> dict[str, Any]:
+    """What both pages say of the study."""
+    return {
+        "study": study(connection),
+        "banner": banner(connection),
+        "parametric": _methods(connection, "is_parametric"),
+        **_order(dimensions),
+    }
+
+
+def _order(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
+        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
     }
 
 
@@ -135,6 +156,7 @@ def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
         "source": figure.source,
         "sql": figure.sql,
         "choose": figure.choose,
+        "leads_to_answers": figure.leads_to_answers,
         "missing": read.missing,
         "spec": figure.spec,
         "columns": [vars(column) for column in figure.columns],

@@ -10,7 +10,7 @@ import datetime
 import decimal
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -81,10 +81,10 @@ def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
 
 
 def select(
-    connection: duckdb.DuckDBPyConnection, sql: str
+    connection: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Any] | None = None
 ) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
     """Names of columns and rows of a query, ready for JSON. Undefined and infinite values become text or None."""
-    cursor = connection.execute(sql)
+    cursor = connection.execute(sql, bound)
     names = tuple(column[0] for column in cursor.description or ())
     return names, tuple(
         {name: _plain(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()

@@ -140,6 +140,11 @@ class StudyHome:
         return self.published / "report.html"
 
     @property
+    def published_answers(self) -> Path:
+        """The page that the report links to; if the study is large, the files that it loads are in folder `answers`."""
+        return self.published / "answers.html"
+
+    @property
     def published_docs(self) -> Path:
         return self.published / "docs.html"
 

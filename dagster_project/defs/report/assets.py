@@ -11,7 +11,10 @@ from dagster_project.defs.warehouse.assets import published_warehouse
 
 @dg.asset(key_prefix="report", group_name="report", kinds={"html", "vegalite"}, deps=[published_warehouse])
 def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """`report.html`: every figure that the study supports, in one file that opens from disk, and each figure as PNG."""
+    """`report.html`: every figure that the study supports, in one file that opens from disk, and each figure as PNG.
+
+    `answers.html`, beside it, has every answer.
+    """
     home = study.study.home
     with clear_errors():
         files = write_report(home.published_warehouse, home.published_report, home.published_figures, LOG)

@@ -23,6 +23,7 @@ def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
     """
     found: dict[str, Any] = {
         "report": dg.MetadataValue.path(files.path),
+        "answers": dg.MetadataValue.path(files.answers),
         "n_bytes": files.n_bytes,
         "seconds": files.seconds,
         "n_figures": files.n_figures,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pytest
@@ -95,6 +96,31 @@ def test_tooltips_are_text(page: Any) -> None:
     )
     assert set(tags) == {"DL", "DT", "DD", "BDI"}
     assert page.execute_script("return window.pwned") is None
+
+
+def test_points_rows_and_examples_lead_to_their_answers(page: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    def chosen(address: str) -> dict[str, list[str]]:
+        parts = urlsplit(address)
+        assert parts.path.endswith("answers.html")
+        return parse_qs(parts.query)
+
+    rows = "return [...document.querySelectorAll('#headline tbody a')].map((e) => [e.href, e.closest('tr').textContent])"
+    for address, text in page.execute_script(rows):
+        asked = chosen(address)
+        assert set(asked) == {"dataset", "prompt", "model", "method"}
+        assert asked["model"][0] in text
+        assert asked["method"][0] in text
+    example = chosen(element(page, "#misled_by_a_passage .example a").get_attribute("href"))
+    assert len(json.loads(example["open"][0])) == 5
+    page.execute_script("document.querySelector('#retrieval_quadrants').scrollIntoView({block: 'center'})")
+    cell = element(page, "#retrieval_quadrants .mark-rect path")
+    ActionChains(page).move_to_element(cell).click().perform()
+    asked = chosen(page.current_url)
+    assert asked["with"] == [HOSTILE.methods[0]]
+    assert asked["outcome"][0] in ("both right", "neither right", "rescued", "misled")
+    assert asked["model"][0] in {*HOSTILE.models, "__proto__\u200b"}
 
 
 def test_the_policy_holds_in_this_browser(page: Any) -> None:

@@ -57,6 +57,7 @@ _BIN_COLUMNS = (
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
+    leads_to_answers=True,
     section="overview",
     title="Accuracy against popularity",
     shows="Share of right answers, from the least to the most popular subjects. Retrieval helps where a method with a "
@@ -76,6 +77,7 @@ order by dataset, prompt, model, method, bin""",  # noqa: S608
 
 BY_POPULARITY_AND_RELATION = Figure(
     key="accuracy_by_popularity_and_relation",
+    leads_to_answers=True,
     section="memory",
     title="Accuracy against popularity, by relation",
     shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions "
@@ -97,6 +99,7 @@ RELATION_X = names("model", labelAngle=-35, labelAlign="right")
 RELATION_Y = names("relation")
 BY_RELATION = Figure(
     key="accuracy_by_relation",
+    leads_to_answers=True,
     section="memory",
     title="Accuracy by relation",
     shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 "

@@ -8,6 +8,7 @@ from dagster_project.core.warehouse.headline import HEADLINE_SQL
 
 HEADLINE = Figure(
     key="headline",
+    leads_to_answers=True,
     section="scores",
     title="The headline in numbers",
     shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "

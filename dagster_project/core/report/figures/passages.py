@@ -36,7 +36,7 @@ _EXAMPLES = """with examples as (
     where effects.effect = '{effect}'
 )
 select dataset, prompt, model, parametric_method, retrieval_method,
-    coalesce(relation, 'no relation') as relation, question,
+    coalesce(relation, 'no relation') as relation, question_id, question,
     list_slice(gold_answers, 1, 5) as gold_answers,
     parametric_prediction, retrieval_prediction, passage_title, passage_of, passage_text[1:{characters}] as passage,
     length(passage_text) > {characters} as is_cut, passage_source, passage_licence, subject_popularity

@@ -26,6 +26,7 @@ PAIR = (
 
 BY_METHOD = Figure(
     key="accuracy_by_method",
+    leads_to_answers=True,
     section="scores",
     title="Accuracy with and without retrieval",
     shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are Wilson "
@@ -84,6 +85,7 @@ order by dataset, prompt, model, method, z_low""",  # noqa: S608
 
 QUADRANTS = Figure(
     key="retrieval_quadrants",
+    leads_to_answers=True,
     section="effects",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
@@ -94,6 +96,8 @@ QUADRANTS = Figure(
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
     if(parametric_correct, 'memory right', 'memory wrong') as memory,
     if(retrieval_correct, 'retrieval right', 'retrieval wrong') as retrieval,
+    case when retrieval_correct then if(parametric_correct, 'both right', 'rescued')
+        else if(parametric_correct, 'misled', 'neither right') end as outcome,
     n, share, share_ci_low, share_ci_high, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
     format('{:.0f} % ({})', 100 * share, coalesce(format('{:.2f}', recall_at_1), '–')) as shown
 from marts.fct_retrieval_quadrants

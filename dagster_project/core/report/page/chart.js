@@ -91,6 +91,9 @@ async function draw(figure, rows, place) {
   place.replaceChildren(inner);
   figure.view = await embed(inner, figure, rows, fitted(resolve(figure.spec, rows), rows, available), payload.config);
   figure.drawnAt = available;
+  if (figure.leads_to_answers) figure.view.view.addEventListener("click", (_event, item) => {
+    if (item?.datum?.n && !["line", "area"].includes(item.mark.marktype)) location.href = answersBehind(item.datum);
+  });
 }
 
 function embed(node, figure, rows, spec, base) {

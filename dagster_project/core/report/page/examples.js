@@ -27,7 +27,8 @@ function exampleCard(row, misled) {
       answer("with the passage", row.retrieval_prediction, !misled)),
     make("blockquote", { dir: "auto" }, row.passage_title ? make("strong", {}, clean(row.passage_title)) : null,
       row.passage_title ? " — " : "", ...mark(clean(row.passage || ""), row.gold_answers), row.is_cut ? " …" : ""),
-    make("p", { class: "facts" }, ...facts.filter(Boolean).flatMap((fact, at) => [at ? " · " : "", isolated(fact)])));
+    make("p", { class: "facts" }, ...facts.filter(Boolean).flatMap((fact, at) => [at ? " · " : "", isolated(fact)]), " · ",
+      make("a", { href: addressOf([row.dataset, row.question_id, row.prompt, row.model, row.retrieval_method]) }, "the whole answer")));
 }
 
 function examples(figure, rows) {

@@ -68,7 +68,8 @@ function figureCard(figure) {
     make("h3", { id: `${figure.key}-title` }, link), make("span", { class: "source" }, figure.source));
   const card = make("figure", { class: `card of-${figure.kind}`, id: figure.key, "aria-labelledby": `${figure.key}-title` }, head);
   figure.card = card;
-  card.append(make("figcaption", {}, make("p", { class: "shows" }, ...worded(figure.shows))));
+  const behind = !figure.leads_to_answers ? "" : figure.kind === "chart" ? " A click on a point or cell opens its answers, as the links in the table do." : " Each row has a link to its answers.";
+  card.append(make("figcaption", {}, make("p", { class: "shows" }, ...worded(figure.shows + behind))));
   if (figure.choose.length) card.append(make("div", { class: "choosers" }, ...figure.choose.map((name) => chooser(figure, name))));
   figure.note = card.appendChild(make("p", { class: "note", hidden: true }));
   figure.place = card.appendChild(make("div", { class: figure.kind === "chart" ? "chart" : "content" }));

@@ -37,7 +37,8 @@ function notShown() {
 
 function navigation(sections) {
   return make("nav", { class: "contents", "aria-label": "Contents" },
-    make("ol", {}, ...sections.map((one) => make("li", {}, make("a", { href: `#${one.id}` }, one.querySelector("h2").textContent)))));
+    make("ol", {}, ...sections.map((one) => make("li", {}, make("a", { href: `#${one.id}` }, one.querySelector("h2").textContent))),
+      payload.answers && make("li", {}, make("a", { href: payload.answers }, "All answers"))));
 }
 
 function changed() {

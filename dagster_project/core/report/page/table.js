@@ -43,11 +43,13 @@ function dataTable(figure, rows) {
         : (state.down ? -1 : 1) * compare(a[name], b[name])));
     }
     const shown = state.all ? ordered : ordered.slice(0, SHOWN_ROWS);
-    body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(row, column)))));
+    const behind = (row) => (figure.leads_to_answers ? make("td", {}, make("a", { href: answersBehind(row) }, "answers")) : null);
+    body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(row, column)), behind(row))));
     more.textContent = state.all ? `Show ${SHOWN_ROWS} rows` : `Show all ${plain.format(rows.length)} rows`;
   }
 
   fill();
+  if (figure.leads_to_answers) heads.push(make("th", { scope: "col", class: "lead-out" }, make("span", { class: "unseen" }, "Answers")));
   const caption = make("caption", { class: "unseen" }, figure.title);
   const table = make("table", {}, caption, make("thead", {}, make("tr", {}, ...heads)), body);
   const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${figure.title}` }, table);

@@ -1,0 +1,161 @@
+"""The second page, `answers.html`: every answer of a published warehouse, to filter and to open.
+
+What belongs here: what the page has of the answers, and how that is packed. What does not: filters, lists and looks
+(`page/answers.js`, `page/answer.js`), the file around them (`page`).
+
+An index has what the list and its filters need. Shards have the rest, for the answers to some questions each: prompts,
+passages, raw texts, scores. Index and shards are gzipped JSON. A page has those of at most `MOST_INSIDE` answers in
+itself; those of a larger study are files beside it, which it loads when it needs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dagster_project.core.report.figure import Column
+from dagster_project.core.report.page import ANSWERS, coded, render
+from dagster_project.core.report.rows import select
+from dagster_project.core.storage.files import atomic_file
+
+MOST_INSIDE = 40_000
+LONGEST = 20_000
+_PER_SHARD = 2_000
+_SCORES = tuple(Column(name, label, kind) for name, label, kind in (
+    ("is_correct", "right, by PopQA's rule", "flag"), ("is_correct_case_sensitive", "right, case-sensitive", "flag"),
+    ("is_correct_normalized", "right, normalised", "flag"), ("is_exact_match", "exact match", "flag"),
+    ("token_f1", "token F1", "share"), ("rouge_l", "ROUGE-L", "share"), ("confidence", "confidence", "share"),
+    ("least_probability", "least probability of a token", "share"), ("has_answer", "a passage has a gold answer", "flag"),
+    ("prompt_tokens", "tokens of the prompt", "count"), ("n_truncated_tokens", "tokens cut off the prompt", "count"),
+    ("new_tokens", "new tokens", "count"), ("latency_ms", "latency (ms)", "number"), ("cost_usd", "cost (USD)", "number"),
+    ("engine", "engine", "text"), ("revision", "revision", "text"),
+))  # fmt: skip
+_INDEX = """with asked as (
+    select dataset, question_id, model, avg(scons) as consistency from marts.fct_question_consistency group by all
+)
+select answers.dataset, answers.question_id, answers.prompt, answers.model, answers.method,
+    answers.is_correct, round(answers.confidence, 6) as confidence, round(asked.consistency, 6) as consistency,
+    left(answers.prediction, 200) as prediction, left(answers.question, 1000) as question, answers.relation,
+    list_transform(answers.gold_answers[:20], lambda gold: left(gold, 200)) as gold_answers,
+    answers.subject_popularity as popularity
+from marts.fct_answers as answers
+left join asked using (dataset, question_id, model)
+order by dataset, question_id, prompt, model, method"""
+_SLICES = """with counted as (select dataset, question_id, count(*) as n from marts.fct_answers group by all),
+placed as (select *, (sum(n) over (partition by dataset order by question_id) - n) // $n as slice from counted)
+select dataset, min(question_id) as first, max(question_id) as last, sum(n)::bigint
+from placed group by dataset, slice order by dataset, first"""
+_OF_SLICE = "dataset = $dataset and question_id between $first and $last"
+_DETAILS = f"""with prompts as (select * from marts.fct_prompts where table_name = 'answers' and {_OF_SLICE})
+select {", ".join(f"answers.{column.name}" for column in _SCORES)}, answers.passage_ids,
+    left(answers.raw_text, $longest) as raw_text, length(answers.raw_text) as raw_text_length, prompts.is_exact,
+    left(prompts.prompt_text, $longest) as prompt, length(prompts.prompt_text) as prompt_length,
+    list_transform(prompts.passages_apart, lambda passage: left(passage, $longest)) as apart
+from marts.fct_answers as answers
+left join prompts using (dataset, question_id, prompt, model, method)
+where {_OF_SLICE}
+order by dataset, question_id, prompt, model, method"""  # noqa: S608
+_PASSAGES = f"""with read_passages as (
+    select distinct unnest(passage_ids) as passage_id from marts.fct_answers where {_OF_SLICE}
+)
+select passage_id, title, left(text, $longest) as text, concat_ws(' · ', collection_source, licence, url) as origin
+from marts.dim_passages inner join read_passages using (passage_id)
+union all
+select passage_id, null, left(text, $longest), 'written by model ' || model
+from marts.fct_generated_passages where {_OF_SLICE}"""  # noqa: S608
+
+
+def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any], target: Path) -> Path:
+    """Write the page to `target`, and what it loads to the folder of that name without suffix. Errors: `LakeError`.
+
+    `head`: what both pages say of the study. Files beside the page have the names of their contents. They are written
+    before the page, and those of an earlier page are removed after it.
+    """
+    rows = select(connection, _INDEX)[1]
+    folder, inside, beside = target.with_suffix(""), dict[str, str](), set[Path]()
+
+    def add(content: Any) -> str:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        packed = gzip.compress(text.encode(), 6, mtime=0)
+        name = hashlib.sha256(packed).hexdigest()[:16]
+        if len(rows) > MOST_INSIDE:
+            beside.add(folder / f"{name}.bin")
+            with atomic_file(folder / f"{name}.bin") as temporary:
+                temporary.write_bytes(packed)
+        else:
+            inside[name] = base64.b64encode(packed).decode()
+        return name
+
+    slices = connection.execute(_SLICES, {"n": _PER_SHARD}).fetchall()
+    payload = {
+        **head,
+        "index": add(_index(rows)),
+        "shards": [{"name": add(_shard(connection, *bounds)), "n": n} for *bounds, n in slices],
+        "n_answers": len(rows),
+        "longest": LONGEST,
+        "scores": [vars(column) for column in _SCORES],
+        "parts": inside,
+    }
+    with atomic_file(target) as temporary:
+        temporary.write_text(render(payload, ANSWERS, "'self'" if beside else ""), encoding="utf-8")
+    for stale in set(folder.glob("*.bin")) - beside:
+        stale.unlink()
+    return target
+
+
+def _index(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Columns of questions, and columns of answers; `place` is the position of an answer's question."""
+    keys = [(row["dataset"], row["question_id"]) for row in rows]
+    asked = dict(zip(reversed(keys), reversed(rows), strict=True))
+    place = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+
+    def plain(of: Sequence[Mapping[str, Any]], *names: str) -> dict[str, Any]:
+        return {name: [row[name] for row in of] for name in names}
+
+    def words(of: Sequence[Mapping[str, Any]], *names: str) -> dict[str, Any]:
+        return {name: coded(values) for name, values in plain(of, *names).items()}
+
+    questions = [asked[key] for key in place]
+    texts = plain(questions, "question_id", "question", "gold_answers", "popularity")
+    answers = plain(rows, "confidence", "consistency") | words(
+        rows, "prompt", "model", "method", "prediction"
+    )
+    numbers = {"place": [place[key] for key in keys], "is_correct": [int(row["is_correct"]) for row in rows]}
+    return {"questions": texts | words(questions, "dataset", "relation"), "answers": answers | numbers}
+
+
+def _shard(connection: duckdb.DuckDBPyConnection, dataset: str, first: str, last: str) -> dict[str, Any]:
+    """Texts, passages and answers of a slice. Prompts share most of their blocks, so each distinct block stands once."""
+    bounds = {"dataset": dataset, "first": first, "last": last}
+    blocks: dict[str, int] = {}
+    numbers: dict[str, int] = {}
+
+    def places(text: str | None) -> list[int] | None:
+        return None if text is None else [blocks.setdefault(one, len(blocks)) for one in text.split("\n\n")]
+
+    found = {
+        row["passage_id"]: row for row in select(connection, _PASSAGES, bounds | {"longest": LONGEST})[1]
+    }
+    rows = select(connection, _DETAILS, bounds | {"longest": LONGEST})[1]
+    names = ("raw_text_length", "prompt_length", "is_exact", *(column.name for column in _SCORES))
+    answers = {
+        "prompts": [[places(text) for text in (row["prompt"], *(row["apart"] or ()))] for row in rows],
+        "raw_text": [places(row["raw_text"]) for row in rows],
+        "passages": [
+            [numbers.setdefault(one, len(numbers)) for one in row["passage_ids"] or ()] for row in rows
+        ],
+        **{name: [row[name] for row in rows] for name in names},
+    }
+    known = [found.get(name, {"title": None, "origin": None, "text": None}) for name in numbers]
+    passages = [
+        [name, one["title"], one["origin"], places(one["text"])]
+        for name, one in zip(numbers, known, strict=True)
+    ]
+    return {"texts": list(blocks), "passages": passages, "answers": answers}
